@@ -119,13 +119,13 @@ class TestSearch:
 
         assert told in result.stdout
 
-    def test_a_tool_that_there_is_not_is_an_error_with_those_that_are_like_it(self, run, tree):
+    def test_an_unknown_tool_is_an_error_that_names_similar_ones(self, run, tree):
         result = run("search", "issue", "--root", tree, "--why", "create_isue")
 
         assert result.returncode == 1
         assert ISSUE in result.stderr
 
-    def test_a_category_that_there_is_not_is_an_error_with_those_that_are(self, run, tree):
+    def test_an_unknown_category_is_an_error_that_names_the_known_ones(self, run, tree):
         result = run("search", "open an issue", "--root", tree, "--category", "githb")
 
         assert result.returncode == 1
@@ -159,7 +159,7 @@ class TestSearch:
 
 
 class TestIndex:
-    def test_checking_mends_what_was_damaged_and_says_so(self, run, tree, home):
+    def test_checking_repairs_what_was_damaged_and_says_so(self, run, tree, home):
         arguments = ["index", "--root", tree, "--db", home / "index.db"]
         run(*arguments)
         with closing(apsw.Connection(str(home / "index.db"))) as connection:
@@ -194,7 +194,9 @@ class TestIndex:
         assert "0 updated" in before.stderr
         assert "1 updated" in checked.stderr
 
-    def test_rebuilding_embeds_all_anew_and_keeps_the_record_of_searches(self, run, tree, home):
+    def test_rebuilding_embeds_everything_again_and_keeps_the_record_of_searches(
+        self, run, tree, home
+    ):
         database = home / "index.db"
         run("search", "open an issue", "--root", tree, "--db", database)
 
@@ -285,7 +287,7 @@ class TestList:
         assert "mcptools:pdf:merge_pdfs" in ids
         assert {id_.split(":")[1] for id_ in ids} == {"pdf", "mail"}
 
-    def test_a_category_that_there_is_not_is_an_error_with_those_that_are(self, run, tree):
+    def test_an_unknown_category_is_an_error_that_names_the_known_ones(self, run, tree):
         result = run("list", "githb", "--root", tree)
 
         assert result.returncode == 1
@@ -317,7 +319,7 @@ class TestDescribe:
 
 
 class TestStatus:
-    def test_it_tells_what_the_index_holds(self, run, tree, home):
+    def test_it_shows_what_the_index_holds(self, run, tree, home):
         database = home / "index.db"
         run("search", "open an issue", "--root", tree, "--db", database)
 
@@ -332,7 +334,7 @@ class TestStatus:
         assert told["categories"]["mcptools:github"] > 5
         assert told["notes"] == []
 
-    def test_a_lost_channel_is_told(self, run, tree, home):
+    def test_a_lost_channel_is_reported(self, run, tree, home):
         database = home / "index.db"
         run("index", "--root", tree, "--db", database)
 
@@ -352,7 +354,7 @@ class TestStatus:
 
 
 class TestConfig:
-    def test_every_setting_tells_its_value_and_where_it_is_from(self, run, home):
+    def test_every_setting_shows_its_value_and_where_it_is_from(self, run, home):
         (home / "pytools.toml").write_text("limit = 7\n", encoding="utf-8")
 
         result = run("config", "--output", "json", PYTOOLS_PORT="9000")

@@ -129,7 +129,7 @@ def test_a_root_on_a_read_only_medium_works(run, installed, tree):
     assert {statuses[name] for name in ("root", "database", "watcher", "MCP server")} == {"ok"}
 
 
-def test_what_failed_is_told_to_programs_and_by_the_exit_code(run, tmp_path):
+def test_what_failed_is_reported_to_programs_and_by_the_exit_code(run, tmp_path):
     file = tmp_path / "index.db"
     file.write_text("no index, " * 40)
 
@@ -175,7 +175,7 @@ def test_calls_that_cost_money_are_for_the_list_of_models(run):
     assert "--call: requires --models" in done.stderr
 
 
-def test_the_models_that_could_be_used_are_told_with_what_the_others_lack(at_hub):
+def test_the_models_that_could_be_used_are_reported_with_what_the_others_lack(at_hub):
     done = at_hub("models", "list", "--output", "json")
 
     choices = {it["setting"]: it for it in json.loads(done.stdout)}
@@ -231,14 +231,14 @@ def test_a_download_that_is_broken_off_leaves_no_model(at_hub, hub):
         ("openai:text-embedding-3-small", 2, "is not a model to download"),
     ],
 )
-def test_what_cannot_be_downloaded_is_told_why(at_hub, model, status, words):
+def test_what_cannot_be_downloaded_is_reported_with_the_reason(at_hub, model, status, words):
     done = at_hub("models", "download", model)
 
     assert done.returncode == status
     assert words in done.stderr
 
 
-def test_a_hub_that_cannot_be_reached_is_told(run, tmp_path):
+def test_a_hub_that_cannot_be_reached_is_reported(run, tmp_path):
     done = run(
         "models", "download", MODEL,
         HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path / "hub"), NO_PROXY="127.0.0.1",

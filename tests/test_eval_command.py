@@ -66,7 +66,7 @@ def test_the_json_holds_the_figures_of_each_mode(evaluate):
     assert report["best"] is None
 
 
-def test_a_gold_tool_that_is_not_there_is_told_and_counts(evaluate):
+def test_a_gold_tool_that_is_not_there_is_reported_and_counts(evaluate):
     result = evaluate("--mode", "bm25", "--output", "json")
 
     assert (
@@ -117,7 +117,7 @@ def test_a_run_that_is_a_folder_is_refused(evaluate, path, modes):
 
 
 @pytest.mark.parametrize("path", ["plot.svg", "plot", ""])
-def test_a_plot_that_is_no_png_is_refused(evaluate, home, path):
+def test_a_plot_that_is_not_a_png_is_refused(evaluate, home, path):
     assert_refused(evaluate("--plot", path), "--plot")
     assert list(home.glob("plot*")) == []
 

@@ -95,7 +95,7 @@ def remove(database):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being removed")
-async def test_an_index_that_is_removed_is_made_anew_by_the_next_search_or_change(
+async def test_an_index_that_is_removed_is_recreated_by_the_next_search_or_change(
     server, database, feed, home
 ):
     async with server(database) as client:
@@ -118,7 +118,7 @@ async def test_an_index_that_is_removed_is_made_anew_by_the_next_search_or_chang
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being removed")
-async def test_garbage_in_place_of_the_index_is_told_and_kept_and_its_removal_mends_all(
+async def test_garbage_in_place_of_the_index_is_reported_and_kept_until_it_is_removed(
     server, database, feed, home
 ):
     garbage = b"My only copy of a novel. " * 10_000
@@ -152,7 +152,7 @@ def damage(database, table):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being renamed")
-async def test_a_damaged_index_is_set_aside_and_made_anew_with_the_vectors_it_had(
+async def test_a_damaged_index_is_set_aside_and_recreated_with_the_vectors_it_had(
     server, database, feed, counted, dump, home
 ):
     async with server(database) as client:
@@ -172,7 +172,7 @@ async def test_a_damaged_index_is_set_aside_and_made_anew_with_the_vectors_it_ha
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being renamed")
-async def test_a_damaged_index_is_made_anew_by_a_search_where_no_file_changes(
+async def test_a_damaged_index_is_recreated_by_a_search_where_no_file_changes(
     server, database, counted
 ):
     async with server(database, PYTOOLS_WATCH="false") as client:
@@ -189,7 +189,7 @@ async def test_a_damaged_index_is_made_anew_by_a_search_where_no_file_changes(
         assert sum(counted.times_embedded().values()) == embedded
 
 
-async def test_a_lock_that_is_held_is_told_and_searches_go_on(server, database, feed, home):
+async def test_a_lock_that_is_held_is_reported_and_searches_go_on(server, database, feed, home):
     async with server(database) as client:
         await has_started(client)
         with closing(apsw.Connection(str(database))) as other:
@@ -210,7 +210,7 @@ async def test_a_lock_that_is_held_is_told_and_searches_go_on(server, database, 
 @pytest.mark.parametrize(
     ("fault", "words"), [("down", "no route to host"), ("no key", "set COUNTED_KEY")]
 )
-async def test_a_model_that_fails_at_the_start_is_told_and_used_when_it_is_back(
+async def test_a_model_that_fails_at_the_start_is_reported_and_used_when_it_is_back(
     server, database, counted, fault, words
 ):
     counted.fault.write_text(fault)
@@ -225,7 +225,7 @@ async def test_a_model_that_fails_at_the_start_is_told_and_used_when_it_is_back(
         await eventually(client, MERGE, finds_merge_pdfs, mode="vector")
 
 
-async def test_a_model_that_fails_later_is_told_and_used_when_it_is_back(
+async def test_a_model_that_fails_later_is_reported_and_used_when_it_is_back(
     server, database, counted, feed
 ):
     async with server(database) as client:

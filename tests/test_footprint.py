@@ -45,7 +45,7 @@ def test_no_other_module_may_need_it_though_one_does(footprint, stranger):
         footprint.import_public_names("stranger", stranger)
 
 
-def test_what_all_names_and_is_not_there_is_told(footprint, stranger):
+def test_what_all_names_and_is_not_there_is_reported(footprint, stranger):
     (stranger / "adapter.py").write_text("__all__ = ['gone']\n")
 
     with pytest.raises(SystemExit, match="'gone', which its __all__ names"):

@@ -294,7 +294,7 @@ def test_an_address_that_others_can_reach_needs_a_token(run, tree):
     assert refused.stdout == ""
 
 
-def test_an_address_that_is_taken_is_told(run, tree):
+def test_an_address_that_is_taken_is_reported(run, tree):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = run("serve", "--root", tree, "--transport", "http", "--port", str(port))
@@ -305,7 +305,7 @@ def test_an_address_that_is_taken_is_told(run, tree):
     assert "Traceback" not in refused.stderr
 
 
-async def test_clients_that_go_in_the_middle_or_never_finish_hold_nobody_up(start):
+async def test_clients_that_leave_in_the_middle_or_never_finish_delay_nobody(start):
     with start() as (_, url), contextlib.ExitStack() as slow:
         host = url.removeprefix("http://")
         head = f"Host: {host}\r\n"
@@ -329,7 +329,7 @@ async def test_clients_that_go_in_the_middle_or_never_finish_hold_nobody_up(star
     assert health.json()["status"] == "ok"
 
 
-def test_a_flood_is_refused_with_its_length_told_or_not(start):
+def test_a_flood_is_refused_whether_its_length_is_declared_or_not(start):
     with start() as (_, url):
         host = url.removeprefix("http://")
         for path, size in (("/api/v1/outcomes", 65_537), ("/mcp", 1_048_577)):
@@ -367,7 +367,7 @@ def test_garbage_is_refused_and_the_server_goes_on(start):
             assert is_well(url)
 
 
-async def test_what_is_no_http_leaves_no_trace_but_a_count(start, tmp_path):
+async def test_what_is_not_http_leaves_no_trace_but_a_count(start, tmp_path):
     with start() as (_, url):
         post = f"POST /api/v1/outcomes HTTP/1.1\nHost: {url.removeprefix('http://')}\n"
         body = "Content-Type: application/json\nTransfer-Encoding: chunked\n"

@@ -95,7 +95,7 @@ async def test_a_query_without_words_gives_an_empty_list_and_says_why(connect, t
         assert "no words" in result.content[0].text
 
 
-async def test_a_model_that_was_replaced_is_told_with_every_answer(connect, tree):
+async def test_a_model_that_was_replaced_is_reported_with_every_answer(connect, tree):
     async with connect("--root", tree, "--embedding-model", "openai:nothing") as client:
         result = await client.call_tool("search_tools", {"query": "open an issue on github"})
 

@@ -131,7 +131,7 @@ def test_a_sibling_is_one_however_its_name_is_written(workspace):
         ("v0.1.0", "is not <distribution>-v<version>"),
     ],
 )
-def test_a_tag_that_is_no_package_s_version_is_refused(workspace, tag, answer):
+def test_a_tag_that_is_not_a_package_s_version_is_refused(workspace, tag, answer):
     assert answer in refused("make", tag, root=workspace)
 
 
@@ -188,7 +188,7 @@ def test_fragments_become_a_section_above_the_last_one(workspace, base):
     assert not list(base.glob("changes/*"))
 
 
-def test_a_break_of_the_public_api_is_seen_until_it_is_told(workspace, base):
+def test_a_break_of_the_public_api_is_seen_until_it_is_reported(workspace, base):
     assert "no release yet" in accepted("check", root=workspace)
     git(workspace, "tag", "tryout-base-v0.1.0")
     accepted("check", root=workspace)

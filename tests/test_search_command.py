@@ -111,7 +111,7 @@ def test_a_wrong_setting_is_named(run, tree, name, value):
     assert "Traceback" not in result.stderr
 
 
-def test_a_misspelt_variable_is_told_with_what_it_may_be_meant_for(run, tree):
+def test_a_misspelt_variable_is_reported_with_the_one_that_may_be_meant(run, tree):
     result = run("search", "merge", "--root", tree, PYTOOLS_EXCLUDES="*:pdf:*")
 
     assert result.returncode == 0

@@ -69,7 +69,7 @@ def test_outcomes_are_exported_whole(run, used):
     assert (row["tool_id"], row["success"]) == ("mcptools:pdf:merge_pdfs", True)
 
 
-def test_nothing_of_the_last_days_is_told_and_the_file_is_whole_all_the_same(run, used):
+def test_nothing_of_the_last_days_is_reported_and_the_file_is_whole_all_the_same(run, used):
     done = run("export", "--db", used, "--since", "0")
 
     assert done.returncode == 1
@@ -77,7 +77,7 @@ def test_nothing_of_the_last_days_is_told_and_the_file_is_whole_all_the_same(run
     assert "no searches are recorded of the last 0 days" in done.stderr
 
 
-def test_an_empty_record_is_told(run, tmp_path):
+def test_an_empty_record_is_reported(run, tmp_path):
     database = tmp_path / "index.db"
     ToolIndex(database).close()
 

@@ -137,7 +137,7 @@ async def test_a_test_model_can_call_every_tool_that_was_found(write_tree, forge
     assert '"shop__refund":{"refunded":0}' in result.output
 
 
-async def test_a_tool_that_cannot_be_imported_is_left_out_and_told(
+async def test_a_tool_that_cannot_be_imported_is_left_out_and_reported(
     write_tree, forget_modules, caplog
 ):
     root = write_tree(

@@ -126,7 +126,7 @@ def test_a_link_holds_the_whole_query(visit, site, scripts):
         expect(fresh.get_by_label("Results", exact=True)).to_be_visible()
 
 
-def test_a_mistake_is_told_while_typing_and_gone_when_put_right(visit, site):
+def test_a_mistake_is_shown_while_typing_and_gone_once_corrected(visit, site):
     page = visit(f"{site}/?q=send+mail", refused=True)
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Category").fill("mial")
@@ -137,7 +137,7 @@ def test_a_mistake_is_told_while_typing_and_gone_when_put_right(visit, site):
     expect(page.locator(RESULTS).first).to_be_visible()
 
 
-def test_a_server_that_has_gone_is_told_and_a_session_that_has_ended_asks_for_the_token(
+def test_a_server_that_has_gone_is_reported_and_a_session_that_has_ended_asks_for_the_token(
     visit, serve
 ):
     with serve(PYTOOLS_TOKEN="secret") as address:

@@ -55,7 +55,7 @@ def test_what_is_just_short_enough_is_taken():
     assert read_arguments(Asked, given).model_dump(exclude_unset=True) == given
 
 
-def test_a_flood_of_wrong_arguments_is_told_in_a_line():
+def test_a_flood_of_wrong_arguments_is_reported_in_a_line():
     many = {str(number): 1 for number in range(20_000)}
 
     said = refusal(query="a", categories=[1] * 200_000, **many)
@@ -72,7 +72,7 @@ def test_a_tool_without_arguments_says_so():
     assert refusal(Nothing, x=1) == "There is no argument 'x'; there are none."
 
 
-def test_each_wrong_argument_is_told_once():
+def test_each_wrong_argument_is_reported_once():
     said = refusal(query="a", categories=[1, 2], limit="many")
 
     assert said == (

@@ -341,7 +341,7 @@ async def test_a_description_has_the_servers_schema_and_hints(served):
         assert told["annotations"] == {"readOnlyHint": True, "idempotentHint": True}
 
 
-async def test_arguments_that_do_not_fit_are_told_with_the_form_that_does(served):
+async def test_arguments_that_do_not_fit_are_reported_with_the_form_that_does(served):
     async with served() as client:
         assert await refusal(client, "brew_time", tea="red") == (
             'mcptools:shop:brew_time was not called: tea is "red"; it must be one of "green", '
@@ -631,7 +631,7 @@ async def test_a_call_that_is_given_up_while_its_user_is_asked_is_cancelled_on_i
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_user_who_never_answers_does_not_hold_a_call_for_ever(served, mode, monkeypatch):
+async def test_a_user_who_never_answers_does_not_hold_a_call_forever(served, mode, monkeypatch):
     async def ask(*_):
         await anyio.sleep_forever()
 

@@ -119,24 +119,24 @@ class TestReading:
             ('"' + '\\"' * 100_000, "is not valid TOML"),
         ],
     )
-    def test_what_is_wrong_is_told_with_its_line(self, text, reason):
+    def test_what_is_wrong_is_reported_with_its_line(self, text, reason):
         with pytest.raises(CapabilitiesError, match=reason):
             parsed(text)
 
     @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-    def test_a_file_that_cannot_be_read_is_told(self, tmp_path):
+    def test_a_file_that_cannot_be_read_is_reported(self, tmp_path):
         file = tmp_path / FILE_NAME
         file.symlink_to(file)
         with pytest.raises(CapabilitiesError, match="cannot be read: Too many levels"):
             read_text(file)
 
     @pytest.mark.parametrize("make", [Path.mkdir, getattr(os, "mkfifo", Path.mkdir)])
-    def test_what_is_no_file_is_told_and_not_waited_for(self, tmp_path, make):
+    def test_what_is_not_a_file_is_reported_and_not_waited_for(self, tmp_path, make):
         make(tmp_path / FILE_NAME)
         with pytest.raises(CapabilitiesError, match="it is not a regular file"):
             read_text(tmp_path / FILE_NAME)
 
-    def test_a_file_that_is_not_utf8_is_told_with_its_line(self, tmp_path):
+    def test_a_file_that_is_not_utf8_is_reported_with_its_line(self, tmp_path):
         file = tmp_path / FILE_NAME
         file.write_bytes(b"# one\n# \xff\n")
         with pytest.raises(CapabilitiesError, match="line 2 is not UTF-8"):
@@ -247,7 +247,9 @@ class TestAnnotating:
         assert annotate() == 2
         assert aliases(store) == {}
 
-    def test_a_broken_file_leaves_what_was_and_is_told_once(self, annotate, file, store, caplog):
+    def test_a_broken_file_leaves_what_was_and_is_reported_once(
+        self, annotate, file, store, caplog
+    ):
         file.write_text(FILE)
         annotate()
         before = aliases(store)
@@ -273,13 +275,13 @@ class TestAnnotating:
         assert len(annotator.problems) == 1
         assert aliases(store) == before
 
-    def test_a_file_that_is_mended_counts_again(self, annotate, file, store):
+    def test_a_file_that_is_repaired_counts_again(self, annotate, file, store):
         for text in (FILE, "[broken", FILE):
             file.write_text(text)
             annotate()
         assert len(aliases(store)) == 2
 
-    def test_ids_that_no_tool_has_are_told_once_for_each_state_of_the_file(
+    def test_ids_that_no_tool_has_are_reported_once_for_each_state_of_the_file(
         self, annotate, file, caplog, write_tool
     ):
         gone = "".join(f'["mcptools:gone:{letter}"]\n' for letter in string.ascii_lowercase[:7])

@@ -146,7 +146,7 @@ def test_an_empty_answer_blames_the_filters_only_where_some_were_asked_for(setti
     assert "filters" in filtered
 
 
-def test_a_policy_that_leaves_nothing_is_told_instead_of_other_words(settings, root):
+def test_a_policy_that_leaves_nothing_is_reported_instead_of_other_words(settings, root):
     async def job(search):
         return (await search.search("report a bug", mode="bm25")).notes[-1]
 

@@ -78,7 +78,7 @@ def test_meaning_is_worth_what_it_is_for_the_model_that_answers(ask, model):
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_first_score_is_worth_the_same_for_every_request(ask, mode):
+def test_the_first_score_is_worth_the_same_forevery_request(ask, mode):
     clear, others = ask(CLEAR, mode=mode), ask(UNANSWERABLE, mode=mode)
 
     assert min(response[0].score for response in clear) >= RECOMMENDED_CONFIDENCE
@@ -127,7 +127,7 @@ FEW = {
     ("mode", "found_by"),
     [(SearchMode.HYBRID, MatchType.BOTH), (SearchMode.BM25, MatchType.WORDS)],
 )
-def test_of_a_tool_or_two_it_is_told_whether_they_do_what_was_asked(
+def test_of_a_tool_or_two_the_answer_says_whether_they_do_what_was_asked(
     settings, tmp_path, mode, found_by, count
 ):
     clear = {}

@@ -146,7 +146,7 @@ def test_what_could_drive_a_terminal_or_hide_is_left_out(settings, tree):
 
 @pytest.mark.parametrize("linked", ["file", "folder"])
 @pytest.mark.parametrize("detail", [DetailLevel.SCHEMA, DetailLevel.FULL])
-def test_of_a_file_outside_of_the_root_no_more_than_the_indexed_summary_is_told(
+def test_of_a_file_outside_of_the_root_no_more_than_the_indexed_summary_is_reported(
     settings, tree, tmp_path, linked, detail
 ):
     outside = tmp_path / "outside"

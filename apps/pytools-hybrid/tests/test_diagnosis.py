@@ -126,7 +126,7 @@ def test_a_check_that_would_end_the_program_is_a_failure():
     assert (finding.status, finding.message) == ("failed", "SystemExit: 3")
 
 
-def test_the_first_of_several_errors_is_told():
+def test_the_first_of_several_errors_is_reported():
     def look():
         raise ExceptionGroup("two", [ExceptionGroup("one", [OSError("no route")]), OSError("b")])
 
@@ -150,7 +150,7 @@ def test_a_check_that_hangs_is_left_behind():
 # The installation
 
 
-def test_an_old_python_is_told_with_the_command_for_a_new_one():
+def test_an_old_python_is_reported_with_the_command_for_a_new_one():
     verdict = python_version((3, 10, 4))
 
     assert verdict.status is Status.FAILED
@@ -158,14 +158,14 @@ def test_an_old_python_is_told_with_the_command_for_a_new_one():
     assert verdict.remedy == "uv python install 3.11"
 
 
-def test_the_version_of_each_of_our_packages_is_told_for_they_are_released_one_by_one():
+def test_the_version_of_each_of_our_packages_is_shown_for_they_are_released_one_by_one():
     said = python_version().message
 
     for name in ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch"):
         assert f", {name} {version(name)}" in said
 
 
-def test_a_sqlite_without_full_text_search_is_told():
+def test_a_sqlite_without_full_text_search_is_reported():
     def without(path):
         connection = apsw.Connection(path)
         connection.authorizer = lambda code, *_: (
@@ -219,7 +219,7 @@ def test_where_nothing_can_search_vectors_both_packages_are_to_be_installed():
 # Settings
 
 
-def test_a_misspelt_variable_is_told_with_the_one_that_is_meant(settings, monkeypatch):
+def test_a_misspelt_variable_is_reported_with_the_one_that_is_meant(settings, monkeypatch):
     monkeypatch.setenv("PYTOOLS_EMBEDING_MODEL", "none")
 
     verdict = look_at_settings(settings())
@@ -301,7 +301,7 @@ def test_a_pipe_or_a_circle_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_
     assert verdict.remedy == "give another folder with --root"
 
 
-def test_an_empty_tree_is_told_where_tools_lie(look_at_tree, tmp_path):
+def test_an_empty_tree_is_reported_with_where_tools_lie(look_at_tree, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
 
@@ -311,7 +311,7 @@ def test_an_empty_tree_is_told_where_tools_lie(look_at_tree, tmp_path):
     assert "mcptools/<category>/<tool>.py" in verdict.message
 
 
-def test_files_that_are_left_out_are_told_with_the_reason(look_at_tree, root):
+def test_files_that_are_left_out_are_reported_with_the_reason(look_at_tree, root):
     (root / "mcptools/pdf/broken.py").write_text("def run(:\n")
     (root / "mcptools/pdf/_private.py").write_text("def run(:\n")
 
@@ -321,7 +321,7 @@ def test_files_that_are_left_out_are_told_with_the_reason(look_at_tree, root):
     assert "4 tools; 1 left out (1 × syntax_error: mcptools/pdf/broken.py: " in verdict.message
 
 
-def test_capabilities_that_cannot_be_read_are_told(look_at_tree, root):
+def test_capabilities_that_cannot_be_read_are_reported(look_at_tree, root):
     (root / "capabilities.toml").write_text('["mcptools:pdf:merge_pdfs"]\nsynonym = ["join"]\n')
 
     verdict = look_at_tree()
@@ -331,7 +331,7 @@ def test_capabilities_that_cannot_be_read_are_told(look_at_tree, root):
     assert "synonym" in verdict.message
 
 
-def test_why_a_tree_was_chosen_is_told(look_at_tree):
+def test_why_a_tree_was_chosen_is_reported(look_at_tree):
     assert "(nobody named one): 4 tools" in look_at_tree(note="nobody named one").message
 
 
@@ -389,7 +389,7 @@ if os.geteuid() != 65534:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions do not bind on this system")
-def test_what_this_user_may_not_read_or_write_is_told(root, indexed, tmp_path):
+def test_what_this_user_may_not_read_or_write_is_reported(root, indexed, tmp_path):
     others = tmp_path / "others"
     others.mkdir()
     database = others / "index.db"
@@ -419,7 +419,7 @@ def test_what_this_user_may_not_read_or_write_is_told(root, indexed, tmp_path):
 # The index
 
 
-def test_an_index_is_told_with_its_size(indexed, roots, commands):
+def test_an_index_is_reported_with_its_size(indexed, roots, commands):
     verdict = look_at_database(indexed, roots, commands)
 
     assert verdict.status is Status.OK
@@ -445,7 +445,7 @@ def test_a_folder_or_a_file_of_somebody_else_in_its_place_is_left_alone(database
     assert database.read_bytes() == before
 
 
-def test_a_damaged_index_is_told_with_the_command_that_makes_it_anew(indexed, roots, commands):
+def test_a_damaged_index_is_reported_with_the_command_that_recreates_it(indexed, roots, commands):
     with indexed.open("r+b") as file:
         file.seek(indexed.stat().st_size // 2)
         file.write(b"\xff" * 40_000)
@@ -457,7 +457,7 @@ def test_a_damaged_index_is_told_with_the_command_that_makes_it_anew(indexed, ro
     assert verdict.remedy.startswith("pytools-hybrid index --root ")
 
 
-def test_an_index_of_a_later_version_wants_an_upgrade(indexed, roots, commands):
+def test_an_index_of_a_later_version_needs_an_upgrade(indexed, roots, commands):
     with closing(sqlite3.connect(indexed)) as connection:
         connection.execute("PRAGMA user_version = 99")
 
@@ -467,7 +467,7 @@ def test_an_index_of_a_later_version_wants_an_upgrade(indexed, roots, commands):
     assert verdict.remedy == install_command("pytools-hybrid", upgrade=True)
 
 
-def test_the_index_of_another_tree_is_told(indexed, commands, tmp_path):
+def test_the_index_of_another_tree_is_reported(indexed, commands, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
 
@@ -477,7 +477,7 @@ def test_the_index_of_another_tree_is_told(indexed, commands, tmp_path):
     assert verdict.remedy == "give another path with --db"
 
 
-def test_an_index_that_was_never_filled_is_told(database, roots, commands):
+def test_an_index_that_was_never_filled_is_reported(database, roots, commands):
     ToolIndex(database).close()
 
     verdict = look_at_database(database, roots, commands)
@@ -486,7 +486,7 @@ def test_an_index_that_was_never_filled_is_told(database, roots, commands):
     assert "not all files have been indexed yet" in verdict.message
 
 
-def test_the_index_of_freeact_is_told_and_left_where_it_is(database, roots, commands):
+def test_the_index_of_freeact_is_reported_and_left_where_it_is(database, roots, commands):
     import sqlite_vec
 
     with closing(apsw.Connection(str(database))) as connection:
@@ -513,7 +513,7 @@ def test_a_path_where_no_index_can_be_made_fails(tmp_path, roots, commands):
     assert "cannot be written" in verdict.message
 
 
-def test_a_process_that_holds_the_index_for_long_is_told(indexed, roots, commands):
+def test_a_process_that_holds_the_index_for_long_is_reported(indexed, roots, commands):
     with ToolIndex(indexed) as index, index.lease("files").held(timeout=5):
         verdict = look_at_database(indexed, roots, commands, patience=0.05)
 
@@ -532,7 +532,7 @@ def test_the_model_is_really_asked(settings, indexed, commands):
     assert "4 of 4 tools have a vector" in verdict.message
 
 
-def test_tools_without_a_vector_are_told(settings, indexed, commands):
+def test_tools_without_a_vector_are_reported(settings, indexed, commands):
     verdict = look_at_embedder(settings(embedding_model="test"), indexed, commands)
 
     assert verdict.status is Status.WARNING
@@ -551,7 +551,7 @@ def test_searches_without_a_model_are_as_they_should_be(settings, values, words)
     assert words in verdict.message
 
 
-def test_a_model_whose_package_is_missing_is_told_with_the_command(settings):
+def test_a_model_whose_package_is_missing_is_reported_with_the_command(settings):
     verdict = look_at_embedder(settings(embedding_model="voyageai:voyage-4"), None, None)
 
     assert verdict.status is Status.FAILED
@@ -585,7 +585,7 @@ def test_a_language_model_is_loaded_and_not_asked():
     assert look_at_reranking("test").status is Status.OK
 
 
-def test_a_language_model_that_cannot_be_loaded_is_told(monkeypatch):
+def test_a_language_model_that_cannot_be_loaded_is_reported(monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "GROQ_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -601,7 +601,7 @@ def test_a_model_for_reranking_is_checked_where_one_is_set(settings, root):
     assert "reranking" in names
 
 
-def test_what_imports_servers_is_told_where_it_is_missing():
+def test_what_imports_servers_is_reported_where_it_is_missing():
     assert "not installed" in look_at_importing("no_such_generator").message
     assert "can be imported" in look_at_importing("json").message
 
@@ -653,17 +653,17 @@ def test_a_tree_that_cannot_be_watched_is_tried_by_looking_at_intervals(roots, r
     assert "polling is used, and a new file is noticed after" in verdict.message
 
 
-def test_watching_that_is_switched_off_is_told(roots):
+def test_watching_that_is_switched_off_is_reported(roots):
     assert "turned off" in look_at_watching(roots, is_wanted=False).message
 
 
-def test_a_tree_that_is_too_large_to_be_looked_through_is_told_and_not_waited_for(roots):
+def test_a_tree_that_is_too_large_to_be_looked_through_is_reported_and_not_waited_for(roots):
     verdict = look_at_watching(roots, is_wanted=True, seconds=0)
     assert verdict.status is Status.WARNING
     assert "were not scanned within 0 s; give a root" in verdict.message
 
 
-def test_too_few_watches_for_all_folders_are_told(roots, tmp_path):
+def test_too_few_watches_for_all_folders_are_reported(roots, tmp_path):
     limit = tmp_path / "max_user_watches"
     limit.write_text("8\n")
 
@@ -673,7 +673,7 @@ def test_too_few_watches_for_all_folders_are_told(roots, tmp_path):
     assert verdict.remedy.startswith("sudo sysctl fs.inotify.max_user_watches=")
 
 
-def test_a_system_that_tells_no_limit_has_none_to_check(roots, tmp_path):
+def test_a_system_without_a_limit_has_none_to_check(roots, tmp_path):
     verdict = look_at_watching(roots, is_wanted=True, limit=tmp_path / "absent")
 
     assert verdict.status is Status.OK
@@ -700,7 +700,7 @@ def test_a_server_is_tried_without_the_index_of_another_tree(settings, indexed, 
     assert "nothing to search yet" in verdict.message
 
 
-def test_a_server_that_does_not_start_is_told_with_its_last_words(settings, roots, database):
+def test_a_server_that_does_not_start_is_reported_with_its_last_words(settings, roots, database):
     program = (sys.executable, "-c", "raise SystemExit('no such luck')")
 
     verdict = look_at_server(settings(), roots, database, program=program)

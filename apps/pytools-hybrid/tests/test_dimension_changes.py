@@ -207,7 +207,7 @@ def test_doctor_compares_what_the_model_gives_with_what_the_index_has(openai, se
     assert verdict.remedy.startswith("pytools-hybrid index --root")
 
 
-def test_a_model_whose_vectors_are_too_long_is_told_and_asked_for_the_tools_once(use, openai):
+def test_a_model_whose_vectors_are_too_long_is_reported_and_asked_for_the_tools_once(use, openai):
     openai.dimensions = 8_193
 
     async def job(tools):

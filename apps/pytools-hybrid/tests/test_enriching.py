@@ -138,7 +138,7 @@ class TestTheFile:
         text = added("", {MERGE: MADE}).replace(f'["{MERGE}"]', f'# of merging\n["{MERGE}"]')
         assert f'text_hash = "1"\n\n# of merging\n["{MERGE}"]' in added(text, {ISSUE: MADE})
 
-    def test_what_is_made_anew_replaces_values_and_no_comments(self):
+    def test_what_is_written_again_replaces_values_and_no_comments(self):
         text = f"""\
 ["{ISSUE}"]
 # reviewed by Ann
@@ -184,11 +184,11 @@ text_hash = "1"
             file.add({ISSUE: MADE})
         assert file.path.read_text() == "[broken"
 
-    def test_a_folder_that_cannot_be_written_is_told(self, tmp_path):
+    def test_a_folder_that_cannot_be_written_is_reported(self, tmp_path):
         with pytest.raises(CapabilitiesError, match="cannot be written"):
             CapabilityFile(tmp_path / "gone").add({ISSUE: MADE})
 
-    def test_a_file_that_cannot_be_replaced_is_told_and_nothing_is_left(self, tmp_path):
+    def test_a_file_that_cannot_be_replaced_is_reported_and_nothing_is_left(self, tmp_path):
         file = CapabilityFile(tmp_path)
         file.path.symlink_to(tmp_path / "loop")
         (tmp_path / "loop").symlink_to(file.path)
@@ -349,7 +349,7 @@ class TestAsking:
         assert (report.written, report.missing) == (4, ())
         assert report.files == (root / FILE_NAME,)
 
-    def test_what_it_took_is_told(self, root):
+    def test_the_cost_is_reported(self, root):
         spent = run(root, Model()).spent
         assert (spent.requests, spent.input_tokens, spent.output_tokens) == (3, 300, 30)
         unknown = ModelUsage(cost_usd=None)
@@ -408,14 +408,14 @@ class TestAsking:
         assert report.missing == (ISSUE,)
         assert report.reasons == ("the model gave no answer for some tools",)
 
-    def test_a_file_that_cannot_be_changed_is_told_before_anything_is_asked(self, root):
+    def test_a_file_that_cannot_be_changed_is_reported_before_anything_is_asked(self, root):
         (root / FILE_NAME).write_text(f'"{ISSUE}" = {{ text_hash = "0" }}\n')
         model = Model()
         with pytest.raises(CapabilitiesError, match="write each id as a separate table"):
             run(root, model)
         assert model.prompts == []
 
-    def test_a_medium_that_cannot_be_written_is_told_before_anything_is_asked(
+    def test_a_medium_that_cannot_be_written_is_reported_before_anything_is_asked(
         self, root, monkeypatch
     ):
         def refuse(**_options):
@@ -494,7 +494,7 @@ class TestAsking:
         assert set(said_in(other)) == {"mcptools:pdf:split"}
 
     @pytest.mark.parametrize("model", ["openai:gpt-5-mini", "nobody:model"])
-    def test_a_model_that_cannot_be_used_is_told_at_once(self, model):
+    def test_a_model_that_cannot_be_used_is_reported_at_once(self, model):
         with pytest.raises(SettingsError, match="--model"):
             Asker(model)
 

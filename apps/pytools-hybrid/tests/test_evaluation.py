@@ -94,7 +94,7 @@ def test_hybrid_without_vectors_can_still_be_asked_for():
         ([["a"], ["b"]], "2 of 2 gold ids are not in the index; the 2 queries that name them"),
     ],
 )
-def test_what_is_unknown_is_told_in_one_or_many(gold, sentence):
+def test_what_is_unknown_is_reported_in_one_or_many(gold, sentence):
     queries = [EvaluationQuery(id=str(n), text="x", gold=tuple(ids)) for n, ids in enumerate(gold)]
 
     assert unknown_gold(queries, [], []).sentence.startswith(sentence)

@@ -34,7 +34,7 @@ def found(*contributions, confidence=0.9, duplicates=(), **explanation):
     )
 
 
-def test_each_channel_tells_its_rank_its_score_and_what_stands_out_of_it():
+def test_each_channel_shows_its_rank_its_score_and_what_stands_out_of_it():
     assert breakdown(found(WORDS, MEANING)) == {
         "bm25": ChannelScore(rank=1, score=9.0, contribution=6.5),
         "vector": ChannelScore(rank=3, score=0.5, contribution=0.25),

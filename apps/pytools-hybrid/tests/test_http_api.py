@@ -224,7 +224,7 @@ async def test_a_language_model_that_nobody_set_up_is_a_problem(serve):
     assert found(declined)
 
 
-async def test_what_a_language_model_did_and_cost_is_told(serve):
+async def test_what_a_language_model_did_and_cost_is_reported(serve):
     async with serve(rerank_model="test") as client:
         asked = await client.get(SEARCH, params={"query": "pdf", "use_llm": "true"})
         declined = await client.get(SEARCH, params={"query": "pdf", "use_llm": "false"})
@@ -272,14 +272,14 @@ async def test_a_wrong_query_is_a_problem_that_says_what_is_allowed(client, path
     assert details["instance"] == path.partition("?")[0]
 
 
-async def test_everything_that_is_wrong_is_told_at_once(client):
+async def test_everything_that_is_wrong_is_reported_at_once(client):
     details = problem(await client.get("/search?limit=x&colour=red"), 422)
 
     assert {error["parameter"] for error in details["errors"]} == {"q", "limit", "colour"}
 
 
 @pytest.mark.parametrize(("flood", "times"), [("&{}", 3000), ("&tags=,{}", 50)])
-async def test_of_very_much_that_is_wrong_only_some_is_told(client, flood, times):
+async def test_of_very_much_that_is_wrong_only_some_is_reported(client, flood, times):
     parameters = "".join(flood.format(number) for number in range(times))
 
     answer = await client.get(f"{SEARCH}?top_k=0{parameters}")
@@ -306,7 +306,7 @@ async def test_a_tool_is_described_at_three_levels(serve, name):
 @pytest.mark.parametrize(
     "name", ["merge_pdf", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%00", "a/b", "", "%ff"]
 )
-async def test_what_is_no_tool_is_a_problem(client, name):
+async def test_what_is_not_a_tool_is_a_problem(client, name):
     details = problem(await client.get(f"/api/v1/tools/{name}"), 404)
 
     if name == "merge_pdf":
@@ -403,7 +403,7 @@ async def test_a_wrong_report_is_a_problem_that_points_at_it(client, body, point
         (b"x" * 65537, "application/json", 413),
     ],
 )
-async def test_what_is_no_report_is_a_problem(client, content, kind, status):
+async def test_what_is_not_a_report_is_a_problem(client, content, kind, status):
     headers = {"content-type": kind}
     answer = await client.post("/api/v1/outcomes", content=content, headers=headers)
 
@@ -435,11 +435,11 @@ async def test_another_method_is_a_problem_that_names_the_right_ones(client, met
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/search/", "/api/v1/tools", "/redoc"])
-async def test_a_path_that_is_none_is_a_problem(client, path):
+async def test_an_unknown_path_is_a_problem(client, path):
     assert "/openapi.json" in problem(await client.get(path), 404)["detail"]
 
 
-async def test_health_tells_of_the_index(serve):
+async def test_health_describes_the_index(serve):
     async with serve(embedding_model="static") as client:
         await client.get("/search?q=pdf")
         health = (await client.get("/health")).json()
@@ -587,7 +587,7 @@ async def test_a_server_without_an_index_has_no_paths_of_it(settings, toolbox):
     problem(search, 404)
 
 
-async def test_an_index_that_cannot_be_read_is_told_without_internals(serve, tmp_path, caplog):
+async def test_an_index_that_cannot_be_read_is_reported_without_internals(serve, tmp_path, caplog):
     async with serve() as client:
         await client.get("/search?q=pdf")
         with pytest.MonkeyPatch.context() as patch:

@@ -28,7 +28,7 @@ def test_an_address_that_is_not_used_is_not_looked_at():
 
 
 @pytest.mark.parametrize("name", ["http://example.org", "a b", "*", "example.org/x", "[::1", "a:b"])
-def test_a_name_that_is_none_is_refused(name):
+def test_an_invalid_name_is_refused(name):
     with pytest.raises(SettingsError, match="--allowed-host"):
         check_exposure(settings(allowed_hosts=(name,)))
 
@@ -51,7 +51,7 @@ def test_a_host_header_is_read(text, name, port):
     "text",
     ["", ":80", "::1", "a b", "user@localhost", "localhost:", "localhost:x", "[localhost]", "a/b"],
 )
-def test_what_is_no_host_header_names_no_host(text):
+def test_what_is_not_a_host_header_names_no_host(text):
     assert NetworkLocation.parse(text) is None
 
 
@@ -127,7 +127,7 @@ def test_where_every_name_is_answered_pages_must_come_from_the_name_itself(host,
     assert allows(HostRule("0.0.0.0", ()), host, origin) is expected
 
 
-def test_a_rule_takes_no_name_that_is_none():
+def test_a_rule_takes_no_invalid_name():
     with pytest.raises(SettingsError, match="--allowed-host"):
         HostRule("0.0.0.0", ("a b",))
 

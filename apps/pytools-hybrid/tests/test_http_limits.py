@@ -288,7 +288,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
         CHUNKED + b"zz\r\n",
     ],
 )
-async def test_what_is_no_http_is_a_problem(caplog, sent):
+async def test_what_is_not_http_is_a_problem(caplog, sent):
     async with serving(BodyLimit(echo, largest=4, of_paths={})) as address:
         head, _, body = (await exchange(address, sent)).partition(b"\r\n\r\n")
 

@@ -68,7 +68,7 @@ async def test_a_session_too_many_is_refused_until_another_one_ends(monkeypatch,
         assert "pytools_mcp_sessions 2.0" in (await client.get("/metrics")).text
 
 
-async def test_changes_are_told_to_the_sessions_that_there_are():
+async def test_changes_are_reported_to_the_sessions_that_there_are():
     changes = ListChanges(InMemorySubscriptionBus())
     server = MCPServer("test", middleware=[changes.middleware])
     app = server.streamable_http_app(transport_security=ANY_HOST)

@@ -226,7 +226,7 @@ def test_the_log_of_any_other_database_stays_as_it_is(database):
     assert (database.read_bytes(), log.read_bytes()) == before
 
 
-def test_what_is_no_database_stays_as_it_is(database):
+def test_what_is_not_a_database_stays_as_it_is(database):
     assert set_aside_incumbent(database) is None
     assert list(database.parent.iterdir()) == []
     for content in (b"", b"SQLite format 3\0", b"SQLite format 3\0" + b"x" * 99, b"text"):

@@ -134,7 +134,7 @@ def test_each_way_to_lay_a_tree_out_has_an_index_of_its_own(write, settings):
     assert len({settings(layouts=it, db_path=None).resolved_database(root) for it in given}) == 3
 
 
-def test_other_layouts_read_the_same_files_anew(indexed):
+def test_other_layouts_read_the_same_files_again(indexed):
     indexed(pdf__merge=function("merge"))
 
     assert indexed(layouts=(LAYOUTS["mcptools"],))[0] == []

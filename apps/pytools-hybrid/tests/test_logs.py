@@ -32,7 +32,7 @@ def written():
     lines += map(json.loads, stream.getvalue().splitlines())
 
 
-def test_a_line_tells_its_time_level_logger_and_message():
+def test_a_line_shows_its_time_level_logger_and_message():
     with written() as lines:
         logging.getLogger("uvicorn.error").warning("%s\nis", "this")
         logging.getLogger("other").debug("not told")

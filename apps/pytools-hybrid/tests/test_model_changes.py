@@ -156,7 +156,9 @@ def test_the_same_model_with_other_dimensions_is_another_model(settings, root):
     assert (len(wide.documents), len(narrow.documents)) == (4, 4)
 
 
-def test_a_model_whose_dimensions_change_under_its_name_is_told_and_another_serves(settings, root):
+def test_a_model_whose_dimensions_change_under_its_name_is_reported_and_another_serves(
+    settings, root
+):
     use(settings(), root, WordsEmbedder("a:one"), embed)
 
     changed = use(settings(), root, WordsEmbedder("a:one", dimensions=300), by_meaning)
@@ -261,7 +263,7 @@ def test_models_used_at_the_same_time_are_both_kept_up(settings, root, write_too
     assert (len(one.documents), len(other.documents)) == (5, 5)
 
 
-def test_a_text_that_the_model_refuses_is_told_and_all_others_get_their_vectors(
+def test_a_text_that_the_model_refuses_is_reported_and_all_others_get_their_vectors(
     settings, root, caplog
 ):
     model = WordsEmbedder("a:one")

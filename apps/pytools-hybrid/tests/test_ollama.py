@@ -95,7 +95,7 @@ def of_ollama(**options):
 
 
 @pytest.mark.usefixtures("_asked_by_openai")
-def test_that_it_does_not_run_is_told_with_the_command_that_starts_it(closed, settings):
+def test_that_it_does_not_run_is_reported_with_the_command_that_starts_it(closed, settings):
     verdict = look_at_embedder(settings(embedding_model="ollama:nomic-embed-text"), None, None)
 
     assert f"does not answer at {closed}/v1" in verdict.message
@@ -119,7 +119,7 @@ def test_its_models_are_asked_where_that_is_wanted():
     assert "3 dimensions" in choice.message
 
 
-def test_that_it_does_not_run_is_told_among_the_choices(closed):
+def test_that_it_does_not_run_is_reported_among_the_choices(closed):
     (choice,) = of_ollama().values()
 
     assert not choice.works
@@ -136,7 +136,7 @@ def test_one_without_embedding_models_is_told_which_to_fetch(ollama, monkeypatch
     assert choice.remedy == "ollama pull nomic-embed-text"
 
 
-def test_something_else_at_its_address_is_no_ollama(monkeypatch):
+def test_something_else_at_its_address_is_not_an_ollama(monkeypatch):
     class Other(Ollama):
         def do_GET(self):
             self.reply(200, ["hello"])
@@ -159,7 +159,7 @@ def test_the_offline_model_always_works():
 
 
 @pytest.mark.usefixtures("closed")
-def test_what_other_models_lack_is_told(monkeypatch):
+def test_what_other_models_lack_is_reported(monkeypatch):
     for name in ("OPENAI_API_KEY", "VOYAGE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -175,7 +175,7 @@ def test_what_other_models_lack_is_told(monkeypatch):
 
 
 @pytest.mark.usefixtures("closed", "_asked_by_openai")
-def test_a_key_is_known_by_its_name_and_its_value_is_told_nobody(monkeypatch):
+def test_a_key_is_known_by_its_name_and_its_value_is_never_shown(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
 
     choices = {choice.setting: choice for choice in model_choices()}

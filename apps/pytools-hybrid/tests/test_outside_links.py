@@ -37,7 +37,7 @@ def ids(store):
         return {row[0] for row in reader.connection.execute("SELECT id FROM entries")}
 
 
-def test_they_are_left_out_and_the_reason_is_told(store, root, linked):
+def test_they_are_left_out_and_the_reason_is_reported(store, root, linked):
     place, tool_id = linked
 
     report = refresh(store, root)

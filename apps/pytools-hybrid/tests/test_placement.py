@@ -49,7 +49,7 @@ def test_a_tool_that_is_not_shown_is_compared_with_the_last_one_that_is(place):
     assert f"number {placement.rank}" in text
 
 
-def test_a_tool_that_words_do_not_find_at_all_is_told_as_that(place):
+def test_a_tool_that_words_do_not_find_at_all_is_reported_as_such(place):
     placement = place("zebra", "plan_route", mode="bm25")
 
     assert placement.rank is None
@@ -57,20 +57,20 @@ def test_a_tool_that_words_do_not_find_at_all_is_told_as_that(place):
     assert "capabilities.toml" in placement.reasons[1]
 
 
-def test_a_tool_that_the_filters_leave_out_is_told_as_that(place):
+def test_a_tool_that_the_filters_leave_out_is_reported_as_such(place):
     placement = place("merge pdfs", "merge_pdfs", where=ToolFilter(categories=["mail"]))
 
     assert placement.rank is None
     assert placement.reasons == ("the filters of this search leave it out",)
 
 
-def test_too_little_confidence_is_told(place):
+def test_too_little_confidence_is_reported(place):
     placement = place("merge pdf documents", "plan_route", threshold=0.9)
 
     assert any("at least 0.9 was asked for" in reason for reason in placement.reasons)
 
 
-def test_a_tool_that_another_stands_for_is_told_as_that(place, write_tool):
+def test_a_tool_that_another_stands_for_is_reported_as_such(place, write_tool):
     same = "Join several PDF documents into one file."
     write_tool("mcptools/pdf2/merge_pdfs.py", same)
 
@@ -82,13 +82,13 @@ def test_a_tool_that_another_stands_for_is_told_as_that(place, write_tool):
     assert "which represents it" in hidden.reasons[0]
 
 
-def test_the_request_naming_another_tool_is_told(place):
+def test_the_request_naming_another_tool_is_reported(place):
     placement = place("merge_pull_request", "merge_pdfs", limit=1)
 
     assert any("the request names the other" in reason for reason in placement.reasons)
 
 
-def test_a_tool_that_there_is_not_is_an_error(place):
+def test_an_unknown_tool_is_an_error(place):
     with pytest.raises(UnknownToolError):
         place("anything", "mcptools:nowhere:nothing")
 

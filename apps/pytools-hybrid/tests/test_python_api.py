@@ -121,7 +121,9 @@ def test_the_files_are_not_looked_at_where_others_do_so(root, settings, values, 
     assert asyncio.run(job()).tools == 0
 
 
-def test_a_root_that_cannot_be_listed_is_told_with_the_answer(root, settings, monkeypatch, caplog):
+def test_a_root_that_cannot_be_listed_is_reported_with_the_answer(
+    root, settings, monkeypatch, caplog
+):
     chosen, listed = settings(embedding_model="none"), os.scandir
 
     def scandir(path):
@@ -717,7 +719,7 @@ def test_a_module_of_another_tree_is_not_taken_for_it(trees, settings, tmp_path)
         load_tool(second)
 
 
-def test_a_package_of_another_tree_is_told_where_it_hides_a_module(trees, settings, tmp_path):
+def test_a_package_of_another_tree_is_reported_where_it_hides_a_module(trees, settings, tmp_path):
     source = 'def run() -> None:\n    """{} a letter."""\n'
     init = {"mcptools/office/__init__.py": ""}
     one = trees({"mcptools/office/stamp.py": source.format("Stamp"), **init}, "one")

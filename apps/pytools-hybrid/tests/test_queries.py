@@ -116,7 +116,7 @@ def test_a_question_asked_in_an_earlier_process_costs_no_call(path):
     assert kept == pytest.approx([value / length for value in first], abs=1e-5)
 
 
-def test_what_another_model_was_asked_is_no_answer(path):
+def test_what_another_model_was_asked_is_not_an_answer(path):
     async def ask(queries, embedder):
         await queries.vector("find a file")
         return embedder.asked
@@ -276,7 +276,7 @@ def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkey
     with_queries(path, job)
 
 
-def test_a_failure_that_nobody_waits_for_any_more_is_no_stray_error(path, monkeypatch, caplog):
+def test_a_failure_that_nobody_waits_for_any_more_is_not_a_stray_error(path, monkeypatch, caplog):
     monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.05)
 
     async def job(queries, embedder):

@@ -259,7 +259,9 @@ def test_a_part_that_occurs_twice_is_embedded_once(settings, toolbox):
 COMPOUND = "merge the documents and send an email"
 
 
-def test_a_part_that_the_model_fails_for_is_searched_by_words_and_that_is_told(settings, toolbox):
+def test_a_part_that_the_model_fails_for_is_searched_by_words_and_the_answer_says_so(
+    settings, toolbox
+):
     model = CountingEmbedder()
     model.fails_for = ("send an email",)
 

@@ -195,7 +195,7 @@ PAGE = 16384
 
 
 @pytest.mark.parametrize("table", ["searches", "outcomes"])
-def test_a_usage_record_that_is_damaged_is_set_aside_and_begun_anew(by_words, root, table):
+def test_a_usage_record_that_is_damaged_is_set_aside_and_restarted(by_words, root, table):
     async def fill(search):
         await search.search("report a bug")
         await search.record_outcome("mcptools:github:create_issue", success=True)

@@ -84,7 +84,7 @@ WRONG = {
 
 @pytest.mark.parametrize("statement", WRONG.values(), ids=WRONG.keys())
 @pytest.mark.parametrize("searches", [1, 4], ids=["once", "often"])
-def test_an_index_with_values_that_cannot_be_is_mended_by_a_search_or_a_refresh(
+def test_an_index_with_values_that_cannot_be_is_repaired_by_a_search_or_a_refresh(
     settings, root, statement, searches
 ):
     """Searched once as by the command, and often as by a server, which searches in another way."""

@@ -131,7 +131,7 @@ def test_a_longer_list_keeps_its_places_behind_those_that_the_model_saw(rerank):
     assert ids(reranked)[10:] == ids(wide)[10:]
 
 
-def test_the_report_tells_what_it_cost(rerank):
+def test_the_report_says_what_it_cost(rerank):
     asked = Asked(backwards)
     ((_, first), (_, second)) = rerank(asked.model, QUERY, QUERY)
 
@@ -221,7 +221,7 @@ def test_an_answer_without_tools_asks_no_model(rerank, query):
     assert (asked.prompts, reranked.tools, reranked.rerank.requests) == ([], (), 0)
 
 
-def test_a_model_that_cannot_be_used_is_told_in_the_note(rerank, monkeypatch):
+def test_a_model_that_cannot_be_used_is_reported_in_the_note(rerank, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     ((wide, reranked), (_, again)) = rerank("openai:gpt-5-mini", QUERY, QUERY)
 

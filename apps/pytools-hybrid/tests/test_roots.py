@@ -136,7 +136,7 @@ def test_paths_begin_with_roots_as_they_were_named(settings, own, shared):
     assert asyncio.run(main()) == ("own, shared", f"shared/{READ}")
 
 
-def test_a_tool_of_several_roots_is_taken_from_the_first_and_the_others_are_told(
+def test_a_tool_of_several_roots_is_taken_from_the_first_and_the_others_are_reported(
     store, own, shared
 ):
     report = refresh(store, [own, shared])
@@ -174,7 +174,7 @@ def test_a_tool_that_leaves_the_first_root_appears_from_the_next(store, own, sha
     assert f"1/{SEND}" not in paths_in(store)
 
 
-def test_a_file_of_the_first_root_that_is_no_tool_hides_none_of_the_next(store, own, shared):
+def test_a_file_of_the_first_root_that_is_not_a_tool_hides_none_of_the_next(store, own, shared):
     (own / SEND).write_text("def run(:\n")
 
     report = refresh(store, [own, shared])
@@ -311,7 +311,7 @@ def test_where_no_root_can_be_listed_nothing_changes(store, own, shared, unlista
     assert in_index(store) == before
 
 
-def test_an_index_of_another_version_is_read_anew_but_for_a_root_that_cannot_be_listed(
+def test_an_index_of_another_version_is_read_again_but_for_a_root_that_cannot_be_listed(
     store, own, shared, unlistable
 ):
     refresh(store, [own, shared])
@@ -411,7 +411,7 @@ def test_browsing_lists_the_tools_of_all_roots_each_once(own, shared):
     )
 
 
-def test_browsing_tells_which_root_cannot_be_listed(own, shared, unlistable):
+def test_browsing_shows_which_root_cannot_be_listed(own, shared, unlistable):
     unlistable.update([shared, Path(os.path.realpath(shared))])
 
     with pytest.raises(RootUnreadableError) as raised:

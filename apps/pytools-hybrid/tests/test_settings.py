@@ -136,7 +136,7 @@ def test_a_home_folder_is_filled_in_where_no_shell_does_it(monkeypatch):
     assert settings.db_path == Path("/home-of-test/index.db")
 
 
-def test_an_empty_variable_is_no_setting(monkeypatch):
+def test_an_empty_variable_is_not_a_setting(monkeypatch):
     for name in ("PYTOOLS_DIR", "PYTOOLS_DB_PATH", "PYTOOLS_SYNC"):
         monkeypatch.setenv(name, "")
 

@@ -37,7 +37,7 @@ def test_flags_come_before_variables_before_the_file_before_the_defaults(write, 
 
 
 @pytest.mark.usefixtures("no_model_set")
-def test_each_setting_tells_where_it_is_from(write, monkeypatch):
+def test_each_setting_shows_where_it_is_from(write, monkeypatch):
     file = write("pytools.toml", "limit = 7\nthreshold = 0.5\n")
     monkeypatch.setenv("PYTOOLS_THRESHOLD", "0.25")
 
@@ -128,7 +128,7 @@ def test_names_may_have_hyphens(write):
         ("log-level = 'INFO'\nlog_level = 'INFO'", "is set twice"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_name(write, text, told):
+def test_what_is_wrong_in_a_file_is_reported_with_its_name(write, text, told):
     write("pytools.toml", text)
 
     with pytest.raises(SettingsError) as caught:
@@ -138,7 +138,9 @@ def test_what_is_wrong_in_a_file_is_told_with_its_name(write, text, told):
 
 
 @pytest.mark.parametrize("text", ["tool = 1 # pytools", "[[tool.pytools]]\nlimit = 7"])
-def test_what_is_no_table_of_settings_in_pyproject_is_told_where_the_file_is_named(write, text):
+def test_what_is_not_a_table_of_settings_in_pyproject_is_reported_where_the_file_is_named(
+    write, text
+):
     file = write("pyproject.toml", text)
 
     if "[[" in text:
@@ -168,14 +170,14 @@ def test_a_text_is_one_folder_whatever_it_holds(write, tmp_path):
     assert Settings.from_flags({}).root == (tmp_path / f"a{os.pathsep}b",)
 
 
-def test_a_mark_at_the_beginning_is_no_part_of_the_file(tmp_path):
+def test_a_mark_at_the_beginning_is_not_a_part_of_the_file(tmp_path):
     (tmp_path / "pytools.toml").write_bytes(b"\xef\xbb\xbflimit = 7")
 
     assert Settings.from_flags({}).limit == 7
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
-def test_what_is_no_file_is_not_read(tmp_path):
+def test_what_is_not_a_file_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pyproject.toml")
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
 
@@ -224,13 +226,13 @@ def test_a_huge_file_is_not_read(write):
         Settings.from_flags({})
 
 
-def test_a_wrong_value_that_a_flag_replaces_is_no_error(write):
+def test_a_wrong_value_that_a_flag_replaces_is_not_an_error(write):
     write("pytools.toml", "limit = 300")
 
     assert Settings.from_flags({"limit": 3}).limit == 3
 
 
-def test_a_file_that_is_not_utf8_is_told_where_it_is_named_and_passed_over_where_not(
+def test_a_file_that_is_not_utf8_is_reported_where_it_is_named_and_passed_over_where_not(
     tmp_path, monkeypatch
 ):
     file = tmp_path / "pyproject.toml"

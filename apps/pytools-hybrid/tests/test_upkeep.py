@@ -76,7 +76,7 @@ def test_a_refresh_that_fails_is_tried_again(settings, root, caplog, write_tool)
     asyncio.run(main())
 
 
-def test_a_model_that_fails_is_told_and_the_files_are_followed_all_the_same(
+def test_a_model_that_fails_is_reported_and_the_files_are_followed_all_the_same(
     settings, root, caplog, write_tool
 ):
     async def main():
@@ -104,7 +104,7 @@ class FailingToEnd(ToolSearch):
                 raise OSError("the model is lost")
 
 
-def test_what_fails_when_the_following_is_ended_does_not_begin_it_anew(settings, root, caplog):
+def test_what_fails_when_the_following_is_ended_does_not_restart_it(settings, root, caplog):
     async def main():
         async with FailingToEnd(root, settings(), refresh=False) as search:
             follower = Follower(search.index)
@@ -213,7 +213,7 @@ def test_who_neither_syncs_nor_watches_writes_nothing_of_its_own_model(settings,
     assert statistics.searches == 1, "what the agent has written down is the agent's"
 
 
-def test_a_pattern_of_the_policy_that_matches_nothing_is_told(settings, root, caplog):
+def test_a_pattern_of_the_policy_that_matches_nothing_is_reported(settings, root, caplog):
     async def main():
         async with kept_up(settings(exclude=("*:gihub:*", "*:pdf:*")), root):
             pass
@@ -223,7 +223,7 @@ def test_a_pattern_of_the_policy_that_matches_nothing_is_told(settings, root, ca
     assert "*:pdf:*" not in caplog.text
 
 
-def test_a_language_model_that_cannot_be_used_is_told_before_the_first_search(
+def test_a_language_model_that_cannot_be_used_is_reported_before_the_first_search(
     settings, root, caplog, monkeypatch
 ):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

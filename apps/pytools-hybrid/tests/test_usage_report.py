@@ -202,7 +202,7 @@ def test_outcomes_are_written_out_whole():
 
 
 @pytest.mark.parametrize("name", ["usage.txt", "gone/usage.png"])
-def test_a_place_where_no_picture_can_lie_is_told_first(tmp_path, name, capsys):
+def test_a_place_where_no_picture_can_lie_is_reported_first(tmp_path, name, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["report", "--db", str(tmp_path / "gone.db"), "--plot", str(tmp_path / name)])
 

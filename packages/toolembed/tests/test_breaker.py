@@ -32,7 +32,7 @@ def test_it_is_left_alone_for_as_long_as_it_asked(asked, least):
     assert breaker.remaining > least
 
 
-def test_after_its_time_it_may_be_tried_again_and_a_failure_counts_anew():
+def test_after_its_time_it_may_be_tried_again_and_a_failure_counts_again():
     breaker = CircuitBreaker(Backoff(first=0.01, longest=1000.0))
     breaker.failed()
     end = time.monotonic() + 10

@@ -327,7 +327,7 @@ def test_tries_are_bounded_and_what_was_stored_stays():
     assert len(model.requests) == 1 + IMPATIENT.tries
 
 
-def test_a_failure_that_will_not_mend_itself_is_not_tried_again():
+def test_a_permanent_failure_is_not_tried_again():
     model = Model(failing(FailureKind.UNAVAILABLE))
 
     with pytest.raises(EmbeddingError) as caught:
@@ -432,7 +432,7 @@ def test_a_failure_does_not_wait_for_the_pauses_of_others():
         )
 
 
-def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_for_ever():
+def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_forever():
     class Forgetful(Memory):
         def put_vectors(self, model_id, vectors):
             pass
@@ -443,7 +443,7 @@ def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_for_ever():
     assert set(model.embedded.values()) == {1}
 
 
-def test_an_error_that_is_no_embedding_error_goes_through():
+def test_an_error_that_is_not_an_embedding_error_goes_through():
     def answer(texts, number):
         raise LookupError("a bug")
 
@@ -505,7 +505,7 @@ def test_whichever_texts_are_refused_all_others_are_embedded_once(unwanted, conc
 
 
 @pytest.mark.parametrize("number", [1, 5000])
-def test_a_model_that_refuses_everything_is_mended_and_no_text_is_left_out_for_it(number):
+def test_a_model_that_refused_everything_is_repaired_and_no_text_is_left_out_for_it(number):
     """Some providers refuse a wrong key as they refuse a text."""
     index, model = Memory(number), Model(failing(FailureKind.REFUSED))
 
@@ -542,7 +542,7 @@ def test_a_model_that_takes_text_may_refuse_all_that_is_pending():
     assert set(index.refusals) == set(index.texts)
 
 
-def test_what_fails_while_a_refusal_is_looked_into_is_no_refusal():
+def test_what_fails_while_a_refusal_is_looked_into_is_not_a_refusal():
     index = Memory(1)
 
     def answer(texts, number):
@@ -730,7 +730,7 @@ def test_a_model_that_does_not_answer_at_all_is_an_error_soon():
 # Progress
 
 
-def test_progress_tells_how_far_it_is_and_how_far_there_is_to_go():
+def test_progress_shows_how_far_it_is_and_how_far_there_is_to_go():
     seen = []
     embed(Memory(150), Model(), progress=lambda done, total: seen.append((done, total)))
     assert seen == [(0, 150), (64, 150), (128, 150), (150, 150)]

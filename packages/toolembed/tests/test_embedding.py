@@ -96,7 +96,7 @@ def test_every_embedder_keeps_the_contract(embedder):
     asyncio.run(check_embedder(embedder))
 
 
-def test_none_is_no_embedder():
+def test_none_gives_no_embedder():
     assert create_embedder("none") is None
 
 
@@ -334,7 +334,7 @@ def http(category, status, **details):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_an_error_of_a_provider_tells_what_to_do(error, kind):
+def test_an_error_of_a_provider_says_what_to_do(error, kind):
     embedder = ProviderEmbedder(HashingModel(error=error))
 
     with pytest.raises(EmbeddingError, match="hashing:sha256") as caught:
@@ -499,7 +499,7 @@ def test_weights_that_are_damaged_are_reported_and_not_used(tmp_path, damage):
         StaticEmbedder(weights=file).encode_queries(["anything"])
 
 
-def test_weights_of_ones_own_give_vectors_of_a_model_of_their_own(tmp_path):
+def test_weights_of_your_own_give_vectors_of_a_model_of_their_own(tmp_path):
     file = tmp_path / "weights.safetensors"
     file.write_bytes(_WEIGHTS.read_bytes())
     own = StaticEmbedder(weights=file)

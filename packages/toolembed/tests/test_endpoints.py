@@ -94,14 +94,14 @@ def test_ollama_keeps_the_contract_of_embedders():
 
 @pytest.mark.usefixtures("ollama")
 @pytest.mark.parametrize(("name", "word"), [("nothing", "nothing"), ("x; evil", "'x; evil'")])
-def test_a_model_that_ollama_does_not_have_is_told_with_the_command_that_fetches_it(name, word):
+def test_a_model_that_ollama_does_not_have_is_reported_with_the_command_that_fetches_it(name, word):
     with pytest.raises(EmbeddingError, match=f"run: ollama pull {word}$") as caught:
         asyncio.run(create_embedder(f"ollama:{name}").embed_query("four"))
 
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
 
-def test_that_ollama_does_not_run_is_told_with_the_command_that_starts_it(monkeypatch):
+def test_that_ollama_does_not_run_is_reported_with_the_command_that_starts_it(monkeypatch):
     with serving(Endpoint) as address:
         monkeypatch.setenv("OLLAMA_BASE_URL", address)
 

@@ -120,7 +120,7 @@ def test_it_gives_as_many_dimensions_as_are_wanted(model):
     assert len(embed(embedder, "merge pdf")[0]) == 4
 
 
-def test_a_device_that_is_not_there_is_told_with_the_setting(model):
+def test_a_device_that_is_not_there_is_reported_with_the_setting(model):
     embedder = create_embedder(f"sentence-transformers:{model}", device="mps:7")
 
     with pytest.raises(EmbeddingError, match="set device to 'auto'") as caught:
@@ -128,7 +128,7 @@ def test_a_device_that_is_not_there_is_told_with_the_setting(model):
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
 
-def test_a_model_whose_files_are_broken_is_told(model, tmp_path):
+def test_a_model_whose_files_are_broken_is_reported(model, tmp_path):
     import shutil
 
     broken = shutil.copytree(model, tmp_path / "broken")

@@ -67,7 +67,7 @@ def test_a_module_for_mcpygen_gives_it_a_mapping():
         (Tool(name="x", description=" \n", input_schema={}), "x of shop"),
     ],
 )
-def test_a_tool_without_a_description_is_no_tool_less(tool, description):
+def test_a_tool_without_a_description_is_still_a_tool(tool, description):
     assert ast.get_docstring(ast.parse(module_of(tool)).body[-1]).strip() == description
 
 

@@ -145,7 +145,7 @@ def test_a_tool_with_an_output_schema_gives_a_model(imported):
     assert module.run(module.Params(count=3)) == module.Result(count=3)
 
 
-def test_an_answer_that_is_no_result_is_the_one_error_too(imported, monkeypatch):
+def test_an_answer_that_is_not_a_result_is_the_one_error_too(imported, monkeypatch):
     module = imported("structured")
     monkeypatch.setattr(module.CLIENT, "call", lambda *_: CallToolResult(content=[]))
     with pytest.raises(ToolCallError, match="does not match its schema: all of it: Input"):
@@ -247,7 +247,7 @@ def test_a_call_that_takes_too_long_is_given_up_and_the_server_stays(runner, mon
 
 
 @pytest.mark.parametrize("value", ["soon", "0", "-1", "inf", "nan"])
-def test_a_time_limit_that_is_none_is_told(runner, monkeypatch, value):
+def test_an_invalid_time_limit_is_reported(runner, monkeypatch, value):
     monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", value)
     with pytest.raises(ToolCallError, match="PYTOOLS_CALL_TIMEOUT is"):
         runner.run_sync("echo", {})
@@ -300,7 +300,7 @@ def test_those_who_wait_for_an_attempt_get_its_error(file):
     assert len(attempts) == 1
 
 
-def test_a_server_that_the_configuration_has_no_more_is_told(file):
+def test_a_server_that_the_configuration_no_longer_has_is_reported(file):
     with pytest.raises(ToolCallError, match="no longer contains it"):
         ToolRunner("another", file).run_sync("echo", {})
 
@@ -509,7 +509,7 @@ def test_who_calls_while_the_connections_are_closed_is_told(runner, calls):
     assert int(runner.run_sync("pid", {})) != pid
 
 
-def test_what_waits_for_something_else_when_all_is_closed_does_not_wait_for_ever():
+def test_what_waits_for_something_else_when_all_is_closed_does_not_wait_forever():
     running, waiting, told = Background(), threading.Event(), []
 
     async def job():
@@ -738,7 +738,9 @@ def test_a_schema_that_cannot_be_used_leaves_the_check_to_the_server(schema):
     assert tool.problems({"x": "y"}) == ()
 
 
-def test_servers_are_told_with_their_connection_and_what_their_configuration_lacks(tool, tmp_path):
+def test_servers_are_reported_with_their_connection_and_what_their_configuration_lacks(
+    tool, tmp_path
+):
     (before,) = imported_servers(tmp_path / "tree")
 
     async def job():

@@ -173,7 +173,7 @@ def test_what_is_too_long_is_cut_after_its_secrets_are_gone(before):
     assert len(str(error)) < 2100
 
 
-def test_an_error_of_the_server_is_told_from_the_end_of_its_connection():
+def test_an_error_of_the_server_is_reported_from_the_end_of_its_connection():
     def told(error):
         return explain(error, "shop", StderrTail(), Redactor(())).detail
 

@@ -275,7 +275,7 @@ def refusing():
         thread.join()
 
 
-def test_a_server_that_refuses_is_told_with_its_status(run, refusing, tmp_path, monkeypatch):
+def test_a_server_that_refuses_is_reported_with_its_status(run, refusing, tmp_path, monkeypatch):
     port, seen = refusing
     monkeypatch.setenv("SHOP_KEY", "hunter2")
     file = tmp_path / "servers.json"
@@ -286,7 +286,7 @@ def test_a_server_that_refuses_is_told_with_its_status(run, refusing, tmp_path, 
     assert set(seen) == {"Bearer hunter2"}
 
 
-def test_no_secret_is_told_or_written(write, run, tmp_path, caplog, monkeypatch):
+def test_no_secret_is_reported_or_written(write, run, tmp_path, caplog, monkeypatch):
     monkeypatch.setenv("MINE", "hunter2-from-outside")
     secrets = {"env": {"API_KEY": "hunter2-literal", "OTHER": "${MINE}"}}
     leaking = [tool("do", "Uses hunter2-literal and hunter2-from-outside.")]
@@ -329,7 +329,7 @@ def test_a_module_that_was_lost_comes_back(write, run, tmp_path):
     assert run(file)["a"].added == ("do",)
 
 
-def test_what_was_edited_is_kept_and_told(write, run, tmp_path):
+def test_what_was_edited_is_kept_and_reported(write, run, tmp_path):
     file = write(a={})
     run(file)
     module = tmp_path / "tree/mcptools/a/do.py"
@@ -360,7 +360,7 @@ def test_two_files_do_not_take_a_server_from_each_other(write, run, tmp_path):
     assert run(other)["a"].status == "updated", "the file has moved"
 
 
-def test_a_server_that_is_gone_is_told_and_removed_only_on_demand(write, run, tmp_path, ids):
+def test_a_server_that_is_gone_is_reported_and_removed_only_on_demand(write, run, tmp_path, ids):
     run(write(a={}, b={}))
     file = write(b={})
     report = run(file)["a"]
@@ -413,19 +413,19 @@ def test_what_comes_later_takes_no_name_away(write, run):
     assert reports["my-shop"].changed == ()
 
 
-def test_a_tool_that_is_listed_twice_is_told(write, run):
+def test_a_tool_that_is_listed_twice_is_reported(write, run):
     report = run(write(a={"tools": [tool("x", "1"), tool("x", "2")]}))["a"]
     assert (report.tools, set(report.notes)) == (1, {"x"})
 
 
-def test_a_file_where_the_tree_should_be_is_told(write, run, tmp_path):
+def test_a_file_where_the_tree_should_be_is_reported(write, run, tmp_path):
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/mcptools").write_text("")
     with pytest.raises(OptionError, match="a file is there"):
         run(write(a={}))
 
 
-def test_each_server_is_told_as_soon_as_it_is_finished(write, tmp_path, quick_imports):
+def test_each_server_is_reported_as_soon_as_it_is_finished(write, tmp_path, quick_imports):
     file = write(slow={"after": str(tmp_path / "quick.told")}, quick={})
     told, stages = [], []
 

@@ -74,7 +74,7 @@ def test_comments_and_trailing_commas_are_read_over(write):
         ('{"mcpServers": ', 1, 16),
     ],
 )
-def test_what_is_no_json_is_told_with_its_place(write, text, line, column):
+def test_what_is_not_json_is_reported_with_its_place(write, text, line, column):
     with pytest.raises(ServersFileError, match=rf"line {line}, column {column}") as caught:
         read_servers(write(text))
     assert (caught.value.line, caught.value.column) == (line, column)
@@ -100,7 +100,7 @@ def test_an_unknown_shape_is_wrong_use_and_says_what_is_expected(write, content,
         read_servers(write(content))
 
 
-def test_a_server_that_would_be_lost_to_another_of_its_name_is_told(tmp_path):
+def test_a_server_that_would_be_lost_to_another_of_its_name_is_reported(tmp_path):
     file = tmp_path / "servers.json"
     file.write_text('{"servers": {"a": {"command": "x"}, "a": {"command": "y"}}}')
     with pytest.raises(ServersFileError, match="'a' twice"):
@@ -149,7 +149,7 @@ def test_the_transport_is_the_one_that_is_named_else_that_which_fits(only, defin
         ({"url": "http://x.org", "headers": {"a": "\u00e9"}}, "'headers' must .* ASCII"),
     ],
 )
-def test_an_entry_that_cannot_be_used_is_told_with_the_servers_name(only, definition, message):
+def test_an_entry_that_cannot_be_used_is_reported_with_the_servers_name(only, definition, message):
     with pytest.raises(ServerError, match=f"server 'one': .*{message}"):
         only(definition).parameters()
 

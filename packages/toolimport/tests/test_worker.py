@@ -41,7 +41,7 @@ def test_a_server_whose_time_has_passed_gets_no_models(worker):
         worker.models(QUICK, time.monotonic() - 1)
 
 
-def test_a_generator_that_does_not_load_in_time_is_told_and_not_waited_for_again(monkeypatch):
+def test_a_generator_that_does_not_load_in_time_is_reported_and_not_waited_for_again(monkeypatch):
     monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
     worker = ModelWorker()
     for _ in range(2):

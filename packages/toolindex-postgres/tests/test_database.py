@@ -50,7 +50,7 @@ def test_the_schema_is_made_once_however_many_do_it_at_once(own):
         owner.close()
 
 
-def test_what_there_is_is_told_of_an_empty_database_and_of_each_tree(own, host):
+def test_what_there_is_is_reported_of_an_empty_database_and_of_each_tree(own, host):
     with Database(own) as owner:
         empty = owner.status()
         assert (empty.schema, empty.supported, empty.trees, empty.size) == (None, 1, (), 0)
@@ -228,7 +228,7 @@ def test_a_role_that_was_granted_nothing_is_told_so_and_grants_are_replaced(own,
             owner.grant("nobody at all", write=False)
 
 
-def test_what_is_no_address_is_refused_and_no_password_is_shown(tmp_path):
+def test_what_is_not_an_address_is_refused_and_no_password_is_shown(tmp_path):
     for address in (
         "postgresql://me:s3cret@[h/db",
         "host=h password=s3cret nonsense",

@@ -57,7 +57,7 @@ def test_a_sound_index_has_nothing_to_tell(index):
         ("INSERT INTO entries_fts (rowid, name_words) VALUES (99, 'nobody')", "full-text table"),
     ],
 )  # fmt: skip
-def test_what_does_not_agree_is_told_and_made_again(index, change, sql, told):
+def test_what_does_not_agree_is_reported_and_repaired(index, change, sql, told):
     change(sql)
     before = index.check()
 
@@ -67,7 +67,7 @@ def test_what_does_not_agree_is_told_and_made_again(index, change, sql, told):
     assert index.check() == ()
 
 
-def test_vectors_of_no_tool_are_told(index, change):
+def test_vectors_of_no_tool_are_reported(index, change):
     change("INSERT INTO entries_vec (rowid, embedding) VALUES (77, zeroblob(8))")
 
     assert any("1 vectors belong to no tool" in problem for problem in index.check())
@@ -87,7 +87,7 @@ def test_a_rebuilt_index_keeps_vectors_and_the_record_of_use(index):
     assert index.pending(MODEL, limit=10) == {}
 
 
-def test_after_a_rebuild_every_file_is_read_anew(index):
+def test_after_a_rebuild_every_file_is_read_again(index):
     index.rebuild()
 
     assert index.stored(reader_version="1").stamps == {}

@@ -125,7 +125,7 @@ def test_asking_often_whose_a_file_is_keeps_no_more_descriptors_than_asking_once
 @pytest.mark.parametrize(
     "content", [b"", b"x", b"SQLite format 3\0", b"text" * 99], ids=["none", "short", "cut", "long"]
 )
-def test_what_is_no_database_is_nobodys(path, content):
+def test_a_file_that_is_not_a_database_belongs_to_nobody(path, content):
     path.write_bytes(content)
     assert application_id(path) is None
 

@@ -122,7 +122,7 @@ def test_a_database_of_somebody_else_that_was_killed_is_refused_with_its_log(tmp
     ],
     ids=["one byte", "one zero", "text", "zeros", "newlines", "magic", "only magic", "random"],
 )
-def test_a_file_that_is_no_database_is_refused(path, refuses, content):
+def test_a_file_that_is_not_a_database_is_refused(path, refuses, content):
     path.write_bytes(content)
     refuses(path, ForeignDatabaseError, "not a tool index")
 

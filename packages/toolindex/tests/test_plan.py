@@ -81,7 +81,7 @@ def test_a_file_that_was_passed_over_but_is_not_stored_must_be_scanned_again():
     assert plan_sync({}, scanned) == expected
 
 
-def test_a_reread_takes_every_record_as_read_anew(make_record, stored):
+def test_a_reread_takes_every_record_as_read_again(make_record, stored):
     same, before, after = (
         make_record(A, stamp=STAMP),
         make_record(B, "Old."),

@@ -56,7 +56,7 @@ def test_a_vector_of_another_length_than_the_model_gives_now_is_not_given(vector
 @pytest.mark.parametrize(
     "bad", [{"b": [1.0]}, {"b": [math.nan, 1.0]}, {"b": [0.0, 0.0]}, {"b": []}]
 )
-def test_a_vector_that_is_none_is_refused_with_its_whole_batch(vectors, bad):
+def test_an_invalid_vector_is_refused_with_its_whole_batch(vectors, bad):
     with pytest.raises(VectorError):
         vectors.put("m", {"a": [1.0, 0.0], **bad})
     assert kept(vectors) == ""

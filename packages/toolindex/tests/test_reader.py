@@ -206,7 +206,7 @@ def test_the_texts_of_tools_are_named_as_they_are_pending(index, fill):
     assert set(index.pending("m", limit=10, among=hashes | {"gone"})) == hashes
 
 
-def test_of_some_ids_those_with_a_vector_of_the_model_are_told(index, fill):
+def test_of_some_ids_those_with_a_vector_of_the_model_are_returned(index, fill):
     fill(index, {"mcptools:a:one": "One."}, model_id="m")
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
     ids = ["mcptools:a:one", "mcptools:a:two", "mcptools:a:gone"]

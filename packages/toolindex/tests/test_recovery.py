@@ -446,7 +446,7 @@ def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):
     assert len(set_aside_files(path)) == 1
 
 
-def test_a_file_that_is_removed_while_the_index_is_open_is_made_anew(path, fill, contents):
+def test_a_file_that_is_removed_while_the_index_is_open_is_recreated(path, fill, contents):
     with ToolIndex(path) as index:
         index.bind(str(path.parent))
         fill(index, ONE)

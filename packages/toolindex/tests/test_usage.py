@@ -123,7 +123,7 @@ def test_any_string_can_be_recorded(tmp_path_factory, id_, text):
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("argument", ["at", "latency_ms"])
 @pytest.mark.parametrize("record", [lambda **fields: search("1", **fields), outcome])
-def test_a_time_that_is_none_is_refused_before_it_is_written(record, argument, value):
+def test_an_invalid_time_is_refused_before_it_is_written(record, argument, value):
     with pytest.raises(UsageError, match=f"{argument} is .*; give a finite number") as raised:
         record(**{argument: value})
     assert raised.value.argument == argument

@@ -473,7 +473,7 @@ def test_evenness_takes_each_terms_part_of_the_score_to_a_power():
 
 
 @pytest.mark.parametrize("evenness", [0.0, -1.0, 1.5, math.nan])
-def test_an_evenness_that_is_no_power_between_0_and_1_is_refused(documents, evenness):
+def test_an_evenness_that_is_not_a_power_between_0_and_1_is_refused(documents, evenness):
     with pytest.raises(RankingArgumentError, match="evenness"):
         find(documents, "anything", evenness=evenness)
 
@@ -503,7 +503,7 @@ class TestMatches:
             for found in matches.values()
         )
 
-    def test_a_misspelt_term_is_told_with_the_one_that_the_row_holds(self, documents):
+    def test_a_misspelt_term_is_reported_with_the_one_that_the_row_holds(self, documents):
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         (hit, *_) = retriever.retrieve(Query(text="repositry"), depth=1)
 

@@ -77,7 +77,7 @@ def test_the_marks_of_lists_are_taken_off(text):
     assert split_request(f"my two jobs:\n{text}") == ["my two jobs", "find files", "send mail"]
 
 
-def test_a_number_in_a_sentence_is_no_mark_of_a_list():
+def test_a_number_in_a_sentence_is_not_a_mark_of_a_list():
     assert split_request("show the top 2. Then plot monthly sales") == [
         "show the top 2",
         "Then plot monthly sales",

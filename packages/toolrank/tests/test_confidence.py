@@ -33,7 +33,7 @@ def test_words_are_judged_by_the_share_covered_by_how_many_there_are_and_by_the_
     assert confidence(given) == pytest.approx(judged(_WORDS, 0.7, math.log(1 + 4), 0.5))
 
 
-def test_the_score_of_words_judges_where_no_coverage_is_told():
+def test_the_score_of_words_judges_where_no_coverage_is_given():
     assert confidence(Evidence(strength=0.7)) == pytest.approx(judged(_LIKENESS, 0.7))
 
 

@@ -56,7 +56,7 @@ def test_descriptions_are_alike_by_the_share_of_words_they_have_in_common(simila
     assert len(found) == kept
 
 
-def test_hits_without_a_description_are_told_by_their_names_alone():
+def test_hits_without_a_description_are_compared_by_their_names_alone():
     assert grouped("b:ping", "a:ping") == [("b:ping", ("a:ping",))]
 
 

@@ -121,7 +121,7 @@ def test_what_is_remembered_changes_no_answer(named):
         assert ask(named, text, postings=postings) == ask(named, text)
 
 
-def test_a_table_that_is_none_is_told(connection):
+def test_a_table_of_another_kind_is_an_error(connection):
     with pytest.raises(RetrievalError, match="'fuzzy' failed"):
         fuzzy(connection, table="nothing").retrieve(Query(text="isue"), depth=1)
 

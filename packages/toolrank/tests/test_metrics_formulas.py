@@ -141,7 +141,7 @@ def test_a_string_is_not_taken_for_the_list_of_its_letters(formula):
 
 
 @every_formula
-def test_what_is_no_id_is_refused_and_not_counted_as_a_miss(formula):
+def test_what_is_not_an_id_is_refused_and_not_counted_as_a_miss(formula):
     with pytest.raises(RankingArgumentError, match="1 is not an id"):
         formula(["a", 1], {"a"}, 5)
     with pytest.raises(RankingArgumentError, match="None is not an id"):

@@ -79,7 +79,7 @@ def test_a_posting_that_has_no_room_is_not_kept():
     assert postings.rows == 0
 
 
-def test_the_bound_is_no_negative_number():
+def test_the_bound_is_not_a_negative_number():
     with pytest.raises(RankingArgumentError, match="below zero") as caught:
         Postings(max_rows=-1)
     assert caught.value.argument == "max_rows"

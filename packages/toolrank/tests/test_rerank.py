@@ -141,7 +141,7 @@ def test_the_models_order_counts_as_applied_when_it_is_the_same():
     ],
     ids=repr,
 )
-def test_an_answer_that_is_no_permutation_is_ignored_as_a_whole(answer):
+def test_an_answer_that_is_not_a_permutation_is_ignored_as_a_whole(answer):
     outcome = rerank(LLMReranker(Recorded(answer).model))
 
     assert ids(outcome) == ["t1", "t2", "t3", "t4"]

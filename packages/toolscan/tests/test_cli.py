@@ -55,7 +55,7 @@ def test_it_prints_json_lines(root, capsys):
     assert json.loads(capsys.readouterr().out)["reason"] == "syntax_error"
 
 
-def test_a_layout_of_ones_own_replaces_the_usual_ones(tree, capsys):
+def test_a_layout_of_your_own_replaces_the_usual_ones(tree, capsys):
     root = tree({"scripts/a/b.py": GOOD, "mcptools/demo/good.py": GOOD})
     assert main([str(root), "--layout", "mine=scripts/{category}/{name}.py"]) == 0
     out, err = capsys.readouterr()
@@ -122,7 +122,7 @@ def test_the_module_can_be_run(root):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise here")
-def test_a_reader_that_goes_away_is_no_error(tree):
+def test_a_reader_that_goes_away_is_not_an_error(tree):
     root = tree({f"mcptools/demo/t{n}.py": GOOD for n in range(2_000)})
     process = subprocess.Popen(
         [sys.executable, "-m", "toolscan", str(root)],
@@ -170,7 +170,7 @@ def test_where_nothing_is_found_it_says_where_it_looked(tree, capsys):
     )
 
 
-def test_it_tells_its_version(capsys):
+def test_it_shows_its_version(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
@@ -190,7 +190,7 @@ def test_closed_outputs_are_no_error(options, root, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
-def test_an_output_that_is_full_is_told_of(root):
+def test_a_full_output_is_reported(root):
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "toolscan", str(root)]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)

@@ -81,7 +81,7 @@ def test_a_source_that_cannot_be_part_of_an_id_is_refused():
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b:\ud800"])
-def test_a_text_that_is_no_id_is_refused(text):
+def test_a_text_that_is_not_an_id_is_refused(text):
     with pytest.raises(InvalidToolIdError, match="is not a tool id") as caught:
         ToolId.parse(text)
     assert caught.value.text == text

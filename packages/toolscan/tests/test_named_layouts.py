@@ -48,7 +48,7 @@ def test_a_module_is_a_tool_by_the_function_named_like_it_or_its_only_public_one
     }
 
 
-def test_a_module_whose_function_cannot_be_told_is_left_out_with_the_reason(tree):
+def test_a_module_whose_function_cannot_be_determined_is_left_out_with_the_reason(tree):
     root = tree(
         {"pdf/several.py": ROTATE + MERGE, "pdf/bare.py": "def bare(): ...", "pdf/none.py": HELP}
     )
@@ -153,7 +153,7 @@ def test_a_function_that_is_gone_cannot_be_read(tree):
         read_tool("pdf.py", root, name="rotate", layouts=[FUNCTIONS])
 
 
-def test_a_pattern_of_ones_own_may_hold_several_tools(tree):
+def test_a_pattern_of_your_own_may_hold_several_tools(tree):
     root = tree({"lib/pdf/tools.py": MERGE + ROTATE})
 
     layout = Layout("lib", "lib/{category}/tools.py")

@@ -75,7 +75,7 @@ def test_a_type_that_cannot_be_known_allows_anything(annotation, tool):
     ["make()", "unknown", "Unknown.a", "1j", "float('inf')", "1e999", "'\\ud800'", "b'\\xff'",
      "{**{}}", "[make()]", "-'a'", "'a' + 1", "E.zz", "E.a.name.x", "{'a': make()}", "1 if 2 else 3"],
 )  # fmt: skip
-def test_a_default_that_is_no_constant_is_left_out(default, tool):
+def test_a_default_that_is_not_a_constant_is_left_out(default, tool):
     schema = params(f"    a: int = {default}", tool, "class E(Enum):\n    a = 1")
     assert schema["properties"] == {"a": {"type": "integer"}}
     assert "required" not in schema
@@ -91,7 +91,7 @@ def test_a_constant_default_is_worked_out(default, value, tool):
     assert params(f"    a: Any = {default}", tool, before)["properties"]["a"] == {"default": value}
 
 
-def test_metadata_that_is_no_text_and_no_call_says_nothing(tool):
+def test_metadata_that_is_neither_a_text_nor_a_call_says_nothing(tool):
     before = "from typing_extensions import Doc"
     schema = params("    a: Annotated[int, Strict, 3, Doc('The a.')]", tool, before)
     assert schema["properties"] == {"a": {"type": "integer", "description": "The a."}}

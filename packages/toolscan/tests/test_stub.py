@@ -68,7 +68,7 @@ async def run(a: int, b=1, *rest) -> None:
     )
 
 
-def test_a_path_that_is_no_module_name_says_so(tool):
+def test_a_path_that_is_not_a_module_name_says_so(tool):
     shown = stub(tool("def run():\n    'Does it.'\n", "mcptools/demo/get-it.py"))
     assert shown == (
         "# Load 'mcptools/demo/get-it.py' with importlib: its path is not a module name.\n\n"
@@ -107,7 +107,7 @@ def test_a_class_without_fields_is_still_a_class(tool):
 HEAD = "from enum import Enum\nfrom typing import *\nfrom pydantic import BaseModel, Field, RootModel\n"
 
 
-def test_a_keyword_is_no_module_name(tool):
+def test_a_keyword_is_not_a_module_name(tool):
     shown = stub(tool("def run():\n    'Does it.'\n", "mcptools/async/import.py"))
     assert shown.startswith("# Load 'mcptools/async/import.py'")
     ast.parse(shown)

@@ -56,7 +56,7 @@ def test_a_file_that_becomes_a_folder_differs(root):
     assert differences(root, change) == {"thing"}
 
 
-def test_noise_is_no_difference(root):
+def test_noise_does_not_count_as_a_difference(root):
     for name in (".git", "__pycache__"):
         (root / name).mkdir()
         (root / name / "inside.py").write_text("x")

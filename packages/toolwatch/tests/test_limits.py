@@ -206,7 +206,7 @@ def test_with_no_descriptor_at_all_the_error_is_one_of_the_package_s(root):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_polling_by_choice_is_no_news(root, caplog):
+def test_polling_by_choice_is_not_reported(root, caplog):
     with caplog.at_level(logging.INFO, "toolwatch"), closing(watch_tools(root, polling=True)) as b:
         assert next(b).polling
     assert not caplog.records
