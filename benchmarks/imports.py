@@ -7,8 +7,10 @@ usage: uv run --extra import python benchmarks/imports.py SERVERS.json --tool SE
 
 The servers are imported into an empty tree, and once more into the same. Then the tool is called
 through the MCP library's own client and through `toolimport.runtime`, turn by turn, each over a
-connection of its own that stays open. Last, one client calls it directly and by `call_tool` of
-`pytools-hybrid serve --tools call`, turn by turn; on Linux with the CPU seconds of that server.
+connection of its own that stays open. Last, one client calls it directly, by `call_tool` of
+`pytools-hybrid serve --tools call`, and by a server of the MCP library alone that does nothing but
+pass calls on, turn by turn; on Linux with the CPU seconds of both servers. What that bare server
+costs is the floor: it is the library's.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,6 +35,28 @@ from toolimport import ImportOptions, import_servers
 from toolimport.connect import StdioParameters, read_servers
 from toolimport.runtime import ToolRunner, close
 
+_FLOOR = """
+import asyncio, os, sys
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.server.mcpserver import MCPServer
+
+class Forward(MCPServer):
+    async def list_tools(self):
+        return (await self.there.list_tools()).tools
+
+    async def call_tool(self, name, arguments, context=None):
+        return await self.there.call_tool(name, arguments)
+
+async def main():
+    _, command, *args = sys.argv
+    there = StdioServerParameters(command=command, args=args, env=dict(os.environ))
+    server = Forward("floor")
+    async with Client(stdio_client(there)) as server.there:
+        await server.run_stdio_async()
+
+asyncio.run(main())
+"""
 _ROUNDS = 4
 _CALLS = 100
 _COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
@@ -75,25 +100,32 @@ async def _beside_call_tool(
         # Whoever names the servers trusts them.
         env={**os.environ, "PYTOOLS_SERVERS": str(servers), "PYTOOLS_EMBEDDING_MODEL": "static"},
     )
-    direct: list[float] = []
-    passed_on: list[float] = []
-    cpu: list[float] = []
+    there = _direct(servers, server)
+    floor = StdioServerParameters(
+        command=sys.executable, args=["-c", _FLOOR, there.command, *there.args], env=there.env
+    )
     asked = {"id": f"mcptools:{server}:{tool}", "arguments": arguments}
-    async with Client(stdio_client(_direct(servers, server))) as there:
-        before = _children()
-        async with Client(stdio_client(ours)) as here:
+    calls = {"directly": (tool, arguments), "by call_tool": ("call_tool", asked)}
+    calls["by the library's server"] = calls["directly"]
+    times: dict[str, list[float]] = {way: [] for way in calls}
+    cpu: dict[str, list[float]] = {way: [] for way in calls}
+    async with AsyncExitStack() as stack:
+        clients: dict[str, tuple[Client, int]] = {}
+        for way, parameters in zip(calls, (there, ours, floor), strict=True):
+            before = _children()
+            client = await stack.enter_async_context(Client(stdio_client(parameters)))
             (process,) = _children() - before
-            for turn in range(_ROUNDS + 1):
+            clients[way] = client, process
+        for turn in range(_ROUNDS + 1):
+            for way, (client, process) in clients.items():
                 used = _cpu_of(process)
-                through = await _timed(here, "call_tool", asked)
-                cpu.append((_cpu_of(process) - used) / _CALLS)
-                bare = await _timed(there, tool, arguments)
+                taken = await _timed(client, *calls[way])
                 if turn:  # the first starts the server
-                    direct += bare
-                    passed_on += through
-    print(f"the same client: {1000 * median(direct):.2f} ms directly,", end=" ")
-    print(f"{1000 * median(passed_on):.2f} ms by call_tool", end="; ")
-    print(f"CPU of our server: {1000 * median(cpu[1:]):.2f} ms a call, least {1000 * min(cpu):.2f}")
+                    times[way] += taken
+                    cpu[way].append((_cpu_of(process) - used) / _CALLS)
+    for way in calls:
+        print(f"{1000 * median(times[way]):.2f} ms {way}", end="; CPU of its server: ")
+        print(f"{1000 * median(cpu[way]):.2f} ms a call, least {1000 * min(cpu[way]):.2f}")
 
 
 async def _timed(client: Client, tool: str, arguments: dict[str, Any]) -> list[float]:

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import anyio
 import pytest
 from toolimport import ToolCallError
 from toolimport.connect import _long_lines
@@ -41,6 +42,14 @@ for line in sys.stdin:
         answer = {"result": {**rows, "text": "x" * 300_000, "last": rows}, **answer}
     elif name == "last":
         answer = {"text": "x" * 300_000, **answer}
+    elif name == "flood":
+        token = asked["params"]["_meta"]["progressToken"]
+        for number in range(5000):
+            params = {"progressToken": token, "progress": number}
+            sys.stdout.write(json.dumps(
+                {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+            ) + "\\n")
+        answer["result"] = good
     else:
         for _ in range(500 if name == "nonsense" else 0):
             write("}{")
@@ -74,3 +83,16 @@ def test_a_call_with_an_impossible_answer_fails_at_once_and_the_next_works(odd, 
     caplog.clear()
     assert odd.run_sync("nonsense", {}) == "good"
     assert len(caplog.records) <= 1
+
+
+def test_of_a_flood_of_reports_the_last_is_passed_on(odd):
+    told = []
+
+    async def on_progress(progress, *_):
+        told.append(progress)
+
+    async def job():
+        return await odd.forward("flood", {}, on_progress=on_progress)
+
+    assert anyio.run(job).content[0].text == "good"
+    assert told[-1] == 4999

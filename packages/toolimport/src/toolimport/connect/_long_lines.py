@@ -1,7 +1,8 @@
-"""Reading long lines from a process in time that grows with their length, and not its square.
+"""Reading long lines and floods from a process in time that grows with their length alone.
 
 The library looks through a line from its beginning with each 64 KiB of it that come: 64 MiB take
-minutes, in which no other server is heard. It has no place to put another reader in.
+minutes, in which no other server is heard. Each notification takes it as long as a call. It has no
+place to put another reader in.
 """
 
 from __future__ import annotations
@@ -18,6 +19,12 @@ LONGEST_LINE = 32 << 20
 """About the most characters of a message; what is longer is not kept."""
 
 _LOOKED_AT = 1000
+# Of reports that come at once only the last is passed on anyway, and no log.
+_REPORTS = 16
+_REPORT = re.compile(
+    r'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
+    r'"method"\s*:\s*"notifications/(?:progress|message)"'
+)
 # Members of an object have any order, and objects inside of it may have an id, too.
 _VERSION = r'"jsonrpc"\s*:\s*"2\.0"'
 _FIRST = re.compile(rf'\s*\{{\s*(?:{_VERSION}\s*,\s*)?"id"\s*:\s*(\d{{1,15}})\s*,')
@@ -44,7 +51,7 @@ class WholeLines(TextReceiveStream):
             whole, end, rest = piece.rpartition("\n")
             if end:
                 self._kept = rest
-                return "".join((*pieces, whole, end))
+                return _without_floods("".join((*pieces, whole, end)))
             pieces.append(piece)
             length += len(piece)
         return await self._after("".join(pieces)[:_LOOKED_AT], pieces[-1])
@@ -59,6 +66,17 @@ class WholeLines(TextReceiveStream):
         found = _FIRST.match(begin) or _LAST.search(last)
         error = _TOO_LONG.format(id=found[1], most=LONGEST_LINE >> 20) if found else ""
         return f"{error}{lines}{end}"
+
+
+def _without_floods(text: str) -> str:
+    """Leave out all but the last reports of progress, and log messages, that come at once."""
+    if text.count("\n") <= _REPORTS:
+        return text
+    lines = text.splitlines(keepends=True)
+    reports = [number for number, line in enumerate(lines) if _REPORT.match(line)]
+    for number in reports[:-_REPORTS]:
+        lines[number] = ""
+    return "".join(lines)
 
 
 def read_whole_lines() -> None:
