@@ -129,7 +129,7 @@ async def _beside_call_tool(
 
 
 async def _timed(client: Client, tool: str, arguments: dict[str, Any]) -> list[float]:
-    times = []
+    times: list[float] = []
     for _ in range(_CALLS):
         started = time.perf_counter()
         result = await client.call_tool(tool, arguments)
@@ -167,7 +167,7 @@ def _direct(servers: Path, server: str) -> StdioServerParameters:
 def _ours(servers: Path, server: str, tool: str, arguments: dict[str, Any]) -> list[float]:
     runner = ToolRunner(server, str(servers))
     runner.run_sync(tool, arguments)
-    times = []
+    times: list[float] = []
     for _ in range(_CALLS):
         started = time.perf_counter()
         runner.run_sync(tool, arguments)
