@@ -62,9 +62,13 @@ _CALLS = 100
 _COMMAND = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent)) or "pytools-hybrid"
 
 
+def _quiet(*_: object) -> None:
+    pass
+
+
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("servers", type=Path)
     parser.add_argument("--tool", nargs=2, metavar=("SERVER.TOOL", "ARGUMENTS"), required=True)
     options = parser.parse_args()
@@ -72,9 +76,7 @@ def main() -> None:
         for run in ("first import", "unchanged"):
             started, before = time.perf_counter(), _cpu()
             reports = asyncio.run(
-                import_servers(
-                    options.servers, Path(root), ImportOptions(), on_stage=lambda *_: None
-                )
+                import_servers(options.servers, Path(root), ImportOptions(), on_stage=_quiet)
             )
             seconds, cpu = time.perf_counter() - started, _cpu() - before
             print(f"{run}: {len(reports)} servers, {seconds:.1f} s, {cpu:.1f} s CPU, with theirs")
