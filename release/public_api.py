@@ -18,7 +18,7 @@ logging.getLogger("griffe").setLevel(logging.CRITICAL)
 
 
 def problems(root: Path) -> Iterator[str]:
-    """Yield every break of a public API that no fragment, and no section, tells."""
+    """Yield every break of a public API that neither a fragment nor a section mentions."""
     for project in read_projects(root).values():
         tag = history.last_release(project, root)
         if tag is None:

@@ -1,4 +1,4 @@
-"""What breaks under a server costs what it must, is told in plain words, and mends by itself."""
+"""What breaks under a server is reported in plain words, costs little, and recovers by itself."""
 
 import sys
 from contextlib import closing

@@ -29,7 +29,7 @@ def anyio_backend():
 
 @pytest.fixture
 def promtool(tmp_path):
-    """Run promtool beside a copy of the examples, and give what it says."""
+    """Run promtool beside a copy of the examples, and return its output."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not installed; on Debian and Ubuntu it is in `prometheus`")

@@ -191,7 +191,7 @@ def test_an_index_is_taken_to_a_server_and_back_with_vectors_and_usage(host, tre
     there = search(host, "b", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(back))
     assert found(there) == ["mcptools:pdf:merge_pdfs"]
     assert "indexed" not in there.stderr
-    # What is kept beside it cannot be made again, so it is not replaced either.
+    # The record beside it cannot be recreated, so it is not replaced either.
     back.unlink()
     assert "back.db-kept exists already" in host("b", "migrate", address, back).stderr
     assert "give a file and a server" in host("b", "migrate", file, back).stderr

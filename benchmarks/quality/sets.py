@@ -115,7 +115,7 @@ def read_tree(
         queries: A JSON object a line: `query` and `gold`; `id`, `kind` and `split` if it likes.
         split: Ask only the queries of that split.
         names: Whether methods see the category before a tool's name.
-        origin: Queries of the same ids, where the splits are said if not in `queries`.
+        origin: Queries with the same ids that say the splits, if `queries` does not.
 
     Raises:
         ValueError: No query is left to ask, or two have the same id.

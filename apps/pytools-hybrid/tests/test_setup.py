@@ -39,7 +39,7 @@ def client(folder):
 
 
 def set_up(it, folder, names=None):
-    """Do what the command does once the servers are imported: those of the names, or all."""
+    """Do what the command does once servers are imported: all of them, or those named."""
     ours = ServersFile(folder / "servers.json")
     change = Change.planned(it, ours, [folder / "tools"], folder)
     ours.save()

@@ -17,7 +17,7 @@ from pytools_hybrid.settings import Roots
 from toolembed import StaticEmbedder
 from toolindex import OutcomeRecord, SearchRecord
 
-# Words that say nothing of these tools, but to the people of one team.
+# Words that mean these tools only to the people of one team.
 SLANG = {
     "mcptools:slack:post_message": "holler",
     "mcptools:mail:send_email": "pigeon",

@@ -91,7 +91,7 @@ def test_a_model_that_fails_is_reported_and_the_files_are_followed_all_the_same(
 
 
 class FailingToEnd(ToolSearch):
-    """Has a language model that is loaded for ever, and fails when that is given up."""
+    """Has a language model that never finishes loading, and fails when loading is cancelled."""
 
     fails = True
 

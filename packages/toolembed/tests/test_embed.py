@@ -736,7 +736,7 @@ def test_progress_shows_how_far_it_is_and_how_far_there_is_to_go():
     assert seen == [(0, 150), (64, 150), (128, 150), (150, 150)]
 
 
-def test_texts_that_come_meanwhile_are_for_whoever_brings_them():
+def test_texts_that_are_added_meanwhile_are_left_to_whoever_adds_them():
     index = Memory(10)
 
     def answer(texts, number):

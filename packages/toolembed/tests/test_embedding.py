@@ -172,7 +172,7 @@ def test_the_pydantic_ai_model_gives_the_same_vectors():
     )
 
 
-def test_many_texts_go_in_requests_that_a_provider_takes():
+def test_many_texts_are_sent_in_requests_that_a_provider_accepts():
     model = HashingModel()
 
     vectors = asyncio.run(

@@ -1,4 +1,4 @@
-"""A tree that its owner has dropped is made again, as whole as it was."""
+"""A tree that its owner has dropped is complete again after the next scan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_tree_that_was_dropped_is_complete_again_after_the_next_whole_scan(
     here.sync(ONE, reader_version=READER)
     with Database(database) as owner:
         assert owner.drop(tree)
-    # A part of the files, which a copy that was complete once takes for a change of the whole.
+    # Only a part of the files: a copy that was once complete takes it for a change of the whole.
     here.sync(report({}), reader_version=READER, within=["mcptools/mail"])
     here.sync(ONE, reader_version=READER)
     there = host()

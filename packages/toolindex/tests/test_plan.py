@@ -30,39 +30,6 @@ def stored():
     return entries
 
 
-def test_nothing_stored_and_nothing_scanned_is_nothing_to_do():
-    assert plan_sync({}, ScanReport()) == SyncPlan()
-
-
-def test_a_new_record_is_added(make_record):
-    record = make_record(A)
-    assert plan_sync({}, ScanReport(records=(record,))) == SyncPlan(added=(record,))
-
-
-def test_a_record_that_is_gone_is_removed(make_record, stored):
-    assert plan_sync(stored(make_record(A)), ScanReport()) == SyncPlan(removed=(A,))
-
-
-def test_the_same_bytes_and_the_same_stamp_need_nothing(make_record, stored):
-    record = make_record(A, stamp=STAMP)
-    assert plan_sync(stored(record), ScanReport(records=(record,))) == SyncPlan(unchanged=1)
-
-
-def test_other_bytes_are_an_update(make_record, stored):
-    before, after = make_record(A, "Old."), make_record(A, "New.")
-    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(updated=(after,))
-
-
-def test_the_same_bytes_at_another_path_are_an_update(make_record, stored):
-    before, after = make_record(A), make_record(A, path="gentools/mail/send/api.py")
-    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(updated=(after,))
-
-
-def test_the_same_bytes_with_another_stamp_are_touched_only(make_record, stored):
-    before, after = make_record(A, stamp=STAMP), make_record(A, stamp=LATER)
-    assert plan_sync(stored(before), ScanReport(records=(after,))) == SyncPlan(touched={A: LATER})
-
-
 def test_a_file_that_was_passed_over_as_known_is_unchanged(make_record, stored):
     record = make_record(A, stamp=STAMP)
     scanned = ScanReport(unchanged=(record.path,))

@@ -305,7 +305,7 @@ def test_holes_that_changes_leave_in_a_vector_table_are_closed(index, path, fill
     check_sound(path)
 
 
-def test_no_vectors_are_no_change(index):
+def test_storing_no_vectors_changes_nothing(index):
     index.put_vectors("m", {})
     with index.reading() as reader:
         assert reader.models() == ()

@@ -106,7 +106,7 @@ def test_a_function_of_a_module_is_read_as_a_module_of_its_own_would_be(tree):
     assert "from pdf import merge" in toolscan.stub(other)
 
 
-def test_what_a_module_declares_to_be_a_tool_and_is_none_is_an_issue_beside_its_tools(tree):
+def test_what_a_module_wrongly_declares_to_be_a_tool_is_an_issue_beside_its_tools(tree):
     root = tree(
         {
             "one.py": "@tool\ndef bare(): ...\n@tool" + MERGE,

@@ -45,7 +45,7 @@ def reasons(report):
 def settled(root):
     """Make the tree look as if its files had been written long ago, and give their stamps.
 
-    The times that a user cannot set stay young, so the stamps are taken from the files.
+    A user cannot set all times of a file, so stamps are taken from the files.
     """
     stamps = {}
     for path in root.rglob("*.py"):

@@ -112,7 +112,7 @@ def test_type_arguments_too_deep_to_be_written_leave_the_class_open(tool):
     assert schema["properties"] == {"a": {}}
 
 
-def test_every_schema_is_one(tool):
+def test_every_schema_is_valid(tool):
     schema = params(
         "    a: Dict[str, List[E]] = Field(alias='A', description='d')\n    b: Optional[Params] = None",
         tool,

@@ -93,7 +93,8 @@ def test_an_edit_is_never_missed_however_slowly_the_clock_of_the_files_ticks(
                 tree.now += int(ticks * tick)
     tree.scan()
     assert tree.is_true()
-    # Once nothing has been written for a while, one look settles all, and the next reads nothing.
+    # Once nothing has been written for a while, one scan gives all files a stamp, and the next
+    # reads nothing.
     tree.now += 5 * SECOND
     tree.scan()
     assert None not in tree.known.values()

@@ -126,7 +126,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["hinted", "polled"])
 def way(request: pytest.FixtureRequest) -> str:
-    """The two ways of watching: where the system names what changes, and where it does not."""
+    """The two ways of watching: by the system's notifications, and by polling."""
     return str(request.param)
 
 

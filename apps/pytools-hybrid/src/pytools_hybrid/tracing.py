@@ -178,7 +178,7 @@ def _recorded(
 
 
 def failed(recorded: Span, error: str) -> None:
-    """Note that what a span is about has failed, and how."""
+    """Record on a span that its operation has failed, and how."""
     from opentelemetry.trace import StatusCode
 
     recorded.set_attribute("error.type", error)

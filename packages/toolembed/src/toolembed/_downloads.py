@@ -132,7 +132,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
         here, folder = 0, Path()
         progress(here, total)
         for file in wanted:
-            # tqdm, which a parameter is about, has no types.
+            # tqdm, the type of a parameter, has no types.
             path = huggingface_hub.hf_hub_download(  # pyright: ignore[reportUnknownMemberType]
                 repository,
                 file,

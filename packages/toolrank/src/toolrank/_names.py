@@ -102,8 +102,8 @@ class NameRetriever:
     Args:
         connection: An open `sqlite3` or `apsw` connection.
         content: The table of the names, and its column of ids.
-        keys: Its columns that hold `name_key` of a name: bare names, names with what they
-            belong to. Without an index on them, each request reads the whole table.
+        keys: Its columns that hold `name_key` of a name: of the bare name, or of the name with its
+            category. Without an index on them, each request reads the whole table.
         where: The rows to search among.
         name: What to call this retriever in contributions.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _INDENT = "    "
 _QUOTES = '"""'
-# What would end a docstring: three quotes inside it, or one just before its own.
+# What would end a docstring: three quotes inside it, or one just before its closing quotes.
 _ENDING = re.compile(r'"{3,}|"\Z')
 _MAX_CLASSES = 10
 # Control characters, and those that change the direction of writing.

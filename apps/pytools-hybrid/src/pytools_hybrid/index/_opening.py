@@ -101,7 +101,7 @@ def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
 
 
 def _remove_leftovers(opened: Path) -> None:
-    """Remove indexes without tools that were killed while they were open, with their locks."""
+    """Remove indexes without tools that killed processes have left, with their locks."""
     files = [it for it in opened.parent.glob("*.db-*") if it.name.endswith(_LEFT)]
     names = {it.name.rpartition(".db-")[0] + ".db" for it in files} - {opened.name}
     for name in names:

@@ -116,7 +116,7 @@ async def import_servers(
             if work.untold is not None:
                 raise work.untold
     finally:
-        # Not waited for: an interrupt does not wait until a long list of tools is written.
+        # Not waited for: an interrupt must not wait until a long list of tools is written.
         work.stopped.set()
         generator.shutdown(wait=False, cancel_futures=True)
         worker.close()

@@ -64,7 +64,7 @@ async def to_server(
 
     Raises:
         SettingsError: There is no such file, or a root does not exist.
-        ToolIndexError: The file cannot be read, or the server not be written.
+        ToolIndexError: The file cannot be read, or the server cannot be written to.
     """
     source = given.db_path
     if source is None or not source.is_file():
