@@ -2,11 +2,14 @@
 """An index on a PostgreSQL server, by the command and over MCP, from hosts with a home each."""
 
 import json
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from itertools import count
 
 import pytest
+from toolindex import ToolIndex
 
 from tests.postgres import SECRET, Server, serving
 
@@ -195,6 +198,27 @@ def test_an_index_is_taken_to_a_server_and_back_with_vectors_and_usage(host, tre
     back.unlink()
     assert "back.db-kept exists already" in host("b", "migrate", address, back).stderr
     assert "give a file and a server" in host("b", "migrate", file, back).stderr
+
+
+def test_a_migration_that_is_killed_goes_on_where_it_was(
+    host, tree, tmp_path, command, environment
+):
+    file, address = tmp_path / "search.db", host.address
+    search(host, "a", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(file))
+    there = environment | {"HOME": str(tmp_path / "a"), "PYTOOLS_DATABASE": address}
+    for seconds in (0.3, 0.6, 0.9):
+        arguments = ["migrate", str(file), address, "--root", str(tree)]
+        with subprocess.Popen([command, *arguments], env=there, stderr=subprocess.PIPE) as killed:
+            with suppress(subprocess.TimeoutExpired):
+                killed.wait(seconds)
+            killed.kill()
+    assert "has 119 tools" in host("a", "migrate", file, address, "--root", tree).stderr
+    # Another host has all of it, each vector and each search once.
+    host("b", "migrate", address, tmp_path / "back.db")
+    with closing(ToolIndex(file)) as old, closing(ToolIndex(tmp_path / "back.db")) as new:
+        assert [it.id for it in new.usage.searches()] == [it.id for it in old.usage.searches()]
+        with old.reading() as before, new.reading() as after:
+            assert after.vectors("static:tools2") == before.vectors("static:tools2")
 
 
 @pytest.mark.anyio

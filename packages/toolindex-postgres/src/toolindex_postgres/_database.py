@@ -22,7 +22,7 @@ __all__ = ["Database", "DatabaseStatus", "TreeStatus"]
 
 _EVERY_TREE = "*"
 _READ = ("tree", "step", "entry", "tree_vector", "query_vector", "usage", "event")
-_FUNCTIONS = ("may", "trees", "record")
+_FUNCTIONS = ("may", "trees", "look", "record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

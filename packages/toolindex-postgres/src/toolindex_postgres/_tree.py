@@ -60,12 +60,7 @@ _LARGEST_STEP = 1 << 19
 _STEPS = 1_000
 # As many vectors that no tool needs are kept for each model, or twice as many as there are tools.
 _SPARES = 5_000
-_STATE = (
-    "SELECT s.version::text, s.database::text, t.tree_id::text, t.generation::text, "
-    "t.reader_version, t.is_complete::text, u.outcome::text "
-    "FROM toolindex.state AS s LEFT JOIN (toolindex.tree AS t "
-    "LEFT JOIN toolindex.usage AS u USING (tree_id)) ON t.name = "
-)
+_STATE = "SELECT * FROM toolindex.look("
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +106,7 @@ def state(connection: Connection, name: str, where: str) -> State:
         SchemaError: There is no schema, or an older one.
         NewerSchemaError: A later version made it.
     """
-    return _state(connection.execute(_STATE + "%s", (encoded(name),)).fetchone(), where)
+    return _state(connection.execute(_STATE + "%s)", (encoded(name),)).fetchone(), where)
 
 
 def poll(connections: Connections, name: str, *, patient: bool = False) -> State:
@@ -122,7 +117,9 @@ def poll(connections: Connections, name: str, *, patient: bool = False) -> State
         SchemaError: There is no schema, or an older one.
         NewerSchemaError: A later version made it.
     """
-    return _state(connections.ask(_STATE + "$1", encoded(name), patient=patient), connections.where)
+    return _state(
+        connections.ask(_STATE + "$1)", encoded(name), patient=patient), connections.where
+    )
 
 
 def _state(row: Sequence[str | None] | None, where: str) -> State:

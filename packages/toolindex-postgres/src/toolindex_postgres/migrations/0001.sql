@@ -120,6 +120,20 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(array_agg(t.tree_id), '{}') FROM toolindex.tree AS t
     WHERE t.name IN (SELECT g.tree FROM given AS g) OR '*' IN (SELECT g.tree FROM given AS g)
 $$;
+-- What every search asks first. A function, because its plan is kept by each session of the server,
+-- also where a pooler lends the session to others.
+CREATE FUNCTION toolindex.look(of_tree text)
+RETURNS TABLE (version text, database text, tree text, generation text, reader_version text,
+    is_complete text, outcome text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN QUERY SELECT s.version::text, s.database::text, t.tree_id::text, t.generation::text,
+        t.reader_version, t.is_complete::text, u.outcome::text
+    FROM toolindex.state AS s
+    LEFT JOIN toolindex.tree AS t ON t.name = of_tree AND toolindex.may(session_user, t.name, false)
+    LEFT JOIN toolindex.usage AS u ON u.tree_id = t.tree_id;
+END
+$$;
 -- Add events to the record, for everyone who may read the tree. Numbers are given under the lock of
 -- one row, so that whoever has read up to one has missed none before it.
 CREATE FUNCTION toolindex.record(of_tree text, events json) RETURNS bigint

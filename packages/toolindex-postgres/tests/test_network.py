@@ -1,0 +1,308 @@
+"""What stands between a host and its server: poolers, TLS, replicas, and lines that are cut."""
+
+import select
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolindex import DatabaseError
+from toolindex_postgres import Database, SharedStore, UnreachableStoreError
+
+from .postgres import Replica, pooling, serving
+from .sqlite_store import SQLiteStore
+from .test_faults import PATIENCE, until
+from .test_usage import outcome, stored
+from .trees import MODEL, embed, ids, known, sync
+
+ONE = {"mail/send": "Send a message to somebody."}
+TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
+_EXAMPLES = count(1)
+
+
+def test_behind_a_pooler_that_gives_each_transaction_another_session_all_is_the_same(
+    server, database, host
+):
+    with pooling(server) as pooled:
+        address = database.replace(f"host={server.folder}", pooled)
+        # More hosts than sessions, and one that has a lease all the time.
+        hosts = [host(address=address) for _ in range(4)]
+        sync(hosts[0], ONE)
+        lease = hosts[0].lease("files")
+        assert lease.acquire(timeout=PATIENCE)
+        assert not hosts[1].lease("files").acquire(timeout=0)
+
+        def fill(number):
+            name = f"part/tool{number}"
+            sync(hosts[number], {name: f"Do the thing {number}."}, within=[name])
+            embed(hosts[number])
+            hosts[number].usage.record_outcomes([outcome()])
+            hosts[number].query_vectors.put(MODEL, {f"question {number}": [1.0]})
+
+        threads = [threading.Thread(target=fill, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        lease.release()
+        other = hosts[1].lease("files")
+        assert other.acquire(timeout=PATIENCE)
+        other.release()
+        direct = host()
+        assert len(ids(direct)) == 5
+        for store in hosts:
+            assert store.freshness().problem == ""
+            assert store.freshness().waiting == 0
+            assert known(store) == known(direct)
+            assert len(store.usage.outcomes()) == 4
+            assert store.query_vectors.get(MODEL, "question 3") is not None
+        for store in hosts:
+            # Before the pooler goes.
+            store.close()
+
+
+@pytest.fixture(scope="module")
+def certificates():
+    """A folder with certificates: `server` for localhost, `other` for another name."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("openssl is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, host in (("server", "localhost"), ("other", "db.example.com")):
+            subprocess.run(
+                [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                 "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                 "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.crt",
+                 "-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"],
+                check=True, capture_output=True,
+            )  # fmt: skip
+        yield Path(folder)
+
+
+@contextmanager
+def encrypted(server, certificate):
+    """Speak TLS in front of a server, which is built without it; the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{certificate}.crt", f"{certificate}.key")
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def accept():
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                threading.Thread(target=serve, args=(client,), daemon=True).start()
+
+    def serve(client):
+        with suppress(OSError), client, socket.socket(socket.AF_UNIX) as upstream:
+            # The request for TLS, the only thing that a client says before.
+            client.recv(8)
+            client.sendall(b"S")
+            with context.wrap_socket(client, server_side=True) as safe:
+                upstream.connect(str(server.folder / ".s.PGSQL.5432"))
+                while True:
+                    ready, _, _ = select.select([safe, upstream], [], [])
+                    if safe in ready:
+                        upstream.sendall(safe.recv(1 << 20) or stop())
+                    if upstream in ready:
+                        safe.sendall(upstream.recv(1 << 20) or stop())
+
+    def stop():
+        raise OSError
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+
+
+def test_with_verify_full_a_server_is_used_only_with_its_own_certificate(
+    server, database, certificates, tmp_path, tree
+):
+    name = database.partition("dbname=")[2].partition(" ")[0]
+    with (
+        encrypted(server, certificates / "server") as port,
+        encrypted(server, certificates / "other") as misnamed,
+        ExitStack() as stack,
+    ):
+
+        def opened(port, root, copy):
+            address = (
+                f"postgresql://postgres@localhost:{port}/{name}?hostaddr=127.0.0.1"
+                f"&gssencmode=disable&sslmode=verify-full&sslrootcert={certificates / root}.crt"
+            )
+            store = SharedStore(SQLiteStore(tmp_path / copy), address, tree=tree)
+            return stack.enter_context(closing(store))
+
+        right = opened(port, "server", "right.db")
+        sync(right, ONE)
+        assert right.freshness().problem == ""
+        # Signed by somebody else, and of another name.
+        stranger = opened(port, "other", "stranger.db")
+        assert ids(stranger) == []
+        assert "certificate verify failed" in stranger.freshness().problem
+        with pytest.raises(UnreachableStoreError, match="does not match host name"):
+            sync(opened(misnamed, "other", "misnamed.db"), ONE)
+
+
+def test_a_primary_that_is_killed_under_load_costs_no_search_and_no_outcome(tmp_path):
+    with (
+        serving() as primary,
+        serving(partial(Replica, of=primary)) as replica,
+        ExitStack() as stack,
+    ):
+        address = (
+            f"host={primary.folder},{replica.folder} dbname=postgres user=postgres "
+            "target_session_attrs=read-write"
+        )
+        with Database(address) as owner:
+            owner.init()
+        here, there = (
+            stack.enter_context(closing(SharedStore(SQLiteStore(tmp_path / it), address, tree="t")))
+            for it in "ab"
+        )
+        sync(here, ONE)
+        assert ids(there) == ["mail:send"]
+
+        def has_it():
+            with suppress(psycopg.Error):
+                return stored(replica.address(), "t") is not None and _entries(replica) == 1
+
+        until(has_it, "the replica has the tree")
+        stalls, recorded, failures, done = [], [], [], threading.Event()
+
+        def work(step):
+            while not done.is_set():
+                began = time.perf_counter()
+                try:
+                    step()
+                except Exception as error:  # noqa: BLE001 - shown below
+                    failures.append(error)
+                    return
+                stalls.append(time.perf_counter() - began)
+
+        def search():
+            assert ids(there) == ["mail:send"]
+
+        def record():
+            there.usage.record_outcomes([outcome()])
+            recorded.append(1)
+
+        threads = [threading.Thread(target=work, args=(it,)) for it in (search, record)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(recorded) > 20, "outcomes are recorded")
+        primary.stop()
+        size = len(recorded)
+        until(lambda: len(recorded) > size + 20, "they are recorded without a server")
+        replica.promote()
+
+        def is_back():
+            with suppress(DatabaseError):
+                return sync(here, TWO).added == 1
+
+        until(is_back, "the promoted server is found")
+        until(lambda: there.freshness().problem == "", "by the other host, too")
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert not [it for it in failures if "mail:read" not in str(it)]
+        assert there.freshness().waiting == 0
+        assert stored(replica.address(), "t") == (0, len(recorded))
+        assert ids(there) == ["mail:read", "mail:send"]
+        print(f"longest stall {max(stalls):.2f} s, {len(recorded)} outcomes, {len(stalls)} steps")
+
+
+def _entries(server):
+    with psycopg.connect(server.address()) as connection:
+        return connection.execute("SELECT count(*) FROM toolindex.entry").fetchone()[0]
+
+
+@contextmanager
+def cut_after(server, size):
+    """Run a line to a server that is cut after so many bytes, both ways together; its address."""
+    folder = Path(tempfile.mkdtemp(prefix="cut-", dir="/tmp"))
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(folder / ".s.PGSQL.5432"))
+    listening.listen()
+    left = [size]
+    open_: list[socket.socket] = []
+
+    def copy(source, target):
+        with suppress(OSError):
+            while data := source.recv(4_096):
+                allowed = data[: max(0, left[0])]
+                left[0] -= len(data)
+                target.sendall(allowed)
+                if left[0] <= 0:
+                    break
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def accept():
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                upstream = socket.socket(socket.AF_UNIX)
+                upstream.connect(str(server.folder / ".s.PGSQL.5432"))
+                open_.extend((client, upstream))
+                for pair in ((client, upstream), (upstream, client)):
+                    threading.Thread(target=copy, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"host={folder}"
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        for end in (listening, *open_):
+            end.close()
+        shutil.rmtree(folder)
+
+
+@given(size=st.integers(0, 30_000))
+def test_a_line_that_is_cut_anywhere_leaves_a_tree_that_the_next_scan_makes_right(
+    server, database, tmp_path_factory, size
+):
+    folder = tmp_path_factory.mktemp("cut")
+    tree = f"cut {next(_EXAMPLES)}"
+    made = partial(SharedStore, tree=tree)
+    with ExitStack() as stack:
+        direct = stack.enter_context(closing(made(SQLiteStore(folder / "a.db"), database)))
+        sync(direct, ONE)
+        cut = stack.enter_context(cut_after(server, size))
+        address = database.replace(f"host={server.folder}", cut)
+        far = made(SQLiteStore(folder / "b.db"), address)
+        for step in (
+            lambda: sync(far, TWO),
+            lambda: embed(far),
+            lambda: far.annotate({"mcptools:mail:send": ["post"]}),
+            lambda: far.usage.record_outcomes([outcome()]),
+        ):
+            with suppress(DatabaseError):
+                step()
+            assert ids(far) in (["mail:send"], ["mail:read", "mail:send"], [])
+        far.close()
+        # The same copy, by a line that is whole.
+        again = stack.enter_context(closing(made(SQLiteStore(folder / "b.db"), database)))
+        assert known(again) == known(direct)
+        sync(again, TWO)
+        embed(again)
+        again.annotate({"mcptools:mail:send": ["post"]})
+        assert again.freshness().waiting == 0
+        assert known(again, ["post"]) == known(direct, ["post"])
+        assert len(direct.usage.outcomes()) == 1
+        alone = stack.enter_context(SQLiteStore(folder / "alone.db"))
+        sync(alone, TWO)
+        assert ids(alone) == ids(direct)
