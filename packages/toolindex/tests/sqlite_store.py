@@ -57,7 +57,7 @@ class SQLiteReader(IndexReader):
         one = lexical_strength(1.0, self._words().statistics(query))
         return 1 / one if one else 0.0
 
-    def nearest(self, vector, *, model_id, where, depth):
+    def nearest(self, vector, *, model_id, where, depth, then=()):
         if not self.coverage(model_id, dimensions=len(vector)).vectors:
             return []
         query, allowed = Query(text="", vector=vector), self._filter(where)

@@ -72,9 +72,23 @@ class StoreReader(Protocol):
         ...
 
     def nearest(
-        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
+        self,
+        vector: Sequence[float],
+        *,
+        model_id: str,
+        where: ToolFilter,
+        depth: int,
+        then: Sequence[Sequence[float]] = (),
     ) -> Sequence[Candidate]:
-        """Return up to `depth` tools by the cosine of their vectors of a model, in [-1, 1]."""
+        """Return up to `depth` tools by the cosine of their vectors of a model, in [-1, 1].
+
+        Args:
+            vector: The vector of a query.
+            model_id: The model.
+            where: Which tools.
+            depth: How many at most.
+            then: What will be asked for next, for a store that can do it at the same time.
+        """
         ...
 
     def named(self, query: str, *, where: ToolFilter) -> Sequence[Candidate]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
 
-# As floats they stay in the processor's cache until they are multiplied.
+# They stay in the processor's cache until they are multiplied.
 _BLOCK_ROWS = 512
 
 
@@ -46,33 +46,55 @@ def byte_matrix(portions: Iterable[tuple[Any, Any, Any]]) -> ByteMatrix:
     return ByteMatrix(rowids, places, values, scales, errors, {})
 
 
-def may_be_nearest(matrix: ByteMatrix, unit: Any, depth: int, allowed: Any) -> Any:  # noqa: ANN401
+def products(values: Any, units: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Return the products of a matrix of floats or bytes with some vectors, a row for each vector.
+
+    Row by row: a product of the whole matrix wakes all cores, whose threads then spin for many
+    times what they save.
+    """
+    import numpy as np
+
+    found = np.empty((len(units), len(values)), dtype=np.float32)
+    block = np.empty((_BLOCK_ROWS, values.shape[1]), dtype=np.float32)
+    for start in range(0, len(values), _BLOCK_ROWS):
+        part = values[start : start + _BLOCK_ROWS]
+        if part.dtype != np.float32:
+            floats = block[: len(part)]
+            np.copyto(floats, part)
+            part = floats
+        for unit, row in zip(units, found, strict=True):
+            np.vecdot(part, unit, out=row[start : start + _BLOCK_ROWS])
+    return found
+
+
+def may_be_nearest(matrix: ByteMatrix, cosines: Any, depth: int, allowed: Any) -> Any:  # noqa: ANN401
     """Return positions of rows that are certain to include the `depth` nearest to a unit vector.
 
     Args:
         matrix: The rows.
-        unit: float32, of length 1.
+        cosines: What their values and scales give.
         depth: How many are wanted.
         allowed: The rowids to choose from; None for all.
+
+    Returns:
+        First the positions of the `depth` that are the nearest by these cosines, in no order, then
+        those of the others.
     """
     import numpy as np
 
     if not len(matrix.rowids):
-        return np.empty(0, dtype=np.int64)
-    cosines = np.empty(len(matrix.values), dtype=np.float32)
-    block = np.empty((_BLOCK_ROWS, matrix.values.shape[1]), dtype=np.float32)
-    for start in range(0, len(cosines), _BLOCK_ROWS):
-        part = slice(start, start + _BLOCK_ROWS)
-        floats = block[: len(matrix.values[part])]
-        np.copyto(floats, matrix.values[part])
-        np.vecdot(floats, unit, out=cosines[part])
-    cosines *= matrix.scales
+        none = np.empty(0, dtype=np.int64)
+        return none, none
     if allowed is not None:
-        cosines[~np.isin(matrix.rowids, allowed)] = -np.inf
+        cosines = np.where(np.isin(matrix.rowids, allowed), cosines, -np.inf)
     least = cosines - matrix.errors
     last = max(len(least) - depth, 0)
-    most = np.add(cosines, matrix.errors, out=cosines)
-    return np.flatnonzero((most >= np.partition(least, last)[last]) & np.isfinite(most))
+    most = cosines + matrix.errors
+    chosen = np.flatnonzero((most >= np.partition(least, last)[last]) & np.isfinite(most))
+    if len(chosen) <= depth:
+        return chosen, chosen[:0]
+    best = np.argpartition(cosines[chosen], len(chosen) - depth)
+    return chosen[best[-depth:]], chosen[best[:-depth]]
 
 
 def _portion(rowids: Any, places: Any, vectors: Any) -> tuple[Any, ...]:  # noqa: ANN401

@@ -82,9 +82,12 @@ class FullTextTable:
             ((count,),) = self._rows(f"SELECT count(*) FROM ({some})", (expression,))  # noqa: S608
             if count > up_to:
                 return Posting(rows=array("q"), scores=array("d"), documents=count)
-        found = self._rows(self._sql, (expression,))
-        rows, scores = zip(*found, strict=True) if found else ((), ())
-        return Posting(rows=array("q", rows), scores=array("d", scores), documents=len(rows))
+        rows, scores = array("q"), array("d")
+        # Not as a list of tuples, whose number would have the garbage collector run.
+        for row, score in self._connection.execute(self._sql, (expression,)):
+            rows.append(row)
+            scores.append(score)
+        return Posting(rows=rows, scores=scores, documents=len(rows))
 
     def vocabulary(self) -> Mapping[str, int]:
         """Return the terms of all columns, with how many rows hold each."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolrank._byte_matrix import ByteMatrix, byte_matrix, may_be_nearest
+from toolrank._byte_matrix import ByteMatrix, byte_matrix, may_be_nearest, products
 from toolrank._records import Filter, Hit, Query
 from toolrank._sql import Content, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
@@ -107,6 +107,7 @@ class NumpyVectorRetriever:
         self._where = where
         self._matrix = matrix
         self._name = name
+        self._ready: dict[bytes, Any] = {}
 
     @property
     def name(self) -> str:
@@ -167,40 +168,54 @@ class NumpyVectorRetriever:
 
         Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
         zeros, which has no direction, finds nothing; a row without a direction is not found.
+        With a matrix, the vectors of the query's parts are multiplied at the same time, which
+        takes half the time: ask for the parts next.
 
         Raises:
             RankingArgumentError: The query's vector holds a value that is not finite.
             RetrievalError: The table is missing, or the dimensions differ.
         """
         np = self._np
-        if query.vector is None or not len(query.vector):
+        if query.vector is None:
             return []
-        # In double precision, so that no finite vector is too long.
-        vector = np.asarray(query.vector, dtype=np.float64)
-        if not np.isfinite(vector).all():
+        if not np.isfinite(query.vector).all():
             raise RankingArgumentError("query.vector", "it holds a value that is not finite")
-        if not vector.any():
+        if (unit := self._unit(query)) is None:
             return []
-        vector = vector / np.abs(vector).max()
-        unit = (vector / np.linalg.norm(vector)).astype(np.float32)
         try:
-            return self._hits(*self._scored(unit, depth), depth)
+            return self._hits(*self._scored(unit, query.parts, depth), depth)
         except Exception as error:
             # Each driver has errors of its own, with no common root below Exception.
             raise RetrievalError(self._name, error) from error
 
-    def _scored(self, unit: np.ndarray[Any, Any], depth: int) -> tuple[Any, Any]:
+    def _unit(self, query: Query) -> Any:  # noqa: ANN401
+        """Return a query's vector with the length 1; None if it has no direction."""
+        np = self._np
+        # In double precision, so that no finite vector is too long.
+        vector = np.asarray([] if query.vector is None else query.vector, dtype=np.float64)
+        if not vector.any() or not np.isfinite(vector).all():
+            return None
+        vector = vector / np.abs(vector).max()
+        return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+    def _scored(
+        self, unit: np.ndarray[Any, Any], parts: Sequence[Query], depth: int
+    ) -> tuple[Any, Any]:
         """Return the ids of the rows that may be found, and their cosines."""
         np = self._np
         matrix = self._matrix
         if isinstance(matrix, ByteMatrix):
-            return self._scored_again(matrix, unit, depth)
+            return self._scored_again(matrix, unit, parts, depth)
         if matrix is None and isinstance(self._table, VectorRows):
             matrix = self._read_rows(self._table)
         if matrix is not None and not len(matrix.rowids):
             return matrix.rowids, np.empty(0, dtype=np.float32)
         if matrix is not None:
-            cosines = self._cosines(matrix.vectors, unit)
+            cosines = (
+                self._products(matrix.vectors, unit, parts)
+                if self._unit_length
+                else self._cosines(matrix.vectors, unit)
+            )
             return self._among_allowed(matrix.rowids, cosines, np.isfinite(cosines))
         self._refuse_other_columns()
         sql = f"SELECT chunk_id, validity, rowids FROM {self._table}_chunks"  # noqa: S608
@@ -215,12 +230,41 @@ class NumpyVectorRetriever:
         found = np.unpackbits(bits, bitorder="little").view(bool) & np.isfinite(cosines)
         return self._among_allowed(ids, cosines, found)
 
-    def _scored_again(self, matrix: ByteMatrix, unit: Any, depth: int) -> tuple[Any, Any]:  # noqa: ANN401
+    def _products(self, values: Any, unit: Any, parts: Sequence[Query]) -> Any:  # noqa: ANN401
+        """Multiply a matrix with a vector, and with those of parts for their own searches."""
+        cosines = self._ready.pop(unit.tobytes(), None)
+        if cosines is None:
+            others = [each for each in map(self._unit, parts) if each is not None]
+            cosines, *ready = products(values, [unit, *others])
+            self._ready = {other.tobytes(): its for other, its in zip(others, ready, strict=True)}
+        return cosines
+
+    def _scored_again(
+        self,
+        matrix: ByteMatrix,
+        unit: np.ndarray[Any, Any],
+        parts: Sequence[Query],
+        depth: int,
+    ) -> tuple[Any, Any]:
         """Choose candidates by their bytes, then score their stored vectors."""
+        np = self._np
         allowed = None if self._where is None else self._allowed(self._where)
-        chosen = may_be_nearest(matrix, unit, depth, allowed)
+        if not len(matrix.rowids):
+            return matrix.rowids, matrix.errors
+        cosines = self._products(matrix.values, unit, parts) * matrix.scales
+        best, others = may_be_nearest(matrix, cosines, depth, allowed)
+        rowids, scores = self._exact(matrix, best, unit)
+        if len(others):
+            # Most of them are ruled out by what the best ones have.
+            may_pass = cosines[others] + matrix.errors[others] >= scores.min()
+            more, theirs = self._exact(matrix, others[may_pass], unit)
+            rowids, scores = np.concatenate([rowids, more]), np.concatenate([scores, theirs])
+        return rowids, scores
+
+    def _exact(self, matrix: ByteMatrix, chosen: Any, unit: Any) -> tuple[Any, Any]:  # noqa: ANN401
+        """Return the ids of some rows, and the cosines of their stored vectors."""
         if not len(chosen):
-            return chosen, matrix.errors[chosen]
+            return matrix.rowids[chosen], matrix.errors[chosen]
         chosen = chosen[self._np.argsort(matrix.places[chosen])]
         if isinstance(self._table, VectorRows):
             sql = (

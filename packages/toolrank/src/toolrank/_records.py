@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -17,8 +17,9 @@ class Query:
         text: The request as the user wrote it; any string at all.
         vector: Its embedding (one float per dimension), or None where there is none;
             a vector retriever then finds nothing.
-        parts: The parts of a compound request, each a query of its own; empty if there is only one
-            need. Retrievers ignore them, and parts of parts are not searched for.
+        parts: The parts of a compound request, each a query of its own, searched for after the
+            whole; empty if there is only one need. No answer depends on them, and parts of parts
+            are not searched for.
     """
 
     text: str
@@ -43,8 +44,7 @@ class Filter:
     rows: Set[int] | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
+class Hit(NamedTuple):
     """One row found by one retriever.
 
     Attributes:

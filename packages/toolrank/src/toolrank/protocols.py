@@ -86,8 +86,8 @@ class Retriever(Protocol):
     order of their ids, scores finite. A shorter answer is a prefix of a longer one, except for ties
     at its end, and the same query has the same answer while the source does not change. It
     returns an empty list for a query that it cannot answer, such as one without a vector where
-    it needs one, ignores the parts of a query, and raises only if the source itself is broken:
-    every string is safe.
+    it needs one, has the same answer with or without parts, and raises only if the source itself
+    is broken: every string is safe.
 
     `toolrank.testing.check_retriever` checks one.
     """

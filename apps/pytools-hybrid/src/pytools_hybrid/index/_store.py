@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage, ToolFilter
-    from toolrank import Hit, VectorMatrix
+    from toolrank import Hit, Retriever, VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
     # What IndexReader.state_of() returns: of the words, and of a model's vectors.
@@ -94,6 +94,7 @@ class SQLiteReader(IndexReader):
         self._looks = looks
         self._weights = weights
         self._uses_numpy: bool | None = None
+        self._by_vector: dict[object, Retriever | None] = {}
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Return the tools that share words with a query, best first by BM25."""
@@ -185,7 +186,13 @@ class SQLiteReader(IndexReader):
         return coverage
 
     def nearest(
-        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
+        self,
+        vector: Sequence[float],
+        *,
+        model_id: str,
+        where: ToolFilter,
+        depth: int,
+        then: Sequence[Sequence[float]] = (),
     ) -> list[Hit]:
         """Return the tools whose vectors of a model are nearest to a vector, by cosine.
 
@@ -194,28 +201,31 @@ class SQLiteReader(IndexReader):
         Raises:
             DamagedDatabaseError: The vectors cannot be read.
         """
+        parts = tuple(Query(text="", vector=each) for each in then)
+        key = model_id, len(vector), where
         try:
-            return self._nearest(vector, model_id=model_id, where=where, depth=depth)
+            if key not in self._by_vector:
+                self._by_vector[key] = self._meaning(*key)
+            if (retriever := self._by_vector[key]) is None:
+                return []
+            return retriever.retrieve(Query(text="", vector=vector, parts=parts), depth=depth)
         except RetrievalError as error:
             # The index translates the driver's errors.
             if isinstance(error.__cause__, ValueError | LookupError):
                 raise DamagedDatabaseError(Path(self.connection.filename)) from error
             raise
 
-    def _nearest(
-        self, vector: Sequence[float], *, model_id: str, where: ToolFilter, depth: int
-    ) -> list[Hit]:
-        dimensions = len(vector)
+    def _meaning(self, model_id: str, dimensions: int, where: ToolFilter) -> Retriever | None:
         if self.coverage(model_id, dimensions=dimensions).vectors == 0:
-            return []
-        query, allowed = Query(text="", vector=vector), self._filter(where)
+            return None
+        allowed = self._filter(where)
         table = self.vector_table(model_id, dimensions=dimensions)
         if self._uses_numpy is None:
             self._uses_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY and has_numpy()
         if table is not None and not self._uses_numpy:
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
-            ).retrieve(query, depth=depth)
+            )
         kept = VectorRows(*self.kept_vectors(model_id, dimensions=dimensions))
         source = kept if table is None else table.name
         matrix = self._matrix(model_id, dimensions, source)
@@ -227,7 +237,7 @@ class SQLiteReader(IndexReader):
             content=_CONTENT,
             where=allowed,
             matrix=matrix,
-        ).retrieve(query, depth=depth)
+        )
 
     def _matrix(self, model_id: str, dimensions: int, source: str | VectorRows) -> _Matrix | None:
         numbers = self.coverage(model_id, dimensions=dimensions).vectors * dimensions

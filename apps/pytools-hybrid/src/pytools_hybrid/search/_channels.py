@@ -95,7 +95,11 @@ class Meaning:
         with span(_SPANS[self.name]):
             found = _hits(
                 self.reader.nearest(
-                    query.vector, model_id=self.model_id, where=self.where, depth=depth
+                    query.vector,
+                    model_id=self.model_id,
+                    where=self.where,
+                    depth=depth,
+                    then=[part.vector for part in query.parts if part.vector is not None],
                 )
             )
         if not self.own:
