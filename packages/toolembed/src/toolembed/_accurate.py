@@ -39,10 +39,9 @@ class AccurateEmbedder:
 
     A vector has 640 dimensions: 384 of the transformer and 256 of `StaticEmbedder`, so weighted
     that the cosine of two is .7 of the transformer's cosine and .3 of the static one. No network
-    and no GPU; about 20 ms for a request and 30 to 90 tools a second on one core, in numpy or, a
-    third faster, by onnxruntime where that is installed. The
-    weights are in the package toolembed-accurate (the extra `accurate`). Satisfies
-    `toolembed.Embedder`.
+    and no GPU; about 20 ms for a request and 50 tools a second on one core, in numpy or, a quarter
+    faster, by onnxruntime where that is installed. The weights are in the package
+    toolembed-accurate (the extra `accurate`). Satisfies `toolembed.Embedder`.
 
     Args:
         weights: Your own weights, as made by benchmarks/quality/train; None for ours.
