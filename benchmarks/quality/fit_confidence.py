@@ -139,6 +139,7 @@ class Tree:
 
     def __init__(self, reader: IndexReader, model_id: str) -> None:
         vectors = reader.vector_table(model_id)
+        self._unknown = calibration_of(model_id).unknown
         assert vectors is not None, f"{model_id} made no vectors"
         self._connection, self._table = reader.connection, vectors.name
         self._matrix: VectorMatrix = NumpyVectorRetriever(
@@ -179,17 +180,22 @@ class Tree:
                 parameters=(json.dumps(list(rows)),),
                 rows=frozenset(rows),
             )
-        common = {"content": _CONTENT, "where": where}
+        common: dict[str, Any] = {"content": _CONTENT, "where": where}
         names = NameRetriever(self._connection, keys=("name_key", "qualified_key"), **common)
         if named := names.retrieve(query, depth=3):
             return [hit.id for hit in named], Evidence(is_exact=True)
-        read = {"postings": self._postings, "common": 0.3, "evenness": 0.75, "where": where}
+        read: dict[str, Any] = {
+            "postings": self._postings,
+            "common": 0.3,
+            "evenness": 0.75,
+            "where": where,
+        }
         words = BM25Retriever(self._table_with(_WEIGHTS), similar_weight=0.7, **read)
         alike = FuzzyRetriever(self._table_with(_FUZZY_WEIGHTS), **read)
         vectors = NumpyVectorRetriever(
             self._connection, table=self._table, matrix=self._matrix, unit_length=True, **common
         )
-        channels = {
+        channels: dict[str, list[Channel]] = {
             "words": [Channel(words)],
             "vectors": [Channel(vectors, absent="last")],
             "fuzzy": [Channel(alike)],
@@ -203,7 +209,8 @@ class Tree:
         given = [(query.text, first.contributions)]
         if why is not None and why.part is not None:
             given.append((query.parts[why.part].text, first.part_contributions))
-        found = [_evidence(words, first.id, *each, FEATURES[mode]) for each in given]
+        unknown = self._unknown if mode == "both" else 0.0
+        found = [_evidence(words, first.id, *each, FEATURES[mode], unknown) for each in given]
         return [hit.id for hit in hits], max(found, key=confidence)
 
 
@@ -213,11 +220,12 @@ def _evidence(
     text: str,
     contributions: Sequence[Contribution],
     features: Sequence[str],
+    unknown: float,
 ) -> Evidence:
     by_name = {each.retriever: each for each in contributions}
     alike, vector = by_name.get("fuzzy"), by_name.get("vector")
-    known = {
-        "coverage": words.coverage(text, [id_])[id_],
+    known: dict[str, Any] = {
+        "coverage": words.coverage(text, [id_], unknown=unknown)[id_],
         "terms": len(query_terms(text)),
         "named": name_share(text, _name(id_)),
         "strength": lexical_strength(alike.score if alike else 0.0, words.statistics(text)),
@@ -247,7 +255,7 @@ async def embedded(
             right = _WORD.sub(lambda word: known.get(word[0].lower(), word[0]), text)
         return Query(text=text, vector=await embedder.embed_query(right), parts=parts)
 
-    asked = []
+    asked: list[Asked] = []
     for row in rows:
         parts = [await query(part) for part in split_request(row["query"])]
         whole = await query(row["query"], tuple(parts))
@@ -290,12 +298,13 @@ def fit(mode: str, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
     weights /= weights.sum()
     mean, deviation = x.mean(axis=0), x.std(axis=0)
     z = np.column_stack([np.ones(len(x)), (x - mean) / deviation])
-    penalty = np.diag([0.0, *[1e-3] * x.shape[1]])
-    solution = np.zeros(z.shape[1])
+    penalty: np.ndarray[Any, Any] = np.diag([0.0, *[1e-3] * x.shape[1]])
+    solution: np.ndarray[Any, Any] = np.zeros(z.shape[1])
     for _ in range(50):
         p = 1 / (1 + np.exp(-z @ solution))
         slope = z.T @ (weights * (p - y)) + penalty @ solution
-        solution -= np.linalg.solve((z.T * (weights * p * (1 - p))) @ z + penalty, slope)
+        curvature = (z.T * (weights * p * (1 - p))) @ z + penalty
+        solution = np.subtract(solution, np.linalg.solve(curvature, slope))
     coefficients = solution[1:] / deviation
     return np.array([solution[0] - coefficients @ mean, *coefficients])
 
@@ -348,7 +357,7 @@ def doubted(found: dict[str, list[Example]], calibration: Calibration) -> None:
         (each.name, each.split, each.good) for mode in found.values() for each in mode if each.whole
     }
     for name, split, good in sorted(kinds, key=lambda kind: (kind[2], *kind)):
-        cells = []
+        cells: list[str] = []
         for examples_ in found.values():
             sure = [
                 0.0 if each.evidence is None else confidence(each.evidence, calibration=calibration)

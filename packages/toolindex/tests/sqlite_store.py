@@ -50,8 +50,8 @@ class SQLiteReader(IndexReader):
             for id_, matches in self._words().matches(query, ids).items()
         }
 
-    def lexical_coverage(self, query, ids):
-        return self._words().coverage(query, ids)
+    def lexical_coverage(self, query, ids, *, unknown=0.0):
+        return self._words().coverage(query, ids, unknown=unknown)
 
     def lexical_scale(self, query):
         one = lexical_strength(1.0, self._words().statistics(query))

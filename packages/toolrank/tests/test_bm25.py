@@ -554,6 +554,16 @@ class TestCoverage:
 
         assert retriever.coverage("isues", [first.id]) == {first.id: 1.0}
 
+    def test_a_share_of_a_word_that_no_row_holds_can_count_as_held(self, documents):
+        retriever = bm25(documents, table="docs_fts")
+        (first, *_) = retriever.retrieve(Query(text="issue"), depth=5)
+
+        def share(unknown):
+            return retriever.coverage("issue qwzxplorf", [first.id], unknown=unknown)[first.id]
+
+        assert 0 < share(0) < share(0.5) == pytest.approx((share(0) + 1) / 2)
+        assert share(1) == pytest.approx(1)
+
     @pytest.mark.parametrize("rows", [1, 2, 5])
     def test_in_a_table_of_a_few_rows_a_word_that_none_holds_takes_no_more_than_its_share(
         self, connection, rows

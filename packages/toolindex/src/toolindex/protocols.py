@@ -118,10 +118,13 @@ class StoreReader(Protocol):
         """
         ...
 
-    def lexical_coverage(self, query: str, ids: Sequence[str]) -> Mapping[str, float]:
+    def lexical_coverage(
+        self, query: str, ids: Sequence[str], *, unknown: float = 0.0
+    ) -> Mapping[str, float]:
         """Return the share of a query's terms that some tools have, in [0, 1], by id.
 
-        Rare terms count the most. Tools without any may be left out.
+        Rare terms count the most. Of a term that no tool has, `unknown` counts as had. Tools
+        without any may be left out.
         """
         ...
 

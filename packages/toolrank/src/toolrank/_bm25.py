@@ -121,7 +121,7 @@ class BM25Retriever:
             if not _is_only_whole(found)
         )
 
-    def coverage(self, text: str, ids: Iterable[str]) -> dict[str, float]:
+    def coverage(self, text: str, ids: Iterable[str], *, unknown: float = 0.0) -> dict[str, float]:
         """Return the share of a request that each row holds, by the IDF of the terms.
 
         A misspelt term counts as held if its correction is held.
@@ -129,6 +129,8 @@ class BM25Retriever:
         Args:
             text: The request.
             ids: The rows, as hits name them.
+            unknown: The share of a term that counts as held if no row holds it: it says nothing
+                of which row is meant.
 
         Returns:
             Shares in [0, 1] by id, without rows that do not exist.
@@ -148,6 +150,9 @@ class BM25Retriever:
                 continue
             weight = idf(size, found.posting.documents)
             total += weight
+            if not found.posting.documents and not found.similar:
+                for id_ in held:
+                    held[id_] += unknown * weight
             held_by: set[str] = set()
             for posting in (found.posting, *(posting for _, posting in found.similar)):
                 held_by.update(id_ for id_, row in rows.items() if row in posting)

@@ -59,10 +59,13 @@ class Calibration:
     Attributes:
         alone: The intercept and the coefficient of `contrast`, where only vectors were searched.
         with_words: The intercept and the coefficients of `coverage`, `terms` and `contrast`.
+        unknown: How much of a term that no row has `coverage` must count as covered
+            (`BM25Retriever.coverage`), for `with_words`.
     """
 
     alone: tuple[float, float] = (-1.92, 11.67)
     with_words: tuple[float, float, float, float] = (-5.23, 3.4, 1.51, 11.19)
+    unknown: float = 0.0
 
 
 _STATIC = Calibration()

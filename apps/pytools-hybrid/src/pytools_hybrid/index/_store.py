@@ -123,9 +123,11 @@ class SQLiteReader(IndexReader):
             for id_, matches in self._words().matches(query, ids).items()
         }
 
-    def lexical_coverage(self, query: str, ids: Sequence[str]) -> dict[str, float]:
+    def lexical_coverage(
+        self, query: str, ids: Sequence[str], *, unknown: float = 0.0
+    ) -> dict[str, float]:
         """Return the share of a query's terms that some tools have; rare terms count the most."""
-        return self._words().coverage(query, ids)
+        return self._words().coverage(query, ids, unknown=unknown)
 
     def lexical_scale(self, query: str) -> float:
         """Return the divisor that makes scores by words comparable between queries."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolrank import Contribution, Query, RankedHit
 
 _DEFAULT = Calibration()
-_ACCURATE = Calibration(alone=(-1.27, 10.83), with_words=(-3.75, 3.16, 0.99, 9.6))
+_ACCURATE = Calibration(alone=(-1.27, 10.83), with_words=(-4.26, 3.83, 1.0, 9.19), unknown=0.35)
 
 
 def calibration_of(model_id: str) -> Calibration:
@@ -48,12 +48,16 @@ class _Asked:
     scale: float | None
 
     @classmethod
-    def of(cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader) -> _Asked:
+    def of(
+        cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader, unknown: float
+    ) -> _Asked:
         """Read what the channels that ran need from the store."""
         return cls(
             text=text,
             terms=len(query_terms(text)),
-            coverage=reader.lexical_coverage(text, ids) if "bm25" in channels else None,
+            coverage=reader.lexical_coverage(text, ids, unknown=unknown)
+            if "bm25" in channels
+            else None,
             scale=reader.lexical_scale(text) if "fuzzy" in channels else None,
         )
 
@@ -77,12 +81,13 @@ def confidences(
         model_id: The model whose vectors were searched, or an empty string.
     """
     calibration = calibration_of(model_id)
+    unknown = calibration.unknown if "vector" in channels else 0.0
     of_parts: list[list[str]] = [[] for _ in query.parts]
     for hit in hits:
         if hit.explanation is not None and hit.explanation.part is not None:
             of_parts[hit.explanation.part].append(hit.id)
     asked = [
-        _Asked.of(each.text, ids, channels, reader)
+        _Asked.of(each.text, ids, channels, reader, unknown)
         for each, ids in zip(
             (query, *query.parts), ([hit.id for hit in hits], *of_parts), strict=True
         )
