@@ -52,6 +52,26 @@ def test_a_text_that_another_tree_has_embedded_is_not_pending(host):
         assert reader.coverage(MODEL).vectors == 1
 
 
+def test_a_text_that_two_trees_meet_at_the_same_moment_is_embedded_by_one_of_them(host):
+    here, there = host(), host(tree="the same text elsewhere")
+    for store in (here, there):
+        sync(store, {"same/text": "Two trees say this at the same moment."})
+        assert store.pending("paid", limit=9)
+    mine, theirs = here.lease("embed-paid"), there.lease("embed-paid")
+    assert mine.acquire(timeout=0)
+    assert not theirs.acquire(timeout=0)
+    # Nothing else is waited for.
+    for purpose in ("files", "embed-other"):
+        other = there.lease(purpose)
+        assert other.acquire(timeout=9)
+        other.release()
+    embed(here, model="paid")
+    mine.release()
+    assert theirs.acquire(timeout=9)
+    assert not there.pending("paid", limit=9)
+    theirs.release()
+
+
 def test_a_process_sees_what_another_process_on_another_host_has_changed(host, tmp_path):
     here = host()
     sync(here, ONE)

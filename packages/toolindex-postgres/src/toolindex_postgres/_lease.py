@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SharedLease"]
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
+_EMBEDDING = "embed-"
 # An error while connecting has no code.
 _NONE_TO_SPARE = "too many", "remaining connection", "no more connections"
 
@@ -37,7 +38,7 @@ class SharedLease:
         local: The copy's lease.
         connections: The server.
         tree: The tree.
-        purpose: What the work is.
+        purpose: What the work is; `embed-…` is done for one tree of a role at a time.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class SharedLease:
     ) -> None:
         self._local = local
         self._connections = connections
-        self._key = lock_key("lease", tree, purpose)
+        self._names = tree, purpose
         self._connection: Connection | None = None
 
     def acquire(self, *, timeout: float) -> bool:
@@ -99,7 +100,7 @@ class SharedLease:
             )
             try:
                 statement = "SELECT pg_try_advisory_xact_lock(%s)"
-                row = connection.execute(statement, (self._key,)).fetchone()
+                row = connection.execute(statement, (self._key(connection),)).fetchone()
                 if row is not None and row[0]:
                     self._connection = connection
             finally:
@@ -109,6 +110,15 @@ class SharedLease:
             # A server without a connection to spare is there, and so are others who work.
             return not any(it in str(error) for it in _NONE_TO_SPARE)
         return self._connection is not None
+
+    def _key(self, connection: Connection) -> int:
+        tree, purpose = self._names
+        # Trees of one role take each other's vectors: what two of them would embed at the same
+        # moment, and pay for, is embedded by one.
+        is_shared = purpose.startswith(_EMBEDDING)
+        return lock_key(
+            "lease", *(("role", connection.info.user) if is_shared else (tree,)), purpose
+        )
 
     def _end(self) -> None:
         connection, self._connection = self._connection, None
