@@ -44,6 +44,7 @@ ELSEWHERE = {
     "docs/guides/freeact.md": "tests/clients/test_configurations.py",
     "docs/guides/http.md": "tests/test_guides.py",
     "docs/transcripts/agent.md": "tests/test_guides.py",
+    "docs/transcripts/calls.md": "docs/transcripts/calls.py",
     "docs/transcripts/five-minutes.md": "docs/transcripts/five_minutes.py",
     "examples/clients/README.md": "tests/clients/test_configurations.py",
     "packages/toolindex/README.md": "packages/toolindex/tests/test_readme.py",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -261,3 +262,10 @@ def test_what_troubles_say_in_their_table_is_what_the_code_says():
     for each in said:
         for part in filter(None, map(str.strip, each.split("…"))):
             assert part.strip("():; ") in code, part
+
+
+def test_the_twelve_lines_with_own_functions_print_what_the_page_shows(capsys):
+    page = TRANSCRIPT.with_name("calls.md")
+    lines = runpy.run_path(str(page.with_suffix(".py")))["FUNCTIONS"].strip()
+    exec(lines, {})
+    assert f"{lines}\n```\n\n```text\n{capsys.readouterr().out}" in page.read_text("utf-8")
