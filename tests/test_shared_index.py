@@ -292,3 +292,17 @@ def test_the_record_is_that_of_all_hosts_and_what_waits_is_told(host, tree, serv
     assert json.loads(host("reader", "status", "--output", "json", **READS).stdout)["waiting"] == 0
     again = host("writer", "export", "--output", "json", **other)
     assert len(json.loads(again.stdout)) == 3
+
+
+def test_a_host_without_a_copy_finds_the_same_and_keeps_nothing_of_the_tools(host, tree, tmp_path):
+    engine = {"PYTOOLS_DATABASE": f"{host.address}&mode=engine"}
+    assert "119 embedded" in host("writer", "index", "--root", tree, **engine).stderr
+    for query in ("merge two pdf files", "mrege pdf", "list_issues"):
+        copied = answer(search(host, "reader", query, **READS))["tools"]
+        assert answer(search(host, "light", query, **READS, **engine))["tools"] == copied
+    (file,) = (tmp_path / "light").rglob("*.shared.db")
+    (copy,) = (tmp_path / "reader").rglob("*.shared.db")
+    assert file.stat().st_size < copy.stat().st_size / 2
+    status = host("light", "status", **READS, **engine).stdout
+    assert "mode=engine" in status
+    assert "119 of 119 tools have vectors" in status

@@ -52,6 +52,14 @@ def test_what_is_shown_of_an_address_is_all_but_its_password(text, url, shown, t
     assert (server.url, server.shown, server.tree) == (url, shown, tree)
 
 
+def test_the_mode_is_shown_with_the_tree_that_it_is_for():
+    text = "postgresql://h/db?mode=engine&tree=x"
+    assert Server.parse(text).is_engine
+    assert not Server.parse("postgresql://h/db?mode=copy&tree=x").is_engine
+    assert str(Server.parse(text)) == "postgresql://h/db?tree=x&mode=engine"
+    assert str(Server.parse("postgresql://h/db?mode=engine").of("y")).endswith("y&mode=engine")
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -60,8 +68,7 @@ def test_what_is_shown_of_an_address_is_all_but_its_password(text, url, shown, t
         (f"postgresql://me:{SECRET}#x@host/db", "an @ as %40"),
         (f"postgresql:/me:{SECRET}", "an @ as %40"),
         (f"postgresql://host/db?tree=&x={SECRET}", "tree= needs a name"),
-        (f"postgresql://host/db?mode=engine&x={SECRET}", "mode=engine is not available yet"),
-        (f"postgresql://host/db?mode={SECRET}", "mode is copy"),
+        (f"postgresql://host/db?mode={SECRET}", "mode is copy, which is the default, or engine"),
         (f"postgresql+psycopg://me:{SECRET}@host/db", "begins with postgresql://"),
         (f"mysql://me:{SECRET}@host/db", "give a path or postgresql://"),
         ("sqlite:///index.db", "give the path itself"),

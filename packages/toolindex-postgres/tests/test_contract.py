@@ -4,18 +4,22 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 
 import psycopg
+import pytest
 from toolindex.testing import check_store
-from toolindex_postgres import SharedStore
+from toolindex_postgres import EngineStore, SharedStore
 
 from .sqlite_store import SQLiteStore
 
 
-def test_a_shared_store_keeps_every_promise_and_two_hosts_are_two_handles(database, tmp_path):
+@pytest.mark.parametrize("mode", ["copy", "engine"])
+def test_a_shared_store_keeps_every_promise_and_two_hosts_are_two_handles(database, tmp_path, mode):
     numbers = count(1)
 
     def opened(tree):
         path = tmp_path / f"copy-{next(numbers)}.db"
-        return SharedStore(SQLiteStore(path), database, tree=tree)
+        if mode == "copy":
+            return SharedStore(SQLiteStore(path), database, tree=tree)
+        return EngineStore(lambda it: SQLiteStore(path, pages=it), database, tree=tree)
 
     @contextmanager
     def new():
@@ -23,7 +27,7 @@ def test_a_shared_store_keeps_every_promise_and_two_hosts_are_two_handles(databa
         with psycopg.connect(database) as connection:
             connection.execute("TRUNCATE toolindex.tree_vector, toolindex.query_vector")
         with ExitStack() as stack:
-            store = opened(f"contract {next(numbers)}")
+            store = opened(f"{mode} {next(numbers)}")
             stack.callback(store.close)
             yield store
 

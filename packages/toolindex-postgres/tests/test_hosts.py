@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError, VectorError
-from toolindex_postgres import Database, SharedStore
+from toolindex_postgres import Database, EngineStore, SharedStore
 
 from .sqlite_store import SQLiteStore
 from .trees import MODEL, READER, embed, ids, known, report, sync, vector
@@ -338,9 +338,11 @@ def test_after_random_changes_each_copy_is_as_one_store_would_be(
 ):
     number = next(_EXAMPLES)
     folder = tmp_path_factory.mktemp("example")
+    # A host with a copy and one without, in every order of changes.
+    tree = f"example {number}"
     hosts = [
-        SharedStore(SQLiteStore(folder / f"{it}.db"), database, tree=f"example {number}")
-        for it in "ab"
+        SharedStore(SQLiteStore(folder / "a.db"), database, tree=tree),
+        EngineStore(lambda it: SQLiteStore(folder / "b.db", pages=it), database, tree=tree),
     ]
     alone = SQLiteStore(folder / "alone.db")
     files: dict[str, str] = {}

@@ -4,8 +4,9 @@
 
     store = SharedStore(copy, "postgresql://me@db.example.com/tools", tree="my-tools")
 
-`SharedStore` is a `toolindex.ToolStore`; `Freshness` says how old its answers are. `Database` makes
-the schema, gives roles their rights, and tells what there is (`DatabaseStatus`, `TreeStatus`).
+`SharedStore` is a `toolindex.ToolStore`; `Freshness` says how old its answers are. `EngineStore`
+has no copy: it reads the pages of the index from the server. `Database` makes the schema, gives
+roles their rights, and tells what there is (`DatabaseStatus`, `TreeStatus`).
 `redacted` takes the password out of an address.
 Errors: `UnreachableStoreError`, `AddressError`, `DeniedError`, `SchemaError`, all of them a
 `toolindex.DatabaseError`.
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolindex_postgres._address import redacted
     from toolindex_postgres._database import Database, DatabaseStatus, TreeStatus
+    from toolindex_postgres._engine import EngineStore
     from toolindex_postgres._store import Freshness, SharedStore
     from toolindex_postgres.errors import (
         AddressError,
@@ -42,6 +44,7 @@ __all__ = [
     "Database",
     "DatabaseStatus",
     "DeniedError",
+    "EngineStore",
     "Freshness",
     "SchemaError",
     "SharedStore",
@@ -55,6 +58,7 @@ _HOMES = {
     for module, names in {
         "_address": "redacted",
         "_database": "Database DatabaseStatus TreeStatus",
+        "_engine": "EngineStore",
         "_store": "Freshness SharedStore",
         "errors": "AddressError DeniedError SchemaError UnreachableStoreError",
     }.items()

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["Database", "DatabaseStatus", "TreeStatus"]
 
 _EVERY_TREE = "*"
-_READ = ("tree", "step", "entry", "tree_vector", "query_vector", "usage", "event")
+_READ = (
+    *("tree", "step", "entry", "tree_vector", "query_vector"),
+    *("usage", "event", "image", "page"),
+)
 _FUNCTIONS = ("may", "trees", "look", "record")
 
 

@@ -95,12 +95,17 @@ class SharedStore:
     """
 
     def __init__(
-        self, copy: ToolStore, address: str, *, tree: str, read_only: bool = False
+        self,
+        copy: ToolStore,
+        address: str | Connections,
+        *,
+        tree: str,
+        read_only: bool = False,
     ) -> None:
         self._copy = copy
         self.tree: str = tree
         self._read_only = read_only
-        self._connections = Connections(address)
+        self._connections = Connections(address) if isinstance(address, str) else address
         self._notes = Notes(copy.where, read_only=copy.read_only)
         self._lock = RLock()
         self._seen: Note | None = None

@@ -16,6 +16,7 @@ Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsag
 `ToolOutcomes`, `QueryCount`, `percentile`.
 Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
 `VectorCache` and `WorkLease`; `toolindex.testing.check_store` checks one.
+Pages somewhere else than in a file: `Pages`, `PagesView`, `empty_pages`.
 Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
     from toolindex._lease import Lease, finish_in_thread
+    from toolindex._pages import Pages, PagesView, empty_pages
     from toolindex._parts import kept_path
     from toolindex._pruning import PruneReport
     from toolindex._query_vectors import QueryVectors
@@ -107,6 +109,8 @@ __all__ = [
     "LeaseHeldError",
     "NewerSchemaError",
     "OutcomeRecord",
+    "Pages",
+    "PagesView",
     "PruneReport",
     "QueryCount",
     "QueryVectors",
@@ -136,6 +140,7 @@ __all__ = [
     "WorkLease",
     "application_id",
     "check_dimensions",
+    "empty_pages",
     "finish_in_thread",
     "kept_path",
     "load_sqlite_vec",
@@ -152,6 +157,7 @@ _HOMES = {
         "_filters": "ToolFilter",
         "_header": "application_id",
         "_lease": "Lease finish_in_thread",
+        "_pages": "Pages PagesView empty_pages",
         "_parts": "kept_path",
         "_pruning": "PruneReport",
         "_query_vectors": "QueryVectors",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolindex._opening import Opened
 
 # Device and inode of the index, and of the file beside it; None for a missing file.
-_Identity = tuple[tuple[int, int] | None, tuple[int, int] | None]
+Identity = tuple[tuple[int, int] | None, tuple[int, int] | None]
 
 _RESCUE_SECONDS = 60.0
 _OPENINGS = 20
@@ -53,14 +53,14 @@ class _File(NamedTuple):
         return self.device, self.inode
 
 
-class _Files(NamedTuple):
+class Files(NamedTuple):
     """The two files of an index, each None if it is missing."""
 
     main: _File | None
     kept: _File | None
 
     @property
-    def identity(self) -> _Identity:
+    def identity(self) -> Identity:
         """What stays the same when they are written."""
         return self.main and self.main.identity, self.kept and self.kept.identity
 
@@ -91,9 +91,9 @@ class ConnectionPool:
         self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         # A connection to a file that was replaced is not lent again.
         self._epoch = 0
-        self._files = _Files(None, None)
+        self._files = Files(None, None)
         self._is_immutable = False
-        self._damaged: _Identity | None = None
+        self._damaged: Identity | None = None
         self._suspect = path
 
     @contextmanager
@@ -157,7 +157,7 @@ class ConnectionPool:
         self.closed = True
         self.drop_idle()
 
-    def damage(self) -> tuple[_Identity, Path] | None:
+    def damage(self) -> tuple[Identity, Path] | None:
         """Return which files were found damaged, if they are still the ones in place.
 
         Returns:
@@ -207,7 +207,7 @@ class ConnectionPool:
             raise
         self._give_back(connection, epoch)
 
-    def _take(self) -> tuple[apsw.Connection, int, _Identity]:
+    def _take(self) -> tuple[apsw.Connection, int, Identity]:
         if self.closed:
             raise DatabaseError(self.path, "the index has been closed")
         for _ in range(_OPENINGS):
@@ -233,10 +233,10 @@ class ConnectionPool:
                     raise
         raise DatabaseBusyError(self.path)
 
-    def _note_damage(self, error: DamagedDatabaseError, files: _Identity) -> None:
+    def _note_damage(self, error: DamagedDatabaseError, files: Identity) -> None:
         self._damaged, self._suspect = files, error.path
 
-    def _open(self, found: _Files) -> apsw.Connection:
+    def _open(self, found: Files) -> apsw.Connection:
         opened = self._open_for_reading() if self.read_only else self._open_writable(found)
         self._is_immutable = opened.is_immutable
         self.extension_problem = opened.extension_problem
@@ -257,7 +257,7 @@ class ConnectionPool:
             self.kept_problem = str(error)
             return open_connection(self.path, read_only=True, without_kept=True)
 
-    def _open_writable(self, found: _Files) -> Opened:
+    def _open_writable(self, found: Files) -> Opened:
         if found.main is None or (found.kept is None and is_index(self.path)):
             return self._make()
         return open_connection(self.path, read_only=False)
@@ -302,11 +302,11 @@ class ConnectionPool:
             finally:
                 connection.close()
 
-    def _lead_to(self, files: _Identity) -> bool:
+    def _lead_to(self, files: Identity) -> bool:
         return self._look().identity == files
 
-    def _look(self) -> _Files:
-        return _Files(self._look_at(self.path), self._look_at(self._kept))
+    def _look(self) -> Files:
+        return Files(self._look_at(self.path), self._look_at(self._kept))
 
     def _look_at(self, path: Path) -> _File | None:
         try:
@@ -319,7 +319,7 @@ class ConnectionPool:
                 log_size = beside(path)[0].stat().st_size
         return _File(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, log_size)
 
-    def _have_changed(self, found: _Files) -> bool:
+    def _have_changed(self, found: Files) -> bool:
         """Return whether idle connections would read other files than those in place."""
         return self._has_changed(self._files.main, found.main) or self._has_changed(
             self._files.kept, found.kept

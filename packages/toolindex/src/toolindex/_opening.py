@@ -33,6 +33,7 @@ __all__ = [
     "BUSY_TIMEOUT_MS",
     "PAGE_BYTES",
     "Opened",
+    "attach_kept",
     "make_kept",
     "open_connection",
     "open_part",
@@ -101,6 +102,12 @@ def open_part(index: Path, part: Part) -> apsw.Connection:
     """
     with _explained(index, part):
         return _open_read_only(index, (part,), attaches=False).connection
+
+
+def attach_kept(connection: apsw.Connection, index: Path) -> None:
+    """Attach the file of irreplaceable data, which exists, to an index that is somewhere else."""
+    uri = f"{_uri(KEPT.path(index), 'mode=rw')}&vfs={apsw.vfs_names()[0]}"
+    connection.execute("ATTACH ? AS kept", (uri,))
 
 
 def make_kept(file: Path) -> apsw.Connection:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     import apsw
     from toolscan import ScanReport
 
+    from toolindex._pages import Pages
+
 __all__ = ["ToolIndex"]
 
 _BIND_MS = 500
@@ -67,6 +69,8 @@ class ToolIndex:
     Args:
         path: The index, which is created if it does not exist, unless reading only.
         read_only: Never write: works on a medium that cannot be written.
+        pages: Where the tools and their vectors are, if not in the file; the usage record and
+            vectors of queries are there all the same.
 
     Attributes:
         path: The index, absolute.
@@ -81,7 +85,13 @@ class ToolIndex:
         NewerSchemaError: A later version wrote it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        pages: Pages | None = None,
+    ) -> None:
         # Absolute, because connections are also opened after the working directory has changed;
         # with links resolved, so that the files beside the database have unique names.
         try:
@@ -91,18 +101,22 @@ class ToolIndex:
         self._root: str | None = None
         self._counts: dict[tuple[object, ...], int] = {}
         self._rescuing = Lock()
-        self._pool = ConnectionPool(self.path, read_only=read_only)
-        self.usage: UsageLog = UsageLog(self._pool)
-        self.query_vectors: QueryVectors = QueryVectors(self._pool)
+        self._own = self._pool = ConnectionPool(self.path, read_only=read_only)
+        self.usage: UsageLog = UsageLog(self._own)
+        self.query_vectors: QueryVectors = QueryVectors(self._own)
         self.damaged: Path | None = None
         try:
             try:
-                with self._pool.read():
+                with self._own.read():
                     pass
             except DamagedDatabaseError:
                 self.set_aside()
+            if pages is not None:
+                from toolindex._pages import PagesPool
+
+                self._pool = PagesPool(self.path, pages)
         except BaseException:
-            self._pool.close()
+            self._own.close()
             raise
 
     def __enter__(self) -> Self:
@@ -151,6 +165,7 @@ class ToolIndex:
     def close(self) -> None:
         """Close the database; the index cannot be used afterwards."""
         self._pool.close()
+        self._own.close()
 
     def bind(self, root: str) -> None:
         """Bind the index to a tree, or check that it is bound to it.
@@ -166,20 +181,23 @@ class ToolIndex:
             ForeignRootError: It is the index of another tree, which still exists.
             DatabaseError: The database cannot be written.
         """
-        self._root = root
-        with self._pool.read() as connection:
-            if self._is_bound(connection) or self.read_only:
+        if self._pool is self._own:
+            self._root = root
+        # Pages that are elsewhere may be of a tree that other machines have, too: only the file
+        # here is bound.
+        with self._own.read() as connection:
+            if self._is_bound(connection, root) or self._own.read_only:
                 return
         # Otherwise the next sync does it: searching does not require it.
-        with suppress(DatabaseBusyError), self._pool.write(patience_ms=_BIND_MS) as connection:
-            self._bind(connection)
+        with suppress(DatabaseBusyError), self._own.write(patience_ms=_BIND_MS) as connection:
+            self._bind(connection, root)
 
     def bound_to(self) -> tuple[str, bool]:
         """Return the tree that this index is bound to, and whether that tree exists.
 
         The tree is as given to `bind`; empty if `bind` was never called.
         """
-        with self._pool.read() as connection:
+        with self._own.read() as connection:
             bound = get_meta(connection, "root") or ""
         return bound, _is_there(bound)
 
@@ -235,7 +253,7 @@ class ToolIndex:
                 duration=time.perf_counter() - started,
             )
         with self._pool.write() as connection:
-            self._bind(connection)
+            self._bind(connection, self._root)
             if stored is None or not is_true(stored, connection, reader_version, within):
                 stored = stored_files(connection, reader_version=reader_version, within=within)
             reread = not stored.is_current
@@ -278,7 +296,7 @@ class ToolIndex:
             if not changed_aliases(connection, aliases, keep=keep):
                 return 0
         with self._pool.write() as connection:
-            self._bind(connection)
+            self._bind(connection, self._root)
             changed = changed_aliases(connection, aliases, keep=keep)
             if changed:
                 apply_aliases(connection, changed)
@@ -479,21 +497,21 @@ class ToolIndex:
             return False
         with self._pool.read() as connection:
             return is_true(stored, connection, reader_version, within) and self._is_bound(
-                connection
+                connection, self._root
             )
 
-    def _is_bound(self, connection: apsw.Connection) -> bool:
-        """Return whether the database is bound to the root; raise if it is bound to another."""
+    def _is_bound(self, connection: apsw.Connection, root: str | None) -> bool:
+        """Return whether the database is bound to a root; raise if it is bound to another."""
         bound = get_meta(connection, "root")
-        if self._root is None or bound == self._root:
+        if root is None or bound == root:
             return True
         if bound is not None and _is_there(bound):
             raise ForeignRootError(self.path, root=bound)
         return False
 
-    def _bind(self, connection: apsw.Connection) -> None:
-        if not self._is_bound(connection) and self._root is not None:
-            set_meta(connection, "root", self._root)
+    def _bind(self, connection: apsw.Connection, root: str | None) -> None:
+        if not self._is_bound(connection, root) and root is not None:
+            set_meta(connection, "root", root)
 
 
 def _is_there(root: str) -> bool:

@@ -33,7 +33,7 @@ from pytools_hybrid.index._store import SQLiteStore
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from toolindex import ToolStore
+    from toolindex import Pages, ToolStore
 
     from pytools_hybrid.settings import Roots, Settings
 
@@ -140,14 +140,21 @@ def damage_note(aside: Path) -> str:
     return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
 
 
-def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
+def open_sqlite(
+    database: Path, field_weights: Mapping[str, float] | None, pages: Pages | None = None
+) -> SQLiteStore:
     """Open a file, for reading only where nothing can be written.
+
+    Args:
+        database: The file.
+        field_weights: How much words count in parts of a tool.
+        pages: Where the tools are, if not in the file.
 
     Raises:
         DatabaseError: It can be neither written nor read.
     """
     try:
-        return SQLiteStore(database, field_weights=field_weights)
+        return SQLiteStore(database, field_weights=field_weights, pages=pages)
     except ForeignDatabaseError:
         if not _is_in_our_cache(database):
             raise
@@ -155,13 +162,13 @@ def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQ
         # damaged, whatever its header says.
         with suppress(OSError):
             kept_path(database).touch()
-        return SQLiteStore(database, field_weights=field_weights)
+        return SQLiteStore(database, field_weights=field_weights, pages=pages)
     except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
         raise
     except DatabaseError as error:
         # An index on a read-only medium can still be searched.
         try:
-            store = SQLiteStore(database, read_only=True, field_weights=field_weights)
+            store = SQLiteStore(database, read_only=True, field_weights=field_weights, pages=pages)
         except DatabaseError:
             raise error from None
         _log.warning("the index cannot be written, so it is searched as it is: %s", error)

@@ -1,5 +1,7 @@
 """Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of a tree.
 
+With `mode=engine` there is no copy: searches read the index from the server as they need it.
+
 All processes of a host that use the same tree share one copy, and take turns to bring it up to
 date: the first that searches after a change fetches it, for all of them. A copy for each process
 would be fetched, and kept on disk, as often as there are processes; and a command that runs for a
@@ -88,16 +90,26 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     server = settings.resolved_server(roots)
     assert server is not None  # noqa: S101 - who calls this has looked
     check_installed(settings)
-    from toolindex_postgres import SharedStore
+    from toolindex_postgres import EngineStore, SharedStore
 
-    copy = open_sqlite(_writable(settings.resolved_database(roots)), settings.field_weights)
+    file = _writable(settings.resolved_database(roots))
+    only_reads = settings.only_reads
+    if server.is_engine:
+        store: ToolStore = EngineStore(
+            lambda pages: open_sqlite(file, settings.field_weights, pages),
+            server.url,
+            tree=server.tree,
+            read_only=only_reads,
+        )
+        return bound(store, str(server) if only_reads else roots.full_names)
+    copy = open_sqlite(file, settings.field_weights)
     try:
-        store = SharedStore(copy, server.url, tree=server.tree, read_only=settings.only_reads)
+        store = SharedStore(copy, server.url, tree=server.tree, read_only=only_reads)
     except BaseException:
         copy.close()
         raise
     # Where files are never looked at, the copy belongs to none.
-    return bound(store, str(server) if settings.only_reads else roots.full_names)
+    return bound(store, str(server) if only_reads else roots.full_names)
 
 
 def _writable(database: Path) -> Path:

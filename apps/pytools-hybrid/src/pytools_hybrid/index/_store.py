@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from toolindex import Coverage, ToolFilter
+    from toolindex import Coverage, Pages, ToolFilter
     from toolrank import Hit, Retriever, VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
@@ -271,6 +271,7 @@ class SQLiteStore(ToolIndex):
         read_only: As for it.
         field_weights: How much words count in parts of a tool ("name", "description", "parameters",
             "category", "tags"), instead of the defaults.
+        pages: As for it.
     """
 
     def __init__(
@@ -279,8 +280,9 @@ class SQLiteStore(ToolIndex):
         *,
         read_only: bool = False,
         field_weights: Mapping[str, float] | None = None,
+        pages: Pages | None = None,
     ) -> None:
-        super().__init__(path, read_only=read_only)
+        super().__init__(path, read_only=read_only, pages=pages)
         self._weights = ColumnWeights.of(field_weights or {})
         self._looks = count()
         self._postings: _Postings = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -36,11 +36,13 @@ class Server:
         url: The address for libpq, including any password.
         shown: The address without passwords.
         tree: The name of the tree; empty if the address has none.
+        is_engine: Whether the host has no copy, and reads the index from the server.
     """
 
     url: str = field(repr=False)
     shown: str
     tree: str = ""
+    is_engine: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Server:
@@ -77,17 +79,19 @@ class Server:
             url=f"postgresql://{account}{place}{_query(theirs)}",
             shown=f"postgresql://{user}{'@' * bool(user)}{place}{_query(_harmless(theirs))}",
             tree=tree,
+            is_engine=ours.get("mode") == _ENGINE,
         )
 
     def of(self, tree: str) -> Server:
         """Return the same database with the name of a tree."""
-        return Server(url=self.url, shown=self.shown, tree=tree)
+        return replace(self, tree=tree)
 
     def __str__(self) -> str:
         if not self.tree:
             return self.shown
         sign = "&" if "?" in self.shown else "?"
-        return f"{self.shown}{sign}tree={quote(self.tree, safe='/')}"
+        mode = f"&mode={_ENGINE}" if self.is_engine else ""
+        return f"{self.shown}{sign}tree={quote(self.tree, safe='/')}{mode}"
 
 
 def parsed_database(value: object) -> object:
@@ -122,10 +126,8 @@ def is_address(value: str | os.PathLike[str]) -> bool:
 
 
 def _check_mode(mode: str) -> None:
-    if mode == _ENGINE:
-        raise ValueError("mode=engine is not available yet; leave it out")
-    if mode != _COPY:
-        raise ValueError("mode is copy, which is the default; leave it out")
+    if mode not in {_COPY, _ENGINE}:
+        raise ValueError("mode is copy, which is the default, or engine")
 
 
 def _check_tree(tree: str) -> None:

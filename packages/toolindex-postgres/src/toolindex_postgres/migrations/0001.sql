@@ -93,6 +93,26 @@ CREATE TABLE toolindex.event (
 CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NULL;
 CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NOT NULL;
 
+-- An index of the tree as SQLite has it, in pages that hosts without a copy of it read and write. It
+-- can be made from the rows above, and is, by the first such host.
+CREATE TABLE toolindex.page (
+    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
+    n int NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (tree_id, n)
+);
+-- To unpack them costs the server more than to send them.
+ALTER TABLE toolindex.page ALTER COLUMN data SET STORAGE EXTERNAL;
+-- The last states of the pages; the newest is in force.
+CREATE TABLE toolindex.image (
+    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
+    generation bigint NOT NULL,
+    follows bigint NOT NULL,                    -- the state of the tree that they hold
+    size int NOT NULL,                          -- how many pages there are
+    changed int[],                              -- which changed; NULL where all may have
+    PRIMARY KEY (tree_id, generation)
+);
+
 -- What roles may do: one row for each tree, '*' for all of them.
 CREATE TABLE toolindex.access (
     role name NOT NULL,
@@ -175,8 +195,9 @@ CREATE POLICY moving ON toolindex.tree FOR UPDATE
 DO $$
 DECLARE it text;
 BEGIN
-    FOREACH it IN ARRAY ARRAY['entry', 'step', 'tree_vector', 'query_vector', 'usage', 'event']
-    LOOP
+    FOREACH it IN ARRAY ARRAY[
+        'entry', 'step', 'tree_vector', 'query_vector', 'usage', 'event', 'image', 'page'
+    ] LOOP
         EXECUTE format('ALTER TABLE toolindex.%I ENABLE ROW LEVEL SECURITY', it);
         EXECUTE format(
             'CREATE POLICY reading ON toolindex.%I FOR SELECT '

@@ -1,0 +1,178 @@
+"""The store of a host that has no copy: it reads the pages of the index from the server."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from toolindex import DatabaseError
+
+from toolindex_postgres._follow import follow
+from toolindex_postgres._pages import PageConnections, ServerPages
+from toolindex_postgres._store import Freshness, SharedStore
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+    from pathlib import Path
+
+    from toolindex import Pages, StoredFiles, StoreReader, SyncReport, ToolStore
+    from toolscan import ScanReport
+
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._tree import State
+
+__all__ = ["EngineStore"]
+
+_BEHIND = (
+    "the pages of the index are older than its tools; any host that writes brings them up to date "
+    "when it searches with mode=engine"
+)
+
+
+class EngineStore(SharedStore):
+    """A tree of tools that many hosts share, searched in the server's pages without a copy.
+
+    The pages are those of an index in SQLite, so what is found, in which order and with which
+    scores is the same. A search fetches the pages that it needs and this process does not have; up
+    to 64 MB of them are kept. A host that writes changes pages and rows in one transaction; what
+    hosts with copies have changed is brought into the pages by the next look of a host that writes.
+    Without the server there is no answer.
+
+    Satisfies the `toolindex.ToolStore` protocol. Stamps of files are those of the host that synced
+    last, so where several hosts scan, each reads the files again after another.
+
+    Args:
+        index: Opens what searches the pages, with files of this host for the usage record.
+        address: The server: `postgresql://user@host/database`, or whatever else libpq takes.
+        tree: The name of the tree. Hosts that give the same name share it.
+        read_only: Never write to the server.
+
+    Raises:
+        AddressError: The address is none.
+        UnreachableStoreError: The server cannot be reached.
+    """
+
+    def __init__(
+        self,
+        index: Callable[[Pages], ToolStore],
+        address: str,
+        *,
+        tree: str,
+        read_only: bool = False,
+    ) -> None:
+        connections = PageConnections(address)
+        self._pages = ServerPages(connections, tree, read_only=read_only)
+        super().__init__(index(self._pages), connections, tree=tree, read_only=read_only)
+        if not read_only:
+            self._pages.catch_up = self._follow_rows
+
+    def freshness(self) -> Freshness:
+        """Ask the server for its state, and return whether answers are of that."""
+        try:
+            with self._pages.reading(patient=True) as view:
+                self._as_of = time.time()
+                is_behind = view.is_behind
+        except DatabaseError as error:
+            problem = str(error)
+        else:
+            problem = _BEHIND if is_behind else ""
+        return Freshness(as_of=self._as_of, problem=problem, waiting=self._usage.waiting())
+
+    def bind(self, root: str) -> None:
+        """Note which tree of files this host has, and check that the server has an index.
+
+        Raises:
+            ForeignRootError: This host's files are those of another tree, which still exists.
+            SchemaError: The server has no index, or an older one.
+            NewerSchemaError: A later version made it.
+        """
+        self._copy.bind(root)
+        with self._connections.reading() as connection:
+            self._state(connection)
+
+    def sync(
+        self,
+        scanned: ScanReport,
+        *,
+        reader_version: str,
+        within: Collection[str] | None = None,
+        stored: StoredFiles | None = None,
+    ) -> SyncReport:
+        """Make the tree equal to a scan, its rows and its pages.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached; nothing has changed.
+            ReadOnlyIndexError: The store is for reading only.
+        """
+        self._check_writable()
+        with self._connections.writing() as connection:
+            self._polled = self._locked(connection)
+            return super().sync(
+                scanned, reader_version=reader_version, within=within, stored=stored
+            )
+
+    def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
+        """Make what tools are also found by equal to a mapping.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached; nothing has changed.
+            ReadOnlyIndexError: The store is for reading only.
+        """
+        self._check_writable()
+        with self._connections.writing():
+            return super().annotate(aliases, keep=keep)
+
+    def rebuild(self, *, forget: str | None = None) -> None:
+        """Make all that follows from other data anew, and forget the vectors of a model."""
+        self._check_writable()
+        with self._connections.writing():
+            super().rebuild(forget=forget)
+
+    def set_aside(self) -> Path | None:
+        """Do nothing: no file of this host is damaged."""
+        return None
+
+    @contextmanager
+    def reading(self) -> Generator[StoreReader]:
+        """Look at one state of the tree, the newest.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached.
+        """
+        with self._copy.reading() as reader:
+            # What others record counts from the next look on.
+            with suppress(DatabaseError):
+                self._usage.follow(self._pages.looked)
+            yield reader
+
+    def _follow_rows(self) -> None:
+        # Where this role may not write, searches go on with the pages as they are.
+        with suppress(DatabaseError), self._connections.writing() as connection:
+            self._locked(connection)
+
+    def _refresh(self, *, patient: bool = False) -> None:
+        """Do nothing: every look is at the newest state."""
+
+    def _catch_up(self, connection: Connection, now: State) -> None:
+        view = self._pages.view_of(connection)
+        if view.follows != now.generation:
+            follow(self._copy, connection, now, since=view.follows or None)
+            view.follows = now.generation
+
+    def _note(self, now: State, generation: int) -> None:
+        with self._pages.writing() as view:
+            view.follows = generation
+
+    def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
+        with self._connections.writing():
+            super()._put(model_id, vectors)
+
+    @contextmanager
+    def _changing_copy(self) -> Generator[None]:
+        if self.read_only:
+            yield
+            return
+        with self._alone(), self._connections.writing():
+            yield

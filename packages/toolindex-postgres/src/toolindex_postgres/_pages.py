@@ -1,0 +1,333 @@
+"""The pages of an index in PostgreSQL: fetched as searches need them, written by one at a time.
+
+What a process has fetched is kept up to a bound, and belongs to states of the pages: a look asks
+for the newest state, and drops what was written since. All that a look reads is of that state, for
+it is one transaction. A host that writes holds the tree's lock; its pages are kept together, with
+the rows they follow, or not at all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock, local
+from typing import TYPE_CHECKING
+
+from toolindex import empty_pages
+
+from toolindex_postgres import _tree as tree_
+from toolindex_postgres._connection import Connections
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._tree import State
+
+__all__ = ["PageView", "ServerPages"]
+
+_CACHED = 4_096
+_AHEAD = 32
+_PORTION = 256
+_STATES = 200
+# A change of more pages says only that all may have changed.
+_LISTED = 20_000
+_LARGEST_STEP = 1 << 19
+
+
+class _Cache:
+    """Pages that were fetched, each with a state since which it has been as it is.
+
+    Attributes:
+        state: The newest state that was looked at; no page has changed until then.
+        epoch: Counts how often the server turned out to have lost states, or refused one.
+    """
+
+    def __init__(self) -> None:
+        self.state = 0
+        self.epoch = 0
+        self._pages: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, number: int, state: int) -> bytes | None:
+        """Return a page as it is in a state, if it is here."""
+        with self._lock:
+            since, page = self._pages.get(number, (state + 1, b""))
+            if not since <= state <= self.state:
+                return None
+            self._pages.move_to_end(number)
+            return page
+
+    def put(self, number: int, state: int, page: bytes) -> None:
+        """Keep a page of the newest state."""
+        with self._lock:
+            if state == self.state:
+                self._pages[number] = state, page
+                if len(self._pages) > _CACHED:
+                    self._pages.popitem(last=False)
+
+    def move_on(self, connection: Connection, tree: int, state: int) -> None:
+        """Drop what has changed until a state."""
+        with self._lock:
+            if state == self.state:
+                return
+            rows = connection.execute(
+                "SELECT generation, changed FROM toolindex.image "
+                "WHERE tree_id = %s AND generation >= %s",
+                (tree, self.state),
+            ).fetchall()
+            changed = [numbers for generation, numbers in rows if generation > self.state]
+            if None in changed or not any(generation == self.state for generation, _ in rows):
+                # The server was replaced by one that lost this state, or it is too long ago.
+                self._pages.clear()
+                self.epoch += 1
+            for numbers in changed:
+                for number in numbers or ():
+                    self._pages.pop(number, None)
+            self.state = state
+
+    def forget(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._pages.clear()
+            self.epoch += 1
+
+
+@dataclass(slots=True)
+class PageView:
+    """One state of the pages.
+
+    Attributes:
+        connection: A connection to the server, in a transaction.
+        tree: The state of the tree in it.
+        state: The state of the pages; 0 where there are none yet.
+        follows: The state of the tree that they hold.
+        is_written: Whether this is the one view that may be written.
+    """
+
+    connection: Connection
+    tree: State
+    state: int
+    follows: int
+    is_written: bool
+    _cache: _Cache
+    _size: int
+    _dirty: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    _written: set[int] = field(default_factory=set[int])
+    _next: int = -1
+    _ahead: int = 1
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the tree has changed without the pages."""
+        return self.follows != self.tree.generation
+
+    def size(self) -> int:
+        """Return how many pages there are."""
+        return self._size
+
+    def read(self, number: int) -> bytes:
+        """Return a page, by its number from 0."""
+        if (page := self._dirty.get(number)) is not None:
+            return page
+        if not self.state and not self._written:
+            return empty_pages()[number]
+        page = None if number in self._written else self._cache.get(number, self.state)
+        return self._fetch(number) if page is None else page
+
+    def write(self, number: int, page: bytes) -> None:
+        """Replace a page, or add one."""
+        if not self.state and not self._written and not self._dirty:
+            self._dirty.update(enumerate(empty_pages()))
+        self._dirty[number] = page
+        self._size = max(self._size, number + 1)
+        if len(self._dirty) >= _CACHED:
+            self.flush()
+
+    def cut(self, size: int) -> None:
+        """Leave out all pages from a number on."""
+        for number in range(size, self._size):
+            self._dirty.pop(number, None)
+        self._size = size
+
+    def flush(self) -> None:
+        """Send what was written to the server, inside the transaction."""
+        numbers = sorted(self._dirty)
+        for start in range(0, len(numbers), _PORTION):
+            part = numbers[start : start + _PORTION]
+            self.connection.execute(
+                "INSERT INTO toolindex.page SELECT %s, given.n, given.data "
+                "FROM unnest(%s::int[], %b::bytea[]) AS given (n, data) "
+                "ON CONFLICT (tree_id, n) DO UPDATE SET data = excluded.data",
+                (self.tree.tree, part, [self._dirty[it] for it in part]),
+            )
+        self._written.update(numbers)
+        self._dirty.clear()
+
+    def finish(self) -> None:
+        """Make what was written a state, inside the transaction."""
+        self.flush()
+        if not self._written:
+            return
+        changed = sorted(self._written) if len(self._written) <= _LISTED else None
+        # By a random step, as the tree's own.
+        state = self.state + 1 + secrets.randbelow(_LARGEST_STEP)
+        self.connection.execute(
+            "INSERT INTO toolindex.image (tree_id, generation, follows, size, changed) "
+            "VALUES (%s, %s, %s, %s, %s)",
+            (self.tree.tree, state, self.follows, self._size, changed),
+        )
+        self.connection.execute(
+            "DELETE FROM toolindex.image WHERE tree_id = %(tree)s AND generation < "
+            "(SELECT min(generation) FROM (SELECT generation FROM toolindex.image "
+            "WHERE tree_id = %(tree)s ORDER BY generation DESC LIMIT %(states)s) AS last)",
+            {"tree": self.tree.tree, "states": _STATES},
+        )
+
+    def _fetch(self, number: int) -> bytes:
+        # Tables are read in the order of their pages, posting lists too: more at once each time.
+        follows_on = self._next <= number < self._next + _AHEAD
+        self._ahead = min(2 * self._ahead, _AHEAD) if follows_on else 1
+        self._next = number + self._ahead
+        rows = self.connection.execute(
+            "SELECT n, data FROM toolindex.page WHERE tree_id = %s AND n >= %s AND n < %s",
+            (self.tree.tree, number, self._next),
+            binary=True,
+        ).fetchall()
+        pages: dict[int, bytes] = dict(rows)
+        if not self.is_written:
+            for each, page in pages.items():
+                self._cache.put(each, self.state, page)
+        return pages[number]
+
+
+class ServerPages:
+    """The pages of one tree, as `toolindex.Pages`.
+
+    Args:
+        connections: The server.
+        tree: The tree.
+        read_only: Whether nothing is written.
+
+    Attributes:
+        catch_up: What a look does first that finds the tree changed without the pages.
+        looked: The state of the tree at the last look.
+    """
+
+    def __init__(self, connections: PageConnections, tree: str, *, read_only: bool) -> None:
+        self.catch_up: Callable[[], None] | None = None
+        self.looked: State = tree_.State(database="")
+        self._connections = connections
+        self._tree = tree
+        self._read_only = read_only
+        self._cache = connections.cache
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing is written."""
+        return self._read_only
+
+    @property
+    def epoch(self) -> int:
+        """Another number after pages turned out not to be kept."""
+        return self._cache.epoch
+
+    @contextmanager
+    def reading(self, *, patient: bool = False) -> Generator[PageView]:
+        """Look at the newest state; while this thread writes, at what it has written.
+
+        Args:
+            patient: As for `Connections.reading`.
+        """
+        if (written := self._connections.written) is not None:
+            yield self._written(written)
+            return
+        if self.catch_up is not None:
+            with self._connections.reading(patient=patient) as connection:
+                view = self._view(connection, is_written=False)
+                if not view.is_behind:
+                    yield view
+                    return
+            self.catch_up()
+        with self._connections.reading(patient=patient) as connection:
+            yield self._view(connection, is_written=False)
+
+    @contextmanager
+    def writing(self) -> Generator[PageView]:
+        """Be the only one who changes the pages; kept when the thread's transaction is."""
+        with self._connections.writing() as connection:
+            yield self._written(connection)
+
+    def view_of(self, connection: Connection) -> PageView:
+        """Return the view that a connection inside `PageConnections.writing` writes."""
+        return self._written(connection)
+
+    def _written(self, connection: Connection) -> PageView:
+        if (view := self._connections.view) is None:
+            tree_.lock(connection, self._tree, self._connections.where)
+            view = self._connections.view = self._view(connection, is_written=True)
+        return view
+
+    def _view(self, connection: Connection, *, is_written: bool) -> PageView:
+        tree = self.looked = tree_.state(connection, self._tree, self._connections.where)
+        row = connection.execute(
+            "SELECT generation, follows, size FROM toolindex.image WHERE tree_id = %s "
+            "ORDER BY generation DESC LIMIT 1",
+            (tree.tree,),
+        ).fetchone()
+        state, follows, size = row or (0, 0, len(empty_pages()))
+        if row is not None:
+            self._cache.move_on(connection, tree.tree, state)
+        return PageView(connection, tree, state, follows, is_written, self._cache, size)
+
+
+class PageConnections(Connections):
+    """Connections of which a thread's transaction lasts until the outermost block that writes ends.
+
+    Pages and the rows that they follow are kept together then.
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.cache = _Cache()
+        self._thread = local()
+
+    @property
+    def written(self) -> Connection | None:
+        """The connection that this thread writes by, if it does."""
+        return getattr(self._thread, "written", None)
+
+    @property
+    def view(self) -> PageView | None:
+        """The pages that this thread writes, if it does."""
+        return getattr(self._thread, "view", None)
+
+    @view.setter
+    def view(self, view: PageView) -> None:
+        self._thread.view = view
+
+    @contextmanager
+    def writing(self, *, patient: bool = True) -> Generator[Connection]:
+        """Lend the connection of this thread's transaction; the outermost block keeps it.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached; nothing is kept.
+            DatabaseError: It refuses; nothing is kept.
+        """
+        if self.written is not None:
+            yield self.written
+            return
+        try:
+            with super().writing(patient=patient) as connection:
+                self._thread.written = connection
+                yield connection
+                if self.view is not None:
+                    self.view.finish()
+        except BaseException:
+            if self.view is not None:
+                self.cache.forget()
+            raise
+        finally:
+            self._thread.written = self._thread.view = None

@@ -1,0 +1,240 @@
+"""Hosts without a copy: what they find, what they fetch, what is kept when something fails."""
+
+import random
+from contextlib import ExitStack
+from itertools import count
+
+import psycopg
+import pytest
+from toolindex import ToolFilter
+from toolindex_postgres import Database, EngineStore, UnreachableStoreError
+
+from .sqlite_store import SQLiteStore
+from .trees import EVERY, MODEL, embed, ids, known, sync, vector
+
+ONE = {"mail/send": "Send a message."}
+TWO = ONE | {"mail/read": "Read messages from a mailbox."}
+NOUNS = ["message", "mailbox", "file", "issue", "page", "invoice", "customer", "branch", "table"]
+VERBS = ["send", "read", "create", "delete", "list", "merge", "archive", "refund", "translate"]
+ODD = [
+    "東京の天気を調べる",
+    "café naïve",
+    "snake_case_name",
+    "HTTPServer2",
+    "it's quoted",
+    "\0",
+    "🙂",
+]
+
+
+@pytest.fixture
+def engine(tmp_path, database, tree):
+    """Make a host without a copy, as `host` makes one with a copy."""
+    numbers = count(1)
+    with ExitStack() as stack:
+
+        def make(*, address=database, **options):
+            path = tmp_path / f"engine-{next(numbers)}.db"
+            store = EngineStore(
+                lambda pages: SQLiteStore(path, pages=pages), address, tree=tree, **options
+            )
+            stack.callback(store.close)
+            return store
+
+        yield make
+
+
+def misspelt(word, chance):
+    place = chance.randrange(len(word))
+    return word[:place] + chance.choice("aeiou") + word[place + 1 :]
+
+
+def queries(chance, names):
+    """Return 100 requests: plain, phrases, misspelt, cut short, names, and nonsense."""
+    kinds = [
+        lambda: f"{chance.choice(VERBS)} a {chance.choice(NOUNS)}",
+        lambda: f'"{chance.choice(VERBS)} the {chance.choice(NOUNS)}" now',
+        lambda: (
+            f"{misspelt(chance.choice(VERBS), chance)} {misspelt(chance.choice(NOUNS), chance)}"
+        ),
+        lambda: f"{chance.choice(NOUNS)[:4]} {chance.choice(VERBS)}",
+        lambda: chance.choice(names).replace("/", ":"),
+        lambda: f"use {chance.choice(names).split('/')[1]} please",
+        lambda: chance.choice(["", " ", "zzz qqq", '"', "AND OR NOT", "* ^ : ( )", *ODD]),
+    ]
+    return [chance.choice(kinds)() for _ in range(100)]
+
+
+def answers(store, requests, filters):
+    with store.reading() as reader:
+        found = []
+        for number, text in enumerate(requests):
+            where = filters[number % len(filters)]
+            hits = [
+                *reader.lexical(text, where=where, depth=20),
+                *reader.fuzzy(text, where=where, depth=20),
+                *reader.named(text, where=where),
+                *reader.nearest(vector(text), model_id=MODEL, where=where, depth=20),
+            ]
+            named = [hit.id for hit in hits]
+            found.append(
+                (
+                    [(hit.id, hit.score) for hit in hits],
+                    reader.corrections(text),
+                    reader.terms(text, named),
+                    reader.lexical_coverage(text, named),
+                    reader.lexical_scale(text),
+                )
+            )
+        return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_100_requests_find_the_same_with_the_same_scores_after_300_changes(
+    engine, host, tmp_path, seed
+):
+    chance = random.Random(seed)
+    writer, alone = engine(), SQLiteStore(tmp_path / "alone.db")
+    names = [f"{noun}s/{verb}_{noun}" for noun in NOUNS[: 6 + seed] for verb in VERBS]
+    files = {}
+    for _ in range(6):
+        for name in chance.sample(names, 50):
+            if name in files and chance.random() < 0.3:
+                del files[name]
+            else:
+                words = chance.choices([*VERBS, *NOUNS, "the", "a"], k=chance.randrange(3, 30))
+                files[name] = f"{' '.join(words)} {chance.choice(ODD[:4])}."
+        for store in (writer, alone):
+            sync(store, files)
+        texts = sorted(alone.pending(MODEL, limit=40))
+        for store in (writer, alone):
+            store.put_vectors(MODEL, {it: vector(it) for it in texts})
+    aliases = {f"mcptools:{chance.choice(names).replace('/', ':')}": ["a synonym", "東京"]}
+    assert writer.annotate(aliases) == alone.annotate(aliases)
+    requests = queries(chance, names)
+    filters = [
+        EVERY,
+        ToolFilter(categories=[f"{NOUNS[0]}s", f"{NOUNS[1]}s"]),
+        EVERY,
+        ToolFilter(include=["*:*s:m*", "*_file"], exclude=["*:send*"]),
+        ToolFilter(path_prefix=f"mcptools/{NOUNS[2]}s"),
+        ToolFilter(min_success_rate=0.5, unknown="include"),
+    ]
+    expected = answers(alone, requests, filters)
+    alone.close()
+    assert sum(bool(it[0]) for it in expected) > 60
+    # The host that wrote, one that only reads, and one with a copy.
+    for store in (writer, engine(read_only=True), host()):
+        assert answers(store, requests, filters) == expected
+
+
+def test_hosts_with_and_without_a_copy_see_each_others_changes(engine, host):
+    with_copy, without = host(), engine()
+    sync(with_copy, ONE)
+    assert ids(without) == ["mail:send"]
+    embed(without)
+    sync(without, TWO)
+    assert known(with_copy, ["message"]) == known(without, ["message"])
+    assert without.freshness().problem == ""
+
+
+def test_a_host_that_only_reads_says_that_nobody_has_brought_the_pages_up_to_date(engine, host):
+    sync(host(), ONE)
+    reader = engine(read_only=True)
+    assert ids(reader) == []
+    assert "any host that writes" in reader.freshness().problem
+    assert ids(engine()) == ["mail:send"]
+    assert ids(reader) == ["mail:send"]
+    assert reader.freshness().problem == ""
+
+
+def test_a_role_that_may_only_read_a_tree_searches_it_and_no_other(server, database, engine, tree):
+    sync(engine(), TWO)
+    server.execute("DROP ROLE IF EXISTS engine_reader; CREATE ROLE engine_reader LOGIN")
+    with Database(database) as owner:
+        owner.grant("engine_reader", write=False, trees=[tree])
+        mine = psycopg.conninfo.make_conninfo(database, user="engine_reader")
+        assert ids(engine(address=mine)) == ["mail:read", "mail:send"]
+        owner.grant("engine_reader", write=False, trees=["another"])
+    assert ids(engine(address=mine, read_only=True)) == []
+    with psycopg.connect(mine) as connection:
+        for table in ("page", "image"):
+            statement = f"SELECT count(*) FROM toolindex.{table}"
+            assert connection.execute(statement).fetchone() == (0,)
+
+
+def test_a_reading_goes_on_with_its_state_while_others_write(engine):
+    here, there = engine(), engine()
+    sync(here, ONE)
+    with there.reading() as reader:
+        sync(here, TWO)
+        assert [it.id for it in reader.lexical("message", where=EVERY, depth=9)] == [
+            "mcptools:mail:send"
+        ]
+    assert len(ids(there)) == 2
+
+
+def test_what_was_not_committed_is_found_by_nobody(engine, database, monkeypatch):
+    here = engine()
+    sync(here, ONE)
+    embed(here)
+    with psycopg.connect(database, autocommit=True) as connection:
+        # The last statement of a transaction that changes pages.
+        connection.execute(
+            "CREATE FUNCTION pg_temp.refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'no room' USING ERRCODE = '53100'; END $$"
+        )
+        connection.execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON toolindex.image "
+            "EXECUTE FUNCTION pg_temp.refuse()"
+        )
+        with pytest.raises(Exception, match="no room"):
+            sync(here, TWO)
+        connection.execute("DROP TRIGGER refuse ON toolindex.image")
+    assert ids(here) == ids(engine()) == ["mail:send"]
+    sync(here, TWO | {"mail/move": "Move a message."})
+    assert ids(here) == ids(engine()) == ["mail:move", "mail:read", "mail:send"]
+    assert here.check() == ()
+
+
+def test_without_the_server_there_is_no_answer_and_then_there_is_again(mortal, tmp_path):
+    address = mortal.new_database()
+    with Database(address) as made:
+        made.init()
+    with ExitStack() as stack:
+        store = EngineStore(
+            lambda pages: SQLiteStore(tmp_path / "local.db", pages=pages), address, tree="t"
+        )
+        stack.callback(store.close)
+        sync(store, ONE)
+        mortal.stop()
+        with pytest.raises(UnreachableStoreError):
+            ids(store)
+        assert "cannot be reached" in store.freshness().problem
+        mortal.start()
+        assert store.freshness().problem == ""
+        assert ids(store) == ["mail:send"]
+
+
+def test_a_server_that_lost_its_last_pages_is_not_read_through_the_old_ones(engine, database):
+    here, other = engine(), engine()
+    sync(here, ONE)
+    with psycopg.connect(database, autocommit=True) as connection:
+        saved = {
+            table: connection.execute(f"SELECT * FROM toolindex.{table}").fetchall()
+            for table in ("tree", "step", "entry", "tree_vector", "image", "page")
+        }
+        sync(here, TWO)
+        assert len(ids(here)) == 2
+        connection.execute("SET session_replication_role = replica")
+        for table, rows in saved.items():
+            connection.execute(f"DELETE FROM toolindex.{table}")
+            with connection.cursor() as cursor:
+                marks = ", ".join(["%s"] * len(rows[0])) if rows else ""
+                override = " OVERRIDING SYSTEM VALUE" if table == "tree" else ""
+                for row in rows:
+                    cursor.execute(f"INSERT INTO toolindex.{table}{override} VALUES ({marks})", row)
+    assert ids(here) == ["mail:send"]
+    sync(other, ONE | {"mail/move": "Move a message."})
+    assert ids(here) == ids(other) == ["mail:move", "mail:send"]
+    assert known(here, ["message", "move"]) == known(other, ["message", "move"])

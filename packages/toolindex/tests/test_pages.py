@@ -1,0 +1,70 @@
+"""An index whose pages are somewhere else: here in memory, shared by two handles."""
+
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from threading import Lock
+
+from toolindex import empty_pages
+from toolindex.testing import check_store
+
+from .sqlite_store import SQLiteStore
+
+
+class View:
+    def __init__(self, pages):
+        self.pages = list(pages)
+
+    def size(self):
+        return len(self.pages)
+
+    def read(self, number):
+        return self.pages[number]
+
+    def write(self, number, page):
+        self.pages[number : number + 1] = [page]
+
+    def cut(self, size):
+        del self.pages[size:]
+
+
+class MemoryPages:
+    read_only = False
+
+    def __init__(self):
+        self.epoch = 0
+        self._kept = empty_pages()
+        self._lock = Lock()
+
+    @contextmanager
+    def reading(self):
+        yield View(self._kept)
+
+    @contextmanager
+    def writing(self):
+        with self._lock:
+            view = View(self._kept)
+            try:
+                yield view
+            except BaseException:
+                self.epoch += 1
+                raise
+            self._kept = tuple(view.pages)
+
+
+def test_an_index_whose_pages_are_elsewhere_keeps_every_promise(tmp_path):
+    numbers = count(1)
+    pages_of = {}
+
+    def opened(pages):
+        store = SQLiteStore(tmp_path / f"{next(numbers)}.db", pages=pages)
+        pages_of[store] = pages
+        return store
+
+    @contextmanager
+    def new():
+        with ExitStack() as stack:
+            store = opened(MemoryPages())
+            stack.callback(store.close)
+            yield store
+
+    check_store(new)
