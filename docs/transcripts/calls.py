@@ -59,12 +59,15 @@ FUNCTIONS = '''
 import asyncio
 from pytools_hybrid import ToolCorpus
 
+
 def merge_pdfs(paths: list[str]) -> str:
     """Combine several PDF documents into one."""
+
 
 async def forecast(town: str) -> str:
     """Predict the weather of the next days."""
     return f"sun in {town}"
+
 
 [hit] = asyncio.run(ToolCorpus([merge_pdfs, forecast]).search("will it rain?", limit=1))
 print(hit.name, asyncio.run(hit.call(town="Oslo")))
