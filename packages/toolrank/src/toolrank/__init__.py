@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         quoted_phrases,
         split_request,
     )
-    from toolrank._ranker import Channel, HybridRanker
+    from toolrank._ranker import Channel, HybridRanker, Ranking
     from toolrank._records import Contribution, Explanation, Filter, Hit, Query, RankedHit
     from toolrank._rerank import (
         Candidate,
@@ -129,6 +129,7 @@ __all__ = [
     "Query",
     "RankedHit",
     "Ranker",
+    "Ranking",
     "RankingArgumentError",
     "RerankOutcome",
     "RerankWhen",
@@ -175,7 +176,7 @@ _HOMES = {
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",
         "_query": "MAX_PARTS MAX_TERMS match_expression query_terms quoted_phrases split_request",
-        "_ranker": "Channel HybridRanker",
+        "_ranker": "Channel HybridRanker Ranking",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
         "_rerank": "Candidate LLMReranker RerankOutcome RerankWhen clear_lead",
         "_sql": "Content",

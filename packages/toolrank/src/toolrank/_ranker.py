@@ -136,25 +136,53 @@ class HybridRanker:
             raise RankingArgumentError("limit", f"{limit} is below 1")
         if depth is not None and depth < 1:
             raise RankingArgumentError("depth", f"{depth} is below 1")
-        depth = depth or max(3 * limit, _MIN_DEPTH)
+        ranking = self.ranking(query, depth=depth or max(3 * limit, _MIN_DEPTH), pinned=pinned)
+        return ranking.hits(ranking.ids[:limit])
+
+    def ranking(self, query: Query, *, depth: int, pinned: Sequence[str] = ()) -> Ranking:
+        """Return all that are found, in order, to make hits of some of them.
+
+        To make a hit takes as long as to rank it, so this is faster if few are wanted of many.
+
+        Args:
+            query: As for `rank`.
+            depth: As for `rank`.
+            pinned: As for `rank`.
+
+        Raises:
+            RetrievalError: A retriever's source is broken.
+        """
         whole = self._asked(query, depth)
         asked = query.parts if self._part_share else ()
         found = [self._asked(part, min(depth, PART_DEPTH)) for part in asked]
-        parts = [part.scores for part in found]
-        scored = self._scored(query, whole.scores, parts, pinned)
+        scored = self._scored(query, whole.scores, [part.scores for part in found], pinned)
         first = list(dict.fromkeys(pinned))
         rest = scored.final.keys() - set(first)
         ordered = first + sorted(sorted(rest), key=scored.final.__getitem__, reverse=True)
-        shown = ordered[:limit]
+
+        def hits(ids: Sequence[str]) -> list[RankedHit]:
+            return self._hits(ids, whole, found, scored, frozenset(first))
+
+        return Ranking(ordered, hits)
+
+    def _hits(
+        self,
+        ids: Sequence[str],
+        whole: _Asked,
+        found: Sequence[_Asked],
+        scored: _Scored,
+        pinned: Set[str],
+    ) -> list[RankedHit]:
         contributions, *of_parts = (
-            contributions_of(each.rankings, each.unfiltered, shown, self._group)
+            contributions_of(each.rankings, each.unfiltered, ids, self._group)
             for each in (whole, *found)
         )
+        parts = [part.scores for part in found]
         of_channels = [each for asked in (whole, *found) for each in asked.unjudged.items()]
         hits: list[RankedHit] = []
-        for position, id_ in enumerate(shown):
-            is_pinned = position < len(first)
-            unjudged = {name for name, ids in of_channels if id_ in ids}
+        for id_ in ids:
+            is_pinned = id_ in pinned
+            unjudged = {name for name, unknown in of_channels if id_ in unknown}
             why = self._explained(id_, whole.scores, parts, scored, is_pinned, unjudged)
             hits.append(
                 RankedHit(
@@ -241,6 +269,18 @@ class HybridRanker:
             pinned=pinned,
             unjudged=tuple(name for name in self._names if name in unjudged),
         )
+
+
+class Ranking(NamedTuple):
+    """All that was found for a query.
+
+    Attributes:
+        ids: Their ids, best first.
+        hits: Makes hits of some of the ids, in the order given.
+    """
+
+    ids: Sequence[str]
+    hits: Callable[[Sequence[str]], list[RankedHit]]
 
 
 class _Asked(NamedTuple):

@@ -26,6 +26,11 @@ _AT_ONCE = 5
 _WORD = re.compile(r"[^\W_]+")
 
 
+def tool_key(id_: str) -> str:
+    """Return the letters and digits of a tool's name, to compare it with others."""
+    return name_key(id_.rpartition(":")[2])
+
+
 class Details:
     """What one search needs to know of the tools that it has ranked, from one state of the store.
 
@@ -57,7 +62,7 @@ class Details:
 
         Only tools of one name are compared, whose descriptions and parameters say enough.
         """
-        keys = {hit.id: name_key(hit.id.rpartition(":")[2]) for hit in hits}
+        keys = {hit.id: tool_key(hit.id) for hit in hits}
         counts = Counter(keys.values())
         entries = self._read([id_ for id_, key in keys.items() if counts[key] > 1])
 

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolembed import EmbeddingError
-from toolrank import usage_prior
+from toolrank import HybridRanker, RankedHit, Ranking, usage_prior
 
 from pytools_hybrid.search._channels import (
     Asked,
@@ -22,7 +22,7 @@ from pytools_hybrid.search._channels import (
     unembedded,
     with_usable_parts,
 )
-from pytools_hybrid.search._details import Details
+from pytools_hybrid.search._details import Details, tool_key
 from pytools_hybrid.search._query_encoder import QueryEncoder
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
-    from toolrank import RankedHit
+    from toolrank import Query, Ranker
 
     from pytools_hybrid.search._channels import Encode
     from pytools_hybrid.search._fusion import RankerFactory
@@ -203,17 +203,16 @@ class Searcher:
         ran = frozenset(channel.retriever.name for channel in channels)
         details = Details(reader, query, ran, model_id, usage.outcomes)
         depth = request.limit + _SPARE + len(named)
+        if request.place_of is not None:
+            ranking = _ranking(ranker, query, depth, named)
+            return _placed(request.place_of, ranking, request.limit, details, new)
         while True:
-            hits = ranker.rank(query, limit=depth, pinned=list(named))
-            if len(named) > 1:
-                # Of several tools with the same name, the one that fits best comes first.
-                hits = sorted(hits, key=lambda hit: _place(hit, named))
+            # Of several tools with the same name, the one that fits best comes first.
+            hits = _sorted(ranker.rank(query, limit=depth, pinned=list(named)), named)
             distinct = details.distinct(hits)
             if len(distinct) >= request.limit or len(hits) < depth:
                 break
             depth *= 4
-        if request.place_of is not None:
-            return _placed(request.place_of, distinct[: request.limit], details, new)
         sure = (
             tool for tool in details.tools(distinct) if tool.confidence >= request.min_confidence
         )
@@ -267,28 +266,60 @@ class _Usage(NamedTuple):
     factors: Mapping[str, float]
 
 
-def _place(hit: RankedHit, named: Mapping[str, float]) -> tuple[float, float]:
-    if hit.id not in named or hit.explanation is None:
-        return 0.0, 0.0
-    return -named[hit.id], -hit.explanation.merged
+def _sorted(hits: Sequence[RankedHit], named: Mapping[str, float]) -> Sequence[RankedHit]:
+    if len(named) <= 1:
+        return hits
+
+    def place(hit: RankedHit) -> tuple[float, float]:
+        if hit.id not in named or hit.explanation is None:
+            return 0.0, 0.0
+        return -named[hit.id], -hit.explanation.merged
+
+    return sorted(hits, key=place)
+
+
+def _ranking(ranker: Ranker, query: Query, depth: int, named: Mapping[str, float]) -> Ranking:
+    """Return all that a ranker finds, without making hits of it if the ranker can do that."""
+    if isinstance(ranker, HybridRanker):
+        ranking = ranker.ranking(query, depth=3 * depth, pinned=list(named))
+        first = _sorted(ranking.hits(ranking.ids[: len(named)]), named)
+        return ranking._replace(ids=[*(hit.id for hit in first), *ranking.ids[len(named) :]])
+    hits = _sorted(ranker.rank(query, limit=depth, pinned=list(named)), named)
+    of = {hit.id: hit for hit in hits}
+
+    def made(ids: Sequence[str]) -> list[RankedHit]:
+        return [of[id_] for id_ in ids]
+
+    return Ranking(list(of), made)
 
 
 def _placed(
-    asked: tuple[str, int], ranking: Sequence[RankedHit], details: Details, new: tuple[str, ...]
+    asked: tuple[str, int], ranking: Ranking, most: int, details: Details, new: tuple[str, ...]
 ) -> _Ranked:
     """Return the tool whose place is asked for, and the one that it is compared with."""
     id_, shown = asked
-    place = next((place for place, hit in enumerate(ranking) if hit.id == id_), None)
+    ids = ranking.ids[:most]
+    if id_ not in ids:
+        return _Ranked((), new, Placing(ranked=len(ids)))
+    until = ids.index(id_) + 1
+    # Only what comes before it matters to its place, and tools of its name to what it represents.
+    alike = (each for each in ids[until:] if tool_key(each) == tool_key(id_))
+    bare = [RankedHit(id=each, score=0.0, contributions=()) for each in (*ids[:until], *alike)]
+    distinct = details.distinct(bare)
+    place = next((place for place, hit in enumerate(distinct) if hit.id == id_), None)
     if place is None:
-        numbered = enumerate(ranking, start=1)
+        numbered = enumerate(distinct, start=1)
         same = next(((number, hit.id) for number, hit in numbered if id_ in hit.duplicates), None)
-        return _Ranked((), new, Placing(ranked=len(ranking), same=same))
+        return _Ranked((), new, Placing(ranked=len(ids), same=same))
     compared = [place, min(place, max(shown, 1)) - 1] if place else [place]
     # The first too: all scores are measured by its confidence.
-    hits = [ranking[each] for each in dict.fromkeys([0, *compared])]
+    wanted = {distinct[each].id: distinct[each] for each in [0, *compared]}
+    hits = [
+        replace(hit, duplicates=wanted[hit.id].duplicates) for hit in ranking.hits(list(wanted))
+    ]
     tools = {tool.id: tool for tool in details.tools(hits)}
-    found = [tools[ranking[each].id] for each in compared if ranking[each].id in tools]
-    return _Ranked(tuple(found), new, Placing(rank=place + 1, ranked=len(ranking)))
+    found = [tools[distinct[each].id] for each in compared if distinct[each].id in tools]
+    return _Ranked(tuple(found), new, Placing(rank=place + 1, ranked=len(ids)))
 
 
 def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:
