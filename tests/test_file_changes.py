@@ -143,9 +143,13 @@ async def test_edits_that_leave_size_and_time_as_they_were_are_seen_by_a_server(
     async with connect("--root", tree, "--db", database) as client:
         for edit in same_size_edits(tool):
             tool.write_text(module("Wash penguins."))
-            await follow(client, "penguins", lambda found: "Wash" in found[0]["description"])
+            await follow(
+                client, "penguins", lambda found: found and "Wash" in found[0]["description"]
+            )
             edit()
-            await follow(client, "penguins", lambda found: "Feed" in found[0]["description"])
+            await follow(
+                client, "penguins", lambda found: found and "Feed" in found[0]["description"]
+            )
 
 
 def test_a_clock_that_goes_back_between_runs_costs_nothing(run, counted, tree, zoo, database, dump):
