@@ -21,7 +21,8 @@ class View:
         return self.pages[number]
 
     def write(self, number, page):
-        self.pages[number : number + 1] = [page]
+        self.pages += [bytes(len(page))] * (number + 1 - len(self.pages))
+        self.pages[number] = page
 
     def cut(self, size):
         del self.pages[size:]

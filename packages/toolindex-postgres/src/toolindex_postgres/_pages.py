@@ -35,6 +35,8 @@ _STATES = 200
 # A change of more pages says only that all may have changed.
 _LISTED = 20_000
 _LARGEST_STEP = 1 << 19
+# As in a file, of which SQLite writes a later page first.
+_ZEROS = bytes(len(empty_pages()[0]))
 
 
 class _Cache:
@@ -133,7 +135,8 @@ class PageView:
         if (page := self._dirty.get(number)) is not None:
             return page
         if not self.state and not self._written:
-            return empty_pages()[number]
+            first = empty_pages()
+            return first[number] if number < len(first) else _ZEROS
         page = None if number in self._written else self._cache.get(number, self.state)
         return self._fetch(number) if page is None else page
 
@@ -200,7 +203,7 @@ class PageView:
         if not self.is_written:
             for each, page in pages.items():
                 self._cache.put(each, self.state, page)
-        return pages[number]
+        return pages.get(number, _ZEROS)
 
 
 class ServerPages:
