@@ -166,7 +166,7 @@ def _made(change: Change, imported: set[str]) -> bool:
     if left:
         say(f"{client.title}: {', '.join(left)} stays as it is, for it could not be imported")
     if is_changed:
-        say(f"{client.title} finds its tools through pytools-hybrid now; {client.next_step}")
+        say(f"{client.title} now finds its tools through pytools-hybrid; {client.next_step}")
     return not left
 
 
