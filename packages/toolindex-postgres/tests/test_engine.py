@@ -238,3 +238,14 @@ def test_a_server_that_lost_its_last_pages_is_not_read_through_the_old_ones(engi
     sync(other, ONE | {"mail/move": "Move a message."})
     assert ids(here) == ids(other) == ["mail:move", "mail:send"]
     assert known(here, ["message", "move"]) == known(other, ["message", "move"])
+
+
+def test_a_sync_that_is_larger_than_a_connection_keeps_in_memory_is_whole(engine):
+    chance = random.Random(1)
+    words = [f"{chance.choice(VERBS)}{number}" for number in range(20_000)]
+    many = {f"mail/tool_{it}": " ".join(chance.choices(words, k=600)) for it in range(700)}
+    here = engine()
+    sync(here, many)
+    sync(here, {name: text[:-40] for name, text in list(many.items())[:600]})
+    assert len(ids(engine())) == 600
+    assert here.check() == ()
