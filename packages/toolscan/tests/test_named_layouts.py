@@ -125,6 +125,15 @@ def test_what_a_module_wrongly_declares_to_be_a_tool_is_an_issue_beside_its_tool
     }
 
 
+def test_a_function_that_cannot_be_described_is_left_out_alone(tree):
+    root = tree({"pdf.py": "def bad():\n    'Half \\ud800.'\n" + MERGE})
+
+    assert {str(it.id) for it in scan(root, layouts=[FUNCTIONS]).records} == {"functions:pdf:merge"}
+    reason, detail = reasons(root, FUNCTIONS)["pdf.py"]
+    assert reason is Reason.SURROGATE
+    assert detail.startswith("bad() is left out: ")
+
+
 def test_a_package_holds_the_functions_of_its_init(tree):
     root = tree({"pdf/__init__.py": f"'Documents.'\n__all__ = ['merge']\n{MERGE}{ROTATE}"})
 

@@ -181,14 +181,17 @@ def _records(
         names, undocumented = module.functions()
         if undocumented:
             issues.append(issue_of(item.path, undocumented))
-    return [
-        module.tool(
-            item.layout,
-            identify(item.path, item.layout, item.values, name),
-            definitions=definitions,
-        )
-        for name in names
-    ]
+    records: list[ToolRecord] = []
+    for name in names:
+        tool = identify(item.path, item.layout, item.values, name)
+        try:
+            records.append(module.tool(item.layout, tool, definitions=definitions))
+        except Rejection as rejection:
+            if not name:
+                raise
+            detail = f"{name}() is left out: {rejection.detail}"
+            issues.append(issue_of(item.path, Rejection(rejection.reason, detail)))
+    return records
 
 
 def function_names(source: Source) -> list[str]:
