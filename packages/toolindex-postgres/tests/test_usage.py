@@ -82,6 +82,26 @@ def test_hosts_filter_and_report_by_what_happened_on_all_of_them(host, database,
     assert [len(it.usage.outcomes()) for it in (here, there, host())] == [6, 6, 6]
 
 
+def test_a_record_that_cannot_be_written_costs_no_search(host, tmp_path):
+    path = tmp_path / "here.db"
+    here, there = host(copy=path), host()
+    sync(here, ONE)
+    assert ids(here) == ["mail:send"]
+    with sqlite3.connect(f"{path}-shared") as notes:
+        # As on a disk that is full.
+        notes.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON note WHEN new.key = 'fetched' "
+            "BEGIN SELECT raise(ABORT, 'disk is full'); END"
+        )
+    there.usage.record_outcomes([outcome()])
+    assert ids(here) == ["mail:send"]
+    assert here.freshness().problem == ""
+    with sqlite3.connect(f"{path}-shared") as notes:
+        notes.execute("DROP TRIGGER full")
+    assert ids(here) == ["mail:send"]
+    assert len(here.usage.outcomes()) == 1
+
+
 def test_a_record_that_is_written_or_sent_again_counts_once(host, database, tree, tmp_path):
     path = tmp_path / "here.db"
     here, there = host(copy=path), host()

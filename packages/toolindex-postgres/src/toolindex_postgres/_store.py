@@ -395,7 +395,9 @@ class SharedStore:
             if not self._is_at(self._polled):
                 with self._alone(), self._connections.reading(copies=True) as connection:
                     self._catch_up(connection, self._state(connection))
-            self._usage.follow(self._polled)
+            # What others record can wait for the next look.
+            with suppress(DatabaseError):
+                self._usage.follow(self._polled)
         except DatabaseError as error:
             is_of_copy = error.where != self._connections.where
             if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
