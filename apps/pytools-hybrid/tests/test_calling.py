@@ -635,7 +635,8 @@ async def test_a_user_who_never_answers_does_not_hold_a_call_forever(served, mod
     async def ask(*_):
         await anyio.sleep_forever()
 
-    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.1")
+    # Of the time for a call, which also has to do for starting its server.
+    monkeypatch.setattr("toolimport.runtime._questions._PATIENCE", 0.001)
     given = {"id": "mcptools:old:ask", "arguments": {}}
     async with served(ask, mode) as client:
         made = client.session.call_tool

@@ -795,5 +795,5 @@ async def test_a_caller_who_fails_to_answer_costs_its_call_only(runner, monkeypa
         await asyncio.sleep(3600)
 
     assert "no dialog" in (await asked(runner, asker("ada", fail)))["message"]
-    monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.1")
+    monkeypatch.setattr("toolimport.runtime._questions._PATIENCE", 0.001)
     assert "did not answer" in (await asked(runner, asker("ada", sleep)))["message"]
