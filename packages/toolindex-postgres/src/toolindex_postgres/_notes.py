@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITH
 CREATE TABLE IF NOT EXISTS event (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body TEXT NOT NULL, sent REAL
 );
+CREATE INDEX IF NOT EXISTS event_sent ON event (sent);
 """
 
 
@@ -144,7 +145,10 @@ class Notes:
             connection.executemany(
                 "UPDATE event SET sent = ? WHERE id = ?", [(now, id_) for id_ in ids]
             )
-            connection.execute("DELETE FROM event WHERE abs(? - sent) > ?", (now, _KEPT_SECONDS))
+            connection.execute(
+                "DELETE FROM event WHERE sent < ? OR sent > ?",
+                (now - _KEPT_SECONDS, now + _KEPT_SECONDS),
+            )
 
     def clear_events(self) -> None:
         """Forget all events."""
