@@ -136,9 +136,13 @@ def test_what_happens_while_the_server_is_away_is_sent_later_and_counted(mortal,
         assert time.perf_counter() - began < PATIENCE
         assert here.freshness().waiting == 20
         assert here.usage.statistics().tools[0].observations == 20
+        # No more wait than a record may have, however long the server is away.
+        here.usage.retain(max_age_days=1, max_rows=15)
+        assert here.freshness().waiting == 15
         mortal.start()
         assert here.freshness().waiting == 0
-        assert len(there.usage.outcomes()) == 20
+        assert there.usage.outcomes() == here.usage.outcomes()
+        assert len(there.usage.outcomes()) == 15
     finally:
         here.close()
         there.close()

@@ -150,6 +150,15 @@ class Notes:
                 (now - _KEPT_SECONDS, now + _KEPT_SECONDS),
             )
 
+    def retain_events(self, most: int) -> None:
+        """Forget the oldest of the events that wait, beyond so many."""
+        with self._connected() as connection:
+            connection.execute(
+                "DELETE FROM event WHERE sent IS NULL AND number <= (SELECT number FROM event "
+                "WHERE sent IS NULL ORDER BY number DESC LIMIT 1 OFFSET ?)",
+                (most,),
+            )
+
     def clear_events(self) -> None:
         """Forget all events."""
         with self._connected() as connection:

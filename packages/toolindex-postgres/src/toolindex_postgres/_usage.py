@@ -128,6 +128,9 @@ class SharedUsage:
                     (self._tree, max_age_days * 86_400, 2 * max_rows),
                 )
         self.send()
+        with suppress(DatabaseError):
+            self._notes.retain_events(max_rows)
+            self._waiting = self._notes.count_events()
         return removed
 
     def clear(self) -> RemovedRecords:
