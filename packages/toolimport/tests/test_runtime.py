@@ -781,8 +781,36 @@ async def test_a_server_s_question_goes_to_the_caller_and_to_nobody_where_that_i
     assert "which of them to ask" in (await asked(runner, asker("bob")))["message"]
     waiting.cancel()
     await asyncio.wait([waiting])
+    assert await asked(runner, asker("ada")) == {"action": "decline"}
+    assert "which of them to ask" in (await asked(runner, asker("bob")))["message"]
+    await asyncio.to_thread(close)
     assert await asked(runner, asker("bob")) == {"action": "decline"}
     assert "not supported" in (await asked(runner, None))["message"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_a_question_whose_call_is_cancelled_is_not_passed_on_to_another_client(runner, calls):
+    open_, passed_on = asyncio.Event(), []
+
+    async def wait(_):
+        open_.set()
+        await asyncio.sleep(3600)
+
+    async def note(request):
+        passed_on.append(request)
+        return ElicitResult(action="decline")
+
+    first = asyncio.create_task(runner.forward("ask", {}, caller=asker("ada", wait)))
+    await open_.wait()
+    second = asyncio.create_task(runner.forward("hang", {}, caller=asker("bob", note)))
+    while "hang {}" not in calls():
+        await asyncio.sleep(0.01)
+    first.cancel()
+    await asyncio.wait([first])
+    assert "which of them to ask" in (await asked(runner, asker("bob", note)))["message"]
+    assert passed_on == []
+    second.cancel()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

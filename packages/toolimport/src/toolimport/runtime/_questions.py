@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 # A person needs longer for an answer than a server for a call.
 _PATIENCE = 5
 _NOBODY = "no call is in flight that this could belong to"
+_OVER = "the call that this belongs to is over"
 _SEVERAL = (
-    "several clients have calls in flight on this connection, and nothing says which of them to ask"
+    "several clients have calls on this connection that may not have ended, and nothing says which "
+    "of them to ask"
 )
 
 
@@ -103,6 +105,9 @@ class Questions:
     def __init__(self, abilities: frozenset[str]) -> None:
         self._abilities = abilities
         self._calls: list[_Call] = []
+        # Whose calls were given up on this connection: its server may still ask for them, and be
+        # answered by nobody else. More than two say no more than two.
+        self._given_up: set[Hashable] = set()
 
     def callbacks(self) -> dict[str, Any]:
         """Return the options of the library's client; to be called in the connection's own task."""
@@ -110,6 +115,7 @@ class Questions:
 
         # The first call opens the connection, and this task has its context.
         _CALL.set(None)
+        self._given_up.clear()
         tools = SamplingToolsCapability() if "sampling.tools" in self._abilities else None
         options: dict[str, dict[str, Any]] = {
             "elicitation": {"elicitation_callback": self._elicit},
@@ -140,6 +146,10 @@ class Questions:
             self._calls.append(call)
             try:
                 yield
+            except asyncio.CancelledError:
+                if len(self._given_up) < 2:
+                    self._given_up.add(caller.client)
+                raise
             finally:
                 self._calls.remove(call)
                 call.is_over = True
@@ -162,18 +172,19 @@ class Questions:
         return await self._answered(ListRootsRequest())
 
     async def _answered(self, request: InputRequest) -> InputResponse | ErrorData:
-        answer = None
-        while answer is None:
-            # Over HTTP, and in newer protocols, a question comes in the context of its call.
-            call = _CALL.get()
-            if call is None or call.is_over:
-                if not self._calls:
-                    return _error(_NOBODY)
-                if len({it.caller.client for it in self._calls}) > 1:
-                    return _error(_SEVERAL)
-                call = min(self._calls, key=lambda it: len(it.asked))
-            answer = await call.ask(request)
-        return answer
+        # Over HTTP, and in newer protocols, a question comes in the context of its call.
+        if (named := _CALL.get()) is not None:
+            answer = None if named.is_over else await named.ask(request)
+            return _error(_OVER) if answer is None else answer
+        clients = {it.caller.client for it in self._calls} | self._given_up
+        if len(clients) > 1:
+            return _error(_SEVERAL)
+        # If the call that is asked ends, another one of the same client is.
+        while calls := [it for it in self._calls if it.caller.client in clients]:
+            call = min(calls, key=lambda it: len(it.asked))
+            if (answer := await call.ask(request)) is not None:
+                return answer
+        return _error(_NOBODY)
 
 
 def _error(message: str) -> ErrorData:
