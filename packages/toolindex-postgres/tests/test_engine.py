@@ -1,6 +1,7 @@
 """Hosts without a copy: what they find, what they fetch, what is kept when something fails."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 
@@ -172,6 +173,30 @@ def test_a_reading_goes_on_with_its_state_while_others_write(engine):
             "mcptools:mail:send"
         ]
     assert len(ids(there)) == 2
+
+
+def test_threads_that_write_in_different_ways_do_not_wait_for_each_other_forever(engine):
+    here = engine()
+    sync(here, ONE)
+
+    def syncs():
+        for number in range(12):
+            sync(here, ONE if number % 2 else TWO)
+
+    def embeds():
+        for number in range(12):
+            here.put_vectors(MODEL, {"hash": vector(str(number))})
+
+    def annotates():
+        for number in range(12):
+            here.annotate({"mcptools:mail:send": [f"alias {number}"]})
+
+    with ThreadPoolExecutor() as threads:
+        works = [threads.submit(work) for work in (syncs, embeds, annotates)]
+        for work in works:
+            work.result()
+    assert ids(here) == ["mail:send"]
+    assert here.check() == ()
 
 
 def test_what_was_not_committed_is_found_by_nobody(engine, database, monkeypatch):

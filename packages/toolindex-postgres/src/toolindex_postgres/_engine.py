@@ -107,7 +107,7 @@ class EngineStore(SharedStore):
             ReadOnlyIndexError: The store is for reading only.
         """
         self._check_writable()
-        with self._connections.writing() as connection:
+        with self._alone(), self._connections.writing() as connection:
             self._polled = self._locked(connection)
             return super().sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
@@ -121,13 +121,13 @@ class EngineStore(SharedStore):
             ReadOnlyIndexError: The store is for reading only.
         """
         self._check_writable()
-        with self._connections.writing():
+        with self._alone(), self._connections.writing():
             return super().annotate(aliases, keep=keep)
 
     def rebuild(self, *, forget: str | None = None) -> None:
         """Make all that follows from other data anew, and forget the vectors of a model."""
         self._check_writable()
-        with self._connections.writing():
+        with self._alone(), self._connections.writing():
             super().rebuild(forget=forget)
 
     def set_aside(self) -> Path | None:
@@ -166,7 +166,7 @@ class EngineStore(SharedStore):
             view.follows = generation
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        with self._connections.writing():
+        with self._alone(), self._connections.writing():
             super()._put(model_id, vectors)
 
     @contextmanager

@@ -108,6 +108,7 @@ class SharedStore:
         self._connections = Connections(address) if isinstance(address, str) else address
         self._notes = Notes(copy.where, read_only=copy.read_only)
         self._lock = RLock()
+        self._depth = 0
         self._seen: Note | None = None
         self._polled: State | None = None
         self._as_of: float | None = None
@@ -456,15 +457,18 @@ class SharedStore:
 
     @contextmanager
     def _alone(self) -> Generator[None]:
-        """Be the only one on this host who changes the copy."""
+        """Be the only one on this host who changes the copy; before the tree's lock is taken."""
         with self._lock:
             lease = self._copy.lease("copy")
-            if not lease.acquire(timeout=_COPY_SECONDS):
+            if not self._depth and not lease.acquire(timeout=_COPY_SECONDS):
                 raise LeaseHeldError(self._copy.where)
+            self._depth += 1
             try:
                 yield
             finally:
-                lease.release()
+                self._depth -= 1
+                if not self._depth:
+                    lease.release()
 
     @contextmanager
     def _turn(self) -> Generator[bool]:
