@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import PurePosixPath
 
 import pytest
 from pytools_hybrid import BlockingToolSearch, Roots, SettingsError, ToolArgumentsError, load_tool
@@ -113,6 +114,26 @@ def test_an_index_follows_the_functions_of_a_module(indexed):
     assert indexed(a="def four(:")[0] == ["functions:b:uno"]
     assert indexed(a=both)[0] == ["functions:a:one", "functions:a:two", "functions:b:uno"]
     assert indexed(a=None, c=both)[0] == ["functions:b:uno", "functions:c:one", "functions:c:two"]
+
+
+def test_what_a_package_exports_from_its_modules_is_called_and_followed(write, settings):
+    merge = (
+        "from pydantic import BaseModel\n\nclass Params(BaseModel):\n    pages: int\n\n"
+        "def merge(params: Params) -> int:\n    '{}'\n    return params.pages * 2\n"
+    )
+    root = write(own_docs___merge=merge.format("Combine documents."))
+    init = "from ._merge import merge\n\n__all__ = ['merge']\n"
+    (root / "own_docs/__init__.py").write_text(init, encoding="utf-8")
+    with SQLiteStore(root.parent / "packages.db") as store:
+        roots = Roots.of(root, [LAYOUTS["packages"]])
+        assert refresh(store, roots).added == 1
+        write(own_docs___merge=merge.format("Put files together."))
+        report = refresh(store, roots, [PurePosixPath("own_docs/_merge.py")])
+        assert (report.added, report.updated, report.removed) == (0, 1, 0)
+    with BlockingToolSearch(root, settings(layouts=("packages",))) as tools:
+        (hit,) = tools.search("put files together")
+        assert hit.description == "Put files together."
+        assert asyncio.run(load_tool(hit).call({"pages": 2})) == 4
 
 
 def test_a_kill_between_two_portions_loses_no_function_of_a_module(indexed, write):

@@ -143,6 +143,35 @@ def test_a_package_holds_the_functions_of_its_init(tree):
     assert "from pdf import merge" in toolscan.stub(record)
 
 
+@pytest.mark.parametrize("origin", [".", "office.pdf."])
+def test_a_package_s_tools_are_also_what_it_exports_from_its_own_modules(tree, origin):
+    layout = Layout("lib", "office/{category}/__init__.py")
+    lines = [
+        f"from {origin}_turning import rotate",
+        f"from {origin}gone import split",
+        "from elsewhere import join",
+        "__all__ = ['join', 'merge', 'rotate', 'split']",
+    ]
+    turning = "class By(Enum):\n    LEFT = 'left'\n" + ROTATE.replace("int = 90", "By")
+    root = tree(
+        {
+            "office/pdf/__init__.py": "\n".join([*lines, MERGE]),
+            "office/pdf/_turning.py": f"from enum import Enum\n{turning}",
+        }
+    )
+
+    assert found(root, layout) == {"lib:pdf:merge": "merge", "lib:pdf:rotate": "rotate"}
+    assert "no function here: join, split" in reasons(root, layout)["office/pdf/__init__.py"][1]
+    record = read_tool("office/pdf/__init__.py", root, name="rotate", layouts=[layout])
+    assert record.description == "Turn the pages."
+    assert toolscan.input_schema(record)["$defs"]["By"]["enum"] == ["left"]
+    assert "from office.pdf._turning import rotate" in toolscan.stub(record)
+    tree({"office/pdf/_turning.py": f"from enum import Enum\n{turning}# edited\n"})
+    edited = read_tool("office/pdf/__init__.py", root, name="rotate", layouts=[layout])
+    assert (record.stamp, edited.stamp) == (None, None)
+    assert edited.file_hash != record.file_hash
+
+
 def test_layouts_are_searched_side_by_side(tree):
     root = tree(
         {"pdf.py": MERGE, "pdf/merge.py": MERGE, "mcptools/pdf/merge.py": "def run(): 'D.'"}

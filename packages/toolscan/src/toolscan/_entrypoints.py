@@ -14,7 +14,7 @@ from toolscan._records import Reason, Rejection
 from toolscan._syntax import Function, docstring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from toolscan._layout import ToolId
     from toolscan._syntax import Statement
@@ -76,7 +76,7 @@ def any_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
 
 
 def tool_functions(
-    statements: list[Statement], exported: tuple[str, ...]
+    statements: list[Statement], exported: tuple[str, ...], imported: Mapping[str, Function]
 ) -> tuple[list[Entrypoint], Rejection | None]:
     """Choose the functions of a module that holds several tools.
 
@@ -86,6 +86,7 @@ def tool_functions(
     Args:
         statements: The module's.
         exported: The names in `__all__`.
+        imported: Those of them that a package imports from its own modules.
 
     Returns:
         The functions, and why others that are marked or exported are not tools.
@@ -96,6 +97,7 @@ def tool_functions(
     functions = _functions(statements)
     marked = [name for name, node in functions.items() if _MARKS & _marks(node)]
     declared = marked or exported
+    functions = {**imported, **functions}
     names = declared or [name for name in functions if not is_private(name)]
     found = [
         _documented(node)
@@ -104,7 +106,7 @@ def tool_functions(
     ]
     left_out = None
     if missing := [name for name in names if name not in functions]:
-        detail = f"__all__ has what is no function of this file: {_listed(missing)}."
+        detail = f"__all__ has what is no function here: {_listed(missing)}."
         left_out = Rejection(Reason.NO_ENTRYPOINT, detail)
     elif bare := [name for name in names if not docstring(functions[name].body)]:
         detail = f"No docstring says what it does: {_listed(bare)}."
@@ -126,6 +128,11 @@ def _documented(function: Function) -> Entrypoint:
         detail = f"No docstring in {function.name}() says what it does."
         raise Rejection(Reason.NO_DOCSTRING, detail)
     return Entrypoint(function.name, function, description, summary_of(description))
+
+
+def function_of(statements: list[Statement], name: str) -> Function | None:
+    """Return the definition of a function, if a module has it."""
+    return _functions(statements).get(name)
 
 
 def _functions(statements: list[Statement]) -> dict[str, Function]:

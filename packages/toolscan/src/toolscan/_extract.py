@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import ast
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
 from toolscan._docstrings import listed
-from toolscan._entrypoints import ENTRYPOINTS, any_entrypoint, find_entrypoint, tool_functions
+from toolscan._entrypoints import (
+    ENTRYPOINTS,
+    any_entrypoint,
+    find_entrypoint,
+    function_of,
+    tool_functions,
+)
 from toolscan._hashing import embedding_text, hash_bytes, hash_text
 from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
 from toolscan._records import Reason, Rejection, ToolRecord
 from toolscan._source import decode, parse, refuse_surrogates
+from toolscan._stub import DEFINED_IN
 from toolscan._syntax import ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from toolscan._entrypoints import Entrypoint
     from toolscan._layout import Layout, ToolId
@@ -32,13 +40,18 @@ class ReadModule:
     Args:
         source: Its bytes.
         path: Posix path relative to the root.
+        read: Reads another file of the root, where a package may import tools from its modules.
 
     Raises:
         Rejection: It cannot be parsed.
     """
 
-    def __init__(self, source: Source, path: str) -> None:
+    def __init__(
+        self, source: Source, path: str, read: Callable[[str], Source] | None = None
+    ) -> None:
         self._path = path
+        self._read = read
+        self._origins: dict[str, ReadModule] = {}
         self._stamp = source.stamp
         self._file_hash = hash_bytes(source.data)
         with _bounded():
@@ -64,9 +77,44 @@ class ReadModule:
     def _several(self) -> tuple[dict[str, Entrypoint], Rejection | None]:
         with _bounded():
             exported = _declared(self._namespace, "__all__")
-            found, left_out = tool_functions(self._statements, exported)
+            imported = self._imported(exported)
+            found, left_out = tool_functions(self._statements, exported, imported)
             refuse_surrogates([it.name for it in found])
         return {it.name: it for it in found}, left_out
+
+    def _imported(self, exported: tuple[str, ...]) -> dict[str, Function]:
+        """Return the exported functions that a package imports from its own modules."""
+        folder, _, file = self._path.rpartition("/")
+        functions: dict[str, Function] = {}
+        if self._read is None or file != "__init__.py":
+            return functions
+        modules: dict[str, ReadModule | None] = {}
+        for node, _, for_type_checkers in self._statements:
+            if not isinstance(node, ast.ImportFrom) or for_type_checkers:
+                continue
+            path = _own_module(node, folder)
+            names = {it.name for it in node.names if it.asname in {None, it.name}}
+            for name in sorted(names.intersection(exported)) if path else ():
+                if path not in modules:
+                    modules[path] = self._module(path)
+                module = modules[path]
+                function = module and function_of(module._statements, name)
+                if module and function:
+                    functions[name], self._origins[name] = function, module
+        return functions
+
+    def _module(self, path: str) -> ReadModule | None:
+        """Read a module of a package, whose tools change with it."""
+        # The stamp of the package's own file says nothing about it.
+        self._stamp = None
+        for file in (f"{path}.py", f"{path}/__init__.py"):
+            with suppress(Rejection):
+                if self._read is not None:
+                    source = self._read(file)
+                    both = f"{self._file_hash} {file} {hash_bytes(source.data)}"
+                    self._file_hash = hash_bytes(both.encode())
+                    return ReadModule(source, file)
+        return None
 
     def tool(self, layout: Layout, tool: ToolId, *, definitions: bool = True) -> ToolRecord:
         """Return the record of a tool, with or without its definitions.
@@ -75,7 +123,18 @@ class ReadModule:
             Rejection: The module does not hold it.
         """
         with _bounded():
-            record = self._record(self._entrypoint(layout, tool), layout, tool, definitions)
+            entrypoint = self._entrypoint(layout, tool)
+            origin = self._origins.get(entrypoint.name, self)
+            record = origin._record(entrypoint, layout, tool, definitions)
+            if origin is not self:
+                home = origin._path
+                record = replace(
+                    record,
+                    path=self._path,
+                    file_hash=self._file_hash,
+                    stamp=self._stamp,
+                    definitions=record.definitions and f"{DEFINED_IN}{home}\n{record.definitions}",
+                )
             refuse_surrogates(_texts(record))
         return record
 
@@ -128,6 +187,14 @@ class ReadModule:
             if definitions
             else "",
         )
+
+
+def _own_module(node: ast.ImportFrom, package: str) -> str:
+    """Return the path, without its ending, of a package's module that a statement imports from."""
+    module = (node.module or "").replace(".", "/")
+    if node.level == 1 and module:
+        return f"{package}/{module}"
+    return module if not node.level and module.startswith(f"{package}/") else ""
 
 
 @contextmanager

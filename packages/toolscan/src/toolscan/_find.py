@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from toolscan._layout import DEFAULT_LAYOUTS
 from toolscan._records import Rejection
 from toolscan._scan import function_names, identify, issue_of, refuse_duplicate, scope_of
-from toolscan._source import read_source
 from toolscan._walk import Found, Trouble, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
 
@@ -67,7 +66,7 @@ def find_tools(
                 refuse_duplicate(item.layout, item.values, base, layouts)
                 names = [item.values.get("name", "")]
                 if item.layout.holds_several:
-                    names = function_names(read_source(f"{base}/{item.path}", inside=inside))
+                    names = function_names(item.path, base, inside)
                 tools = [identify(item.path, item.layout, item.values, name) for name in names]
             except Rejection:
                 continue

@@ -95,7 +95,7 @@ class Layout:
         pattern: Posix path relative to the root, in which `{category}` and `{name}` each appear
             once, in any part: `scripts/{category}/{name}.py`. Without `{name}`, every public
             function of a file is a tool; where some have the decorator `@tool`, or there is an
-            `__all__`, only those are.
+            `__all__`, only those are; a package's may come from its own modules.
         any_function: Whether a file with `{name}` need not define `run()`: its tool is then the
             function with the file's name, or else its only public function.
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from toolscan._layout import ToolId
 
 
-RECORD_VERSION = 3
+RECORD_VERSION = 4
 """Incremented when the same bytes give a different record than before, which includes a new
 `TEXT_VERSION`: what was stored must then be read again."""
 

@@ -98,7 +98,9 @@ def scan(
                         if source.stamp != stamp:
                             touched[item.path] = source.stamp
                         continue
-                    new = _records(source, item, issues, definitions=definitions)
+                    new = _records(
+                        source, item, issues, _reader(base, inside), definitions=definitions
+                    )
                     left = [it for it in new if found is None or found(it) is not True]
                     records += left
                     if len(left) < len(new):
@@ -164,18 +166,25 @@ def read_tool(
             raise outside_root()
         from toolscan._extract import ReadModule
 
-        return ReadModule(read_source(full, inside=inside), relative).tool(layout, tool)
+        return ReadModule(read_source(full, inside=inside), relative, _reader(base, inside)).tool(
+            layout, tool
+        )
     except Rejection as rejection:
         raise ToolReadError(issue_of(shown, rejection)) from rejection
 
 
 def _records(
-    source: Source, item: Found, issues: list[ScanIssue], *, definitions: bool
+    source: Source,
+    item: Found,
+    issues: list[ScanIssue],
+    read: Callable[[str], Source],
+    *,
+    definitions: bool,
 ) -> list[ToolRecord]:
     # Most scans find nothing changed, and take less time than importing the syntax reader.
     from toolscan._extract import ReadModule
 
-    module = ReadModule(source, item.path)
+    module = ReadModule(source, item.path, read)
     names = [""]
     if item.layout.holds_several:
         names, undocumented = module.functions()
@@ -194,7 +203,11 @@ def _records(
     return records
 
 
-def function_names(source: Source) -> list[str]:
+def _reader(base: str, inside: str | None) -> Callable[[str], Source]:
+    return lambda path: read_source(f"{base}/{path}", inside=inside)
+
+
+def function_names(path: str, base: str, inside: str | None) -> list[str]:
     """Return the names of the functions in a file of several tools that are tools.
 
     Raises:
@@ -202,7 +215,8 @@ def function_names(source: Source) -> list[str]:
     """
     from toolscan._extract import ReadModule
 
-    return ReadModule(source, "").functions()[0]
+    read = _reader(base, inside)
+    return ReadModule(read(path), path, read).functions()[0]
 
 
 def _match(path: str, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str]] | None:

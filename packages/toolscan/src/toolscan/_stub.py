@@ -21,6 +21,8 @@ _QUOTES = '"""'
 # What would end a docstring: three quotes inside it, or one just before its closing quotes.
 _ENDING = re.compile(r'"{3,}|"\Z')
 _MAX_CLASSES = 10
+DEFINED_IN = "# Defined in "
+"""What definitions begin with that are those of another file than the record's."""
 # Control characters, and those that change the direction of writing.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _TYPES = {
@@ -59,7 +61,9 @@ def stub(record: ToolRecord) -> str:
 
 
 def _import_line(record: ToolRecord, classes: Iterable[str]) -> str:
-    parts = record.path.removesuffix(".py").removesuffix("/__init__").split("/")
+    first = record.definitions.partition("\n")[0]
+    path = first.removeprefix(DEFINED_IN) if first.startswith(DEFINED_IN) else record.path
+    parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
     # Classes inside classes cannot be imported by name.
     at_top = [it for it in classes if re.search(rf"^class {it}\b", record.definitions, re.M)]
     names = sorted(

@@ -101,7 +101,9 @@ def _result(call: dict[str, Any]) -> object:
         raise ImportError(f"{call['module']} was imported from another folder: {module.__file__}")
     function, arguments = getattr(module, call["function"]), call["arguments"]
     if call["params_class"]:
-        result = function(getattr(module, call["params_class"])(**arguments))
+        # A package may export a function without its class.
+        home = module if hasattr(module, call["params_class"]) else sys.modules[function.__module__]
+        result = function(getattr(home, call["params_class"])(**arguments))
     else:
         result = function(**arguments)
     return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from toolindex import SyncReport, ToolStore
-    from toolscan import ScanIssue, ToolRecord
+    from toolscan import Layout, ScanIssue, ToolRecord
 
     from pytools_hybrid.settings import RootsLike
 
@@ -87,7 +87,7 @@ def refresh(
     """
     roots = Roots.of(root)
     is_whole = within is None or max_tools is not None
-    relative = None if within is None or is_whole else [str(path) for path in within]
+    relative = None if within is None or is_whole else _with_packages(within, roots.layouts)
     paths = None if relative is None else roots.stored_everywhere(relative)
     stored = store.stored(reader_version=roots.reader_version, within=paths)
     if completes and paths is not None and not (stored.is_current and stored.is_complete):
@@ -152,6 +152,15 @@ def refresh(
         error.report = report
         raise error
     return report
+
+
+def _with_packages(paths: Iterable[PurePosixPath], layouts: Iterable[Layout]) -> list[str]:
+    """Add the packages to some paths that may export what these files define."""
+    changed = list(paths)
+    several = [it for it in layouts if it.holds_several and it.pattern.endswith("/__init__.py")]
+    packages = {f"{folder}/__init__.py" for path in changed for folder in path.parents if several}
+    exporting = {it for it in packages if any(layout.values(it) for layout in several)}
+    return sorted({*map(str, changed), *exporting})
 
 
 class _Portions:
