@@ -166,6 +166,35 @@ def test_a_server_that_took_anothers_place_is_sent_the_last_events_again(mortal,
         here.close()
 
 
+def test_what_a_server_counts_again_after_it_lost_its_last_events_is_missed_by_nobody(
+    host, database, tree
+):
+    here, there = host(), host()
+    sync(here, ONE)
+    here.usage.record_outcomes([outcome(at=1.0), outcome(at=2.0)])
+    here.usage.record_searches([search("a")])
+    assert good(there) == [SEND]
+    assert len(there.usage.searches()) == 1
+    # As a replica has it that took the primary's place before it had the last two.
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "WITH lost AS (UPDATE toolindex.usage SET last = 1, outcome = 1 FROM toolindex.tree "
+            "WHERE tree.tree_id = usage.tree_id AND name = %s RETURNING usage.tree_id) "
+            "DELETE FROM toolindex.event USING lost WHERE event.tree_id = lost.tree_id AND no > 1",
+            (tree,),
+        )
+    # Their numbers are given once more, and then others.
+    other = host()
+    other.usage.record_outcomes([outcome(False, at=3.0 + n) for n in range(2)])
+    other.usage.record_searches([search("b")])
+    assert good(there) == [SEND]
+    other.usage.record_outcomes([outcome(False, at=5.0)])
+    other.usage.record_searches([search("c")])
+    assert good(there) == []
+    assert [it.at for it in there.usage.outcomes()] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert {it.id for it in there.usage.searches()} == set("abc")
+
+
 def test_a_host_that_only_reads_adds_to_the_record_and_changes_nothing_else(
     server, host, database, tree
 ):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Note", "Notes"]
 
+# The number that the server gave to an event, and the event's id.
+Place = tuple[int, str | None]
+
 _KEPT_SECONDS = 3_600.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -99,18 +102,19 @@ class Notes:
             self._host = str(self._value("host"))
         return self._host
 
-    def fetched(self, database: str, tree: int) -> dict[str, int]:
-        """Return how far the record of a tree has been fetched, by kind of event."""
+    def fetched(self, database: str, tree: int) -> dict[str, Place]:
+        """Return up to which event the record of a tree has been fetched, by kind of event."""
         with suppress(TypeError, ValueError):
-            of, *numbers = self._value("fetched")
+            of, *places = self._value("fetched")
             if of == [database, tree]:
-                return dict(zip(("outcomes", "searches"), map(int, numbers), strict=True))
-        return {"outcomes": 0, "searches": 0}
+                numbered = ((int(number), event) for number, event in places)
+                return dict(zip(("outcomes", "searches"), numbered, strict=True))
+        return {"outcomes": (0, None), "searches": (0, None)}
 
-    def note_fetched(self, database: str, tree: int, kind: str, number: int) -> None:
-        """Note how far a kind of event has been fetched."""
-        place = {**self.fetched(database, tree), kind: number}
-        self._put("fetched", [[database, tree], place["outcomes"], place["searches"]])
+    def note_fetched(self, database: str, tree: int, kind: str, place: Place) -> None:
+        """Note up to which event a kind has been fetched."""
+        places = {**self.fetched(database, tree), kind: place}
+        self._put("fetched", [[database, tree], places["outcomes"], places["searches"]])
 
     def add_events(self, events: Sequence[tuple[str, str]]) -> None:
         """Put events, by id, at the end of those that wait for the server."""

@@ -75,6 +75,7 @@ class SharedUsage:
         self._prunes = prunes
         self._sending = Lock()
         self._waiting: int | None = None
+        self._followed: tuple[str, int, int] | None = None
 
     @property
     def read_only(self) -> bool:
@@ -165,11 +166,14 @@ class SharedUsage:
 
     def follow(self, now: State) -> None:
         """Fetch outcomes of other hosts, if there are any: some of them, if there are many."""
-        place = self._notes.fetched(now.database, now.tree)
-        if now.outcome > place["outcomes"] and not self.read_only:
+        newest = (now.database, now.tree, now.outcome)
+        # This host's own are not fetched, so the newest may be none of those that were.
+        if newest == self._followed or self.read_only:
+            return
+        if now.outcome != self._notes.fetched(now.database, now.tree)["outcomes"][0]:
             with self._turn() as is_ours:
-                if is_ours:
-                    self._fetch_outcomes(now.database, now.tree)
+                if is_ours and not self._fetch_outcomes(now.database, now.tree):
+                    self._followed = newest
 
     def fetch(self) -> None:
         """Fetch the whole record of other hosts, as far as the server can be reached."""
@@ -209,7 +213,7 @@ class SharedUsage:
                 latency_ms=latency,
                 search_id=None if search is None else decoded(search),
             )
-            for _, at, tool_id, success, latency, search in rows
+            for _, _, at, tool_id, success, latency, search in rows
         ]
         if given:
             # A process that was killed here may have written them already.
@@ -225,23 +229,35 @@ class SharedUsage:
 
     def _fetch_searches(self, database: str, tree: int) -> bool:
         rows = self._rows(database, tree, "searches", "search", "IS NOT NULL")
-        self._local.record_searches([_search(json.loads(text)) for _, text in rows])
+        self._local.record_searches([_search(json.loads(text)) for _, _, text in rows])
         return self._fetched(database, tree, "searches", rows)
 
     def _rows(
         self, database: str, tree: int, kind: str, columns: str, is_search: str
     ) -> list[tuple[Any, ...]]:
+        last, event = self._notes.fetched(database, tree)[kind]
         with self._connections.reading() as connection:
             return connection.execute(
-                f"SELECT no, {columns} FROM toolindex.event WHERE tree_id = %s AND no > %s "  # noqa: S608
-                f"AND search {is_search} AND host <> %s::uuid ORDER BY no LIMIT %s".encode(),
-                (tree, self._notes.fetched(database, tree)[kind], self._notes.host(), _FETCHED),
+                # A server that took another's place may have given the number to another event;
+                # then all are fetched again, and those that are here already left out.
+                f"SELECT no, event::text, {columns} FROM toolindex.event WHERE tree_id = %(tree)s "  # noqa: S608
+                "AND no > coalesce((SELECT e.no FROM toolindex.event AS e WHERE e.tree_id = "
+                "%(tree)s AND e.event = %(event)s::uuid AND e.no = %(last)s), 0) "
+                f"AND search {is_search} AND host <> %(host)s::uuid ORDER BY no "
+                "LIMIT %(most)s".encode(),
+                {
+                    "tree": tree,
+                    "event": event,
+                    "last": last,
+                    "host": self._notes.host(),
+                    "most": _FETCHED,
+                },
             ).fetchall()
 
     def _fetched(self, database: str, tree: int, kind: str, rows: list[tuple[Any, ...]]) -> bool:
         """Note how far this kind has been fetched; return whether there may be more."""
         if rows:
-            self._notes.note_fetched(database, tree, kind, rows[-1][0])
+            self._notes.note_fetched(database, tree, kind, rows[-1][:2])
         return len(rows) == _FETCHED
 
 
