@@ -149,6 +149,18 @@ def test_a_host_that_only_reads_says_that_nobody_has_brought_the_pages_up_to_dat
     assert reader.freshness().problem == ""
 
 
+def test_pages_that_no_change_has_altered_are_not_behind(engine, host):
+    with_copy, without, reader = host(), engine(), engine(read_only=True)
+    for tools in ({}, ONE):
+        sync(with_copy, tools)
+        assert len(ids(without)) == len(tools)
+        sync(with_copy, TWO)
+        sync(with_copy, tools)
+        assert len(ids(without)) == len(tools)
+        assert reader.freshness().problem == ""
+        assert ids(engine()) == ids(reader) == ids(without)
+
+
 def test_a_role_that_may_only_read_a_tree_searches_it_and_no_other(server, database, engine, tree):
     sync(engine(), TWO)
     server.execute("DROP ROLE IF EXISTS engine_reader; CREATE ROLE engine_reader LOGIN")

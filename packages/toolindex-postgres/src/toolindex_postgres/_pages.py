@@ -120,6 +120,10 @@ class PageView:
     _written: set[int] = field(default_factory=set[int])
     _next: int = -1
     _ahead: int = 1
+    _followed: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._followed = self.follows
 
     @property
     def is_behind(self) -> bool:
@@ -142,8 +146,7 @@ class PageView:
 
     def write(self, number: int, page: bytes) -> None:
         """Replace a page, or add one."""
-        if not self.state and not self._written and not self._dirty:
-            self._dirty.update(enumerate(empty_pages()))
+        self._begin()
         self._dirty[number] = page
         self._size = max(self._size, number + 1)
         if len(self._dirty) >= _CACHED:
@@ -171,9 +174,12 @@ class PageView:
 
     def finish(self) -> None:
         """Make what was written a state, inside the transaction."""
-        self.flush()
-        if not self._written:
+        if self.follows != self._followed:
+            # Also where no page is another: else they would look older than the tree for ever.
+            self._begin()
+        elif not self._dirty and not self._written:
             return
+        self.flush()
         changed = sorted(self._written) if len(self._written) <= _LISTED else None
         # By a random step, as the tree's own.
         state = self.state + 1 + secrets.randbelow(_LARGEST_STEP)
@@ -188,6 +194,10 @@ class PageView:
             "WHERE tree_id = %(tree)s ORDER BY generation DESC LIMIT %(states)s) AS last)",
             {"tree": self.tree.tree, "states": _STATES},
         )
+
+    def _begin(self) -> None:
+        if not self.state and not self._written and not self._dirty:
+            self._dirty.update(enumerate(empty_pages()))
 
     def _fetch(self, number: int) -> bytes:
         # Tables are read in the order of their pages, posting lists too: more at once each time.
