@@ -849,6 +849,27 @@ async def test_whatever_a_python_tool_does_the_next_call_is_answered(
         assert not (await run_tool(client, "add", a=1))[0].is_error
 
 
+async def test_long_results_of_python_tools_share_a_limit_and_are_not_kept_over_http(
+    running, monkeypatch
+):
+    monkeypatch.setattr("pytools_hybrid.calls._worker._KEPT_BYTES", 2_500_000)
+
+    def links(result):
+        return [Path(urlsplit(str(it.uri)).path) for it in result.content if it.type != "text"]
+
+    async with running() as client:
+        files = [file for _ in range(4) for file in links((await run_tool(client, "flood"))[0])]
+        assert [file.exists() for file in files] == [False, False, True, True]
+        monkeypatch.setattr("pytools_hybrid.calls._worker._KEPT_BYTES", 900_000)
+        result, text = await run_tool(client, "flood")
+        assert not links(result)
+        assert "of 1,000,000 characters; the rest is not kept; ask for less]" in text
+    async with running(token="secret", transport="http") as client:
+        result, text = await run_tool(client, "flood")
+        assert not links(result)
+        assert "the rest is not kept" in text
+
+
 async def test_many_calls_of_python_tools_at_once_are_answered_and_too_many_refused(
     running, monkeypatch, tmp_path
 ):

@@ -234,6 +234,7 @@ class ToolCaller:
             input_schema=schema,
             python=settings.python,
             memory=settings.python_memory,
+            reads_files=settings.transport == "stdio",
         )
         return CallableTool(entry=entry, schema=schema, _callee=tool)
 

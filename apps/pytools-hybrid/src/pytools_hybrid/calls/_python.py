@@ -43,6 +43,7 @@ class PythonTool:
         input_schema: The schema of its arguments.
         python: The interpreter; None for the current one.
         memory: The memory limit of the worker, in MiB.
+        reads_files: Whether the client reads files of this machine.
     """
 
     root: Path
@@ -50,6 +51,7 @@ class PythonTool:
     input_schema: Mapping[str, Any]
     python: Path | None
     memory: int
+    reads_files: bool
 
     def problems(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return what is wrong with some arguments, in at most two sentences; none if they fit."""
@@ -75,7 +77,8 @@ class PythonTool:
         }
         try:
             worker = _worker(self.root, python, self.memory << 20)
-            return _result(await worker.run(call, seconds=call_seconds()))
+            ran = await worker.run(call, seconds=call_seconds(), keeps_whole=self.reads_files)
+            return _result(ran)
         except ValueError as error:
             return _failed(str(error))
         except OSError as error:
@@ -109,10 +112,15 @@ def _result(ran: Ran) -> CallToolResult:
     ]
     if ran.error:
         return _failed(ran.error, *outputs)
-    if ran.file is not None:
+    if ran.length:
         text = TextContent(type="text", text=readable(_sendable(ran.begin)))
-        cut = f"[cut: {len(ran.begin):,} of {ran.length:,} characters; the linked file has all]"
+        rest = (
+            "the rest is not kept; ask for less" if ran.file is None else "the linked file has all"
+        )
+        cut = f"[cut: {len(ran.begin):,} of {ran.length:,} characters; {rest}]"
         note = TextContent(type="text", text=cut)
+        if ran.file is None:
+            return CallToolResult(content=[text, note, *outputs])
         link = ResourceLink(
             type="resource_link", uri=ran.file.as_uri(), name="result", mime_type="application/json"
         )

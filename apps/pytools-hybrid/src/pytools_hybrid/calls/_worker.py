@@ -23,6 +23,8 @@ _MAIN = Path(__file__).with_name("_worker_main.py")
 _CAPTURED = 4000
 _KEPT_ANSWERS = 32
 _LARGEST_ANSWER = 1 << 20
+_KEPT_BYTES = 128 << 20
+_WHOLE = ".whole.json"
 _WAITING = 256
 _LOOK_SECONDS = 0.1
 _LAST_SECONDS = 1.0
@@ -42,7 +44,8 @@ class Ran:
         error: Why it returned nothing; empty if it did return.
         stdout: The end of what it printed.
         stderr: The end of what it printed to stderr.
-        file: The file with the whole answer while the worker lives, if that is too long to send.
+        file: The file with the whole answer, if that is too long to send; it is deleted with the
+            worker, or when later ones need its room.
         begin: The beginning of that answer.
         length: How many characters it has.
     """
@@ -75,12 +78,15 @@ class PythonWorker:
         self._number = 0
         self._waiting = 0
 
-    async def run(self, call: Mapping[str, Any], *, seconds: float) -> Ran:
+    async def run(
+        self, call: Mapping[str, Any], *, seconds: float, keeps_whole: bool = True
+    ) -> Ran:
         """Run a tool; the process is killed if that takes too long.
 
         Args:
             call: `module`, `file`, `function`, `params_class` and `arguments`.
             seconds: The time limit, from when its turn comes.
+            keeps_whole: Whether to write an answer that is too long to send to a file.
 
         Raises:
             OSError: The process cannot be started.
@@ -93,24 +99,26 @@ class PythonWorker:
         finally:
             self._waiting -= 1
         try:
-            ran = await self._run(call, seconds)
+            ran = await self._run(call, seconds, keeps_whole)
             # The process noticed that a file had changed, so the tool was not called.
-            return (
-                ran if ran is not None else await self._run(call, seconds) or Ran(error=_UNSTABLE)
-            )
+            if ran is None:
+                ran = await self._run(call, seconds, keeps_whole)
+            return ran or Ran(error=_UNSTABLE)
         finally:
             self._turn.release()
 
-    async def _run(self, call: Mapping[str, Any], seconds: float) -> Ran | None:
+    async def _run(self, call: Mapping[str, Any], seconds: float, keeps_whole: bool) -> Ran | None:
         if self._running is None or not self._running.is_alive:
             await self.close()
             self._folder = tempfile.TemporaryDirectory(prefix="pytools-")
             self._running = await _Running.start(self._python, self._root, self._memory)
         running = self._running
         answer = self._next_answer()
+        room = _KEPT_BYTES if keeps_whole else 0
+        files = {"answer": str(answer), "whole": str(_whole(answer)), "room": room}
         try:
             async with asyncio.timeout(seconds):
-                await running.ask({**call, "answer": str(answer), "whole": str(_whole(answer))})
+                await running.ask({**call, **files})
         except TimeoutError:
             await self._end()
             return running.ran(error=f"no result within {seconds:g} s; its process was ended")
@@ -276,14 +284,28 @@ def _read(answer: Path, running: _Running) -> Ran:
             return running.ran(error=str(found["error"]))
         if "begin" in found:
             begin, length = str(found["begin"]), int(found["length"])
-            return running.ran(begin=begin, length=length, file=_whole(answer))
+            whole = _whole(answer)
+            _make_room(whole)
+            return running.ran(begin=begin, length=length, file=whole if whole.exists() else None)
         return running.ran(result=found["result"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return running.ran(error=_UNREADABLE)
 
 
+def _make_room(newest: Path) -> None:
+    """Delete the oldest whole answers beside one, where all together are too large."""
+    files = sorted(newest.parent.glob(f"*{_WHOLE}"), key=lambda it: int(it.name.partition(".")[0]))
+    sizes = {file: file.stat().st_size for file in files}
+    total = sum(sizes.values())
+    for file, size in sizes.items():
+        if total <= _KEPT_BYTES:
+            return
+        file.unlink()
+        total -= size
+
+
 def _whole(answer: Path) -> Path:
-    return answer.with_suffix(".whole.json")
+    return answer.with_suffix(_WHOLE)
 
 
 def _is_stale(answer: Path) -> bool:

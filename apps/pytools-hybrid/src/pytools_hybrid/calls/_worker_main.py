@@ -2,7 +2,8 @@
 
 Arguments: the root, the end marker of answers on stdout, and the memory limit in bytes. Each line
 on stdin is a call: `module`, `file`, `function`, `params_class`, `arguments`; `answer` is a file to
-write. A result that is too long to send is in the file `whole`, and its beginning in `answer`.
+write. A result that is too long to send is in the file `whole`, unless it has more bytes than
+`room`, and its beginning in `answer`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> None:
                     file.write('{"stale": true}')
                 os._exit(0)
             try:
-                content = _answer(_result(call), call["whole"], process)
+                content = _answer(_result(call), call, process)
             except BaseException as error:  # noqa: BLE001 - also what would end the process
                 content = json.dumps({"error": _told(error)[:_SHOWN_ERROR]})
             if os.getpid() != process:
@@ -64,7 +65,7 @@ def main() -> None:
                 os.write(number, end.encode())
 
 
-def _answer(result: object, whole: str, process: int) -> str:
+def _answer(result: object, call: dict[str, Any], process: int) -> str:
     """Return what is sent of a result, and write a long one to a file."""
     content = json.dumps({"result": result}, default=_as_json)
     text = (
@@ -74,8 +75,8 @@ def _answer(result: object, whole: str, process: int) -> str:
     )
     if len(text) <= _SHOWN_RESULT:
         return content
-    if os.getpid() == process:
-        with open(whole, "w", encoding="utf-8") as file:  # noqa: PTH123
+    if os.getpid() == process and len(content) <= call["room"]:
+        with open(call["whole"], "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(content)
     return json.dumps({"begin": text[:_SHOWN_RESULT], "length": len(text)})
 
