@@ -34,11 +34,15 @@ def engine(tmp_path, database, tree):
     numbers = count(1)
     with ExitStack() as stack:
 
-        def make(*, address=database, **options):
+        def make(*, address=database, seen=None, **options):
             path = tmp_path / f"engine-{next(numbers)}.db"
-            store = EngineStore(
-                lambda pages: SQLiteStore(path, pages=pages), address, tree=tree, **options
-            )
+
+            def index(pages):
+                if seen is not None:
+                    seen.append(pages)
+                return SQLiteStore(path, pages=pages)
+
+            store = EngineStore(index, address, tree=tree, **options)
             stack.callback(store.close)
             return store
 
@@ -209,6 +213,17 @@ def test_threads_that_write_in_different_ways_do_not_wait_for_each_other_forever
             work.result()
     assert ids(here) == ["mail:send"]
     assert here.check() == ()
+
+
+def test_a_search_does_not_wait_for_a_host_that_changes_the_pages(engine, host):
+    pages = []
+    here, there = engine(seen=pages), engine()
+    sync(there, ONE)
+    sync(host(), TWO)
+    with ThreadPoolExecutor() as threads, pages[0].writing():
+        assert threads.submit(ids, there).result(60) == ["mail:send"]
+        assert "any host that writes" in threads.submit(there.freshness).result(60).problem
+    assert ids(there) == ids(here) == ["mail:read", "mail:send"]
 
 
 def test_what_was_not_committed_is_found_by_nobody(engine, database, monkeypatch):

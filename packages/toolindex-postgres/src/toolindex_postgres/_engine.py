@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import DatabaseError
 
+from toolindex_postgres import _tree as tree_
 from toolindex_postgres._follow import follow
 from toolindex_postgres._pages import PageConnections, ServerPages
 from toolindex_postgres._store import Freshness, SharedStore
@@ -148,9 +149,11 @@ class EngineStore(SharedStore):
             yield reader
 
     def _follow_rows(self) -> None:
-        # Where this role may not write, searches go on with the pages as they are.
+        # Where this role may not write, or another host changes the tree or its pages just now,
+        # searches go on with the pages as they are.
         with suppress(DatabaseError), self._connections.writing() as connection:
-            self._locked(connection)
+            if tree_.try_lock(connection, self.tree):
+                self._locked(connection)
 
     def _refresh(self, *, patient: bool = False) -> None:
         """Do nothing: every look is at the newest state."""

@@ -46,6 +46,7 @@ __all__ = [
     "records",
     "set_reader",
     "state",
+    "try_lock",
     "vectors_of",
     "vectors_since",
 ]
@@ -148,6 +149,12 @@ def lock(connection: Connection, name: str, where: str) -> State:
         return now
     connection.execute("INSERT INTO toolindex.tree (name) VALUES (%s)", (encoded(name),))
     return state(connection, name, where)
+
+
+def try_lock(connection: Connection, name: str) -> bool:
+    """Take the right to change a tree if nobody has it; return whether that is so."""
+    statement = "SELECT pg_try_advisory_xact_lock(%s)"
+    return connection.execute(statement, (lock_key("tree", name),)).fetchone() == (True,)
 
 
 def delta(connection: Connection, tree: int, since: int) -> Delta:
