@@ -50,6 +50,11 @@ def stored(database, tree):
         ).fetchone()
 
 
+def has_sent(store):
+    """Whether the server has all that a store has recorded."""
+    return store.freshness().waiting == 0
+
+
 def good(store):
     """Return the tools that have worked at least every other time."""
     only = ToolFilter(min_success_rate=0.5, min_observations=1, unknown="exclude")
@@ -116,7 +121,7 @@ def test_a_record_that_is_written_or_sent_again_counts_once(host, database, tree
         notes.execute("UPDATE event SET sent = NULL")
         notes.execute("DELETE FROM note WHERE key = 'fetched'")
     again = host(copy=path)
-    assert again.freshness().waiting == 0
+    until(lambda: has_sent(again), "what it has recorded is sent")
     assert stored(database, tree) == (0, 3)
     assert len(again.usage.outcomes()) == len(there.usage.outcomes()) == 3
 
@@ -140,9 +145,9 @@ def test_what_happens_while_the_server_is_away_is_sent_later_and_counted(mortal,
         here.usage.retain(max_age_days=1, max_rows=15)
         assert here.freshness().waiting == 15
         mortal.start()
-        assert here.freshness().waiting == 0
+        until(lambda: has_sent(here), "what it has recorded is sent")
+        until(lambda: len(there.usage.outcomes()) == 15, "the other host has it")
         assert there.usage.outcomes() == here.usage.outcomes()
-        assert len(there.usage.outcomes()) == 15
     finally:
         here.close()
         there.close()
@@ -161,6 +166,7 @@ def test_a_server_that_took_anothers_place_is_sent_the_last_events_again(mortal,
         mortal.stop()
         mortal.start()
         here.usage.record_outcomes([outcome()])
+        until(lambda: has_sent(here), "it is found again")
         assert stored(address, "t") == (0, 3)
     finally:
         here.close()
@@ -267,7 +273,7 @@ def test_a_process_that_is_killed_loses_no_outcome_that_was_recorded(
         with killed(record):
             until(lambda size=size: done.exists() and done.stat().st_size > size + 5, "it records")
     again = host(copy=path)
-    assert again.freshness().waiting == 0
+    until(lambda: has_sent(again), "what it has recorded is sent")
     _, kept = stored(database, tree)
     # One more each time, if it was killed between writing and saying so.
     assert 0 <= kept - done.stat().st_size <= 3
