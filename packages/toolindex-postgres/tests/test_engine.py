@@ -268,6 +268,28 @@ def test_without_the_server_there_is_no_answer_and_then_there_is_again(mortal, t
         assert ids(store) == ["mail:send"]
 
 
+def test_pages_that_were_cut_off_are_zeros_when_there_are_more_again(engine):
+    pages = []
+    for _ in range(2):
+        engine(seen=pages)
+    here, there = pages
+    full = bytes([1]) * 16_384
+    with here.writing() as view:
+        size = view.size()
+        for number in range(size, size + 3):
+            view.write(number, full)
+    with there.reading() as view:
+        assert view.read(size + 1) == full
+    with here.writing() as view:
+        view.cut(size + 1)
+        view.write(size + 2, full)
+        assert view.read(size + 1) == bytes(16_384)
+    for each in pages:
+        with each.reading() as view:
+            assert view.size() == size + 3
+            assert [any(view.read(size + it)) for it in range(3)] == [True, False, True]
+
+
 def test_a_server_that_lost_its_last_pages_is_not_read_through_the_old_ones(engine, database):
     here, other = engine(), engine()
     sync(here, ONE)

@@ -154,8 +154,14 @@ class PageView:
 
     def cut(self, size: int) -> None:
         """Leave out all pages from a number on."""
+        self._begin()
         for number in range(size, self._size):
             self._dirty.pop(number, None)
+        # Should there be such pages again, what they were must not come back, here or elsewhere.
+        self._written.update(range(size, self._size))
+        self.connection.execute(
+            "DELETE FROM toolindex.page WHERE tree_id = %s AND n >= %s", (self.tree.tree, size)
+        )
         self._size = size
 
     def flush(self) -> None:
