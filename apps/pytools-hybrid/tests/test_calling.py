@@ -12,6 +12,7 @@ import anyio
 import httpx2
 import pytest
 from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
 from mcp.types import (
     CreateMessageResult,
     ElicitResult,
@@ -89,7 +90,8 @@ async def wait_for_guests() -> str:
     open(os.environ["STARTED"], "w").close()
     await anyio.sleep_forever()
 
-FORM = {"type": "object", "properties": {"sugar": {"type": "integer"}}}
+SUGAR = {"type": "integer", "title": "Sugar\\x1b[2J"}
+FORM = {"type": "object", "properties": {"sugar": SUGAR}}
 MESSAGE = {"role": "user", "content": {"type": "text", "text": "Describe it."}}
 
 @server.tool()
@@ -122,7 +124,8 @@ import json, sys
 def send(**message):
     print(json.dumps({"jsonrpc": "2.0"} | message), flush=True)
 
-FORM = {"type": "object", "properties": {"sugar": {"type": "integer"}}}
+SUGAR = {"type": "integer", "title": "Sugar\\x1b[2J"}
+FORM = {"type": "object", "properties": {"sugar": SUGAR}}
 MESSAGE = {"role": "user", "content": {"type": "text", "text": "Describe it."}}
 able, open_ = {}, {}
 
@@ -145,6 +148,8 @@ for line in sys.stdin:
         case "tools/call":
             call, about = message["id"], given["arguments"].get("about", "")
             form = {"message": f"How sweet?{about}", "requestedSchema": FORM}
+            if about.startswith("https:"):
+                form = {"message": "Pay.", "mode": "url", "url": about, "elicitationId": "1"}
             asked = {
                 "user": ("elicitation", "elicitation/create", form),
                 "model": (
@@ -544,6 +549,20 @@ async def test_a_user_is_asked_before_tools_are_called_that_are_to_be_confirmed(
     assert asked == ['Call mcptools:shop:brew_time with {"tea": "green"}?'] * 2
 
 
+async def test_an_answer_only_counts_for_the_call_that_asked(served):
+    given = {"id": "mcptools:shop:brew_time", "arguments": {"tea": "green"}}
+    others = [{**given, "arguments": {"tea": "black"}}, {**given, "id": "mcptools:shop:boil"}]
+    async with served(lambda *_: None, confirm="*:brew_*") as client:
+        made = client.session.call_tool
+        asked = await made("call_tool", given, allow_input_required=True)
+        answers = {key: ElicitResult(action="accept", content={}) for key in asked.input_requests}
+        answered = {"request_state": asked.request_state, "input_responses": answers}
+        for other in others:
+            with pytest.raises(MCPError, match="requestState"):
+                await made("call_tool", other, **answered)
+        assert not (await made("call_tool", given, **answered)).is_error
+
+
 async def test_what_must_be_confirmed_is_refused_where_nobody_can_be_asked(served):
     async with served(confirm="*:brew_*") as client:
         assert "cannot ask its user" in await refusal(client, "brew_time", tea="green")
@@ -578,10 +597,23 @@ async def test_what_a_server_asks_during_a_call_is_answered_by_the_client(served
     callbacks = {"sampling_callback": sampled, "list_roots_callback": roots}
     async with served(ask, mode, callbacks) as client:
         answers = await asked_by(client, server)
-    assert messages == [(f"[{server}] How sweet?", {"sugar": {"type": "integer"}})]
+    assert messages == [
+        (f"[{server}] How sweet?", {"sugar": {"type": "integer", "title": "Sugar [2J"}})
+    ]
     assert answers["user"]["content"] == {"sugar": 2}
     assert answers["model"]["content"]["text"] == "Describe it. Dark."
     assert answers["roots"]["roots"][0]["name"] == "tea"
+
+
+async def test_a_user_is_only_sent_to_addresses_that_can_be_read(served):
+    async def ask(_, params):
+        return ElicitResult(action="accept")
+
+    async with served(ask) as client:
+        sent = await asked_by(client, "old", about="https://tea.example/")
+        refused = await asked_by(client, "old", about="https://tea.example/\x1b[2J")
+    assert sent["user"] == {"action": "accept"}
+    assert "its reader would not see" in refused["user"]["message"]
 
 
 @pytest.mark.parametrize("server", ["shop", "old"])

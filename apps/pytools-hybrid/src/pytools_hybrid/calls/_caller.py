@@ -10,25 +10,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import toolscan
-from mcp.types import ElicitRequest
+from mcp.types import ElicitRequest, ErrorData
 from toolimport.runtime import imported_tool
 from toolindex import ToolFilter
 
 from pytools_hybrid.calls._forms import compact_form
 from pytools_hybrid.calls._python import PythonTool
-from pytools_hybrid.calls._received import received
+from pytools_hybrid.calls._received import received, shown_question
 from pytools_hybrid.calls._trust import is_trusted
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
 from pytools_hybrid.observing import CALLS, Observed, transport
 from pytools_hybrid.search import found_as
-from pytools_hybrid.text import one_line, readable
+from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp.types import CallToolResult, ErrorData, InputRequest, InputResponse
+    from mcp.types import CallToolResult, InputRequest, InputResponse
     from toolimport.runtime import Caller, ImportedTool
     from toolindex import ToolEntry
 
@@ -263,10 +263,10 @@ class _Timed:
 
     async def _answer(self, request: InputRequest) -> InputResponse | ErrorData:
         if isinstance(request, ElicitRequest):
-            # The user only sees that this server asks.
-            asked = f"[{self._server}] {readable(request.params.message)}"
-            params = request.params.model_copy(update={"message": asked})
-            request = request.model_copy(update={"params": params})
+            shown = shown_question(request, self._server)
+            if isinstance(shown, ErrorData):
+                return shown
+            request = shown
         # Several questions may be open at once.
         if not self._open:
             self._asked_at = time.perf_counter()

@@ -1,8 +1,22 @@
-"""What is changed in a server's answer before a client gets it: as little as can be."""
+"""What is changed in a server's answers and questions before a client gets them: little."""
 
 from __future__ import annotations
 
-from mcp.types import CallToolResult, TextContent
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.types import (
+    INVALID_REQUEST,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    ErrorData,
+    TextContent,
+)
+
+from pytools_hybrid.text import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 PROTOCOL = "io.modelcontextprotocol/"
 """The prefix of `_meta` keys that only concern a client and its own server."""
@@ -12,6 +26,8 @@ _LINKED = (
     "read them."
 )
 
+_HIDDEN_IN_ADDRESS = "the address has characters that its reader would not see"
+
 
 def received(result: CallToolResult) -> CallToolResult:
     """Return an answer without the server's metadata, which must not pass as ours."""
@@ -20,3 +36,32 @@ def received(result: CallToolResult) -> CallToolResult:
     if any(block.type == "resource_link" for block in content):
         content.append(TextContent(type="text", text=_LINKED))
     return result.model_copy(update={"content": content, "meta": meta or None})
+
+
+def shown_question(request: ElicitRequest, server: str) -> ElicitRequest | ErrorData:
+    """Return a question to the user that says who asks, and that a terminal can show.
+
+    Args:
+        request: The question.
+        server: The name of who asks.
+    """
+    asked = request.params
+    update: dict[str, Any] = {"message": f"[{server}] {readable(asked.message)}"}
+    if isinstance(asked, ElicitRequestURLParams):
+        if not asked.url.isprintable():
+            return ErrorData(code=INVALID_REQUEST, message=_HIDDEN_IN_ADDRESS)
+    else:
+        update["requested_schema"] = _readable(asked.requested_schema)
+    return request.model_copy(update={"params": asked.model_copy(update=update)})
+
+
+def _readable(value: object) -> object:
+    """Return a JSON value with readable texts: a form shows names and choices, too."""
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, list):
+        return [_readable(it) for it in cast("Sequence[object]", value)]
+    if isinstance(value, dict):
+        given = cast("Mapping[str, object]", value)
+        return {readable(key): _readable(it) for key, it in given.items()}
+    return value
