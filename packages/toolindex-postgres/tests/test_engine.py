@@ -3,12 +3,13 @@
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
+from threading import Event
 
 import psycopg
 import pytest
-from toolindex import ToolFilter
+from toolindex import DatabaseError, ToolFilter
 from toolindex_postgres import Database, EngineStore, UnreachableStoreError
 
 from .sqlite_store import SQLiteStore
@@ -270,6 +271,29 @@ def test_without_the_server_there_is_no_answer_and_then_there_is_again(mortal, t
         mortal.start()
         assert store.freshness().problem == ""
         assert ids(store) == ["mail:send"]
+
+
+def test_what_is_known_of_the_pages_stays_while_threads_search_and_others_write(engine):
+    pages = []
+    here, there = engine(seen=pages), engine()
+    sync(there, ONE)
+    ids(here)
+    known, is_done = pages[0].epoch, Event()
+
+    def searches():
+        while not is_done.is_set():
+            with suppress(DatabaseError):
+                assert "mail:send" in ids(here)
+
+    with ThreadPoolExecutor() as threads:
+        works = [threads.submit(searches) for _ in range(4)]
+        for number in range(12):
+            sync(there, ONE if number % 2 else TWO)
+        is_done.set()
+        for work in works:
+            work.result()
+    assert pages[0].epoch == known
+    assert ids(here) == ["mail:send"]
 
 
 def test_pages_that_were_cut_off_are_zeros_when_there_are_more_again(engine):

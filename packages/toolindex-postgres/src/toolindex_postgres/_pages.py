@@ -44,11 +44,13 @@ class _Cache:
 
     Attributes:
         state: The newest state that was looked at; no page has changed until then.
+        moves: Counts how often another state was found.
         epoch: Counts how often the server turned out to have lost states, or refused one.
     """
 
     def __init__(self) -> None:
         self.state = 0
+        self.moves = 0
         self.epoch = 0
         self._pages: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
         self._lock = Lock()
@@ -70,18 +72,29 @@ class _Cache:
                 if len(self._pages) > _CACHED:
                     self._pages.popitem(last=False)
 
-    def move_on(self, connection: Connection, tree: int, state: int) -> None:
-        """Drop what has changed until a state."""
+    def move_on(self, connection: Connection, tree: int, state: int, moves: int) -> None:
+        """Drop what has changed until a state.
+
+        Args:
+            connection: The connection of the look that found it.
+            tree: The number of the tree.
+            state: The state.
+            moves: How often there was a newer state when the look began.
+        """
+        known = self.state
+        if not self._is_news(state, moves):
+            return
+        rows = connection.execute(
+            "SELECT generation, changed FROM toolindex.image "
+            "WHERE tree_id = %s AND generation >= %s",
+            (tree, known),
+        ).fetchall()
+        changed = [numbers for generation, numbers in rows if generation > known]
         with self._lock:
-            if state == self.state:
+            if not self._is_news(state, moves):
+                # Another look was faster.
                 return
-            rows = connection.execute(
-                "SELECT generation, changed FROM toolindex.image "
-                "WHERE tree_id = %s AND generation >= %s",
-                (tree, self.state),
-            ).fetchall()
-            changed = [numbers for generation, numbers in rows if generation > self.state]
-            if None in changed or not any(generation == self.state for generation, _ in rows):
+            if None in changed or not any(generation == known for generation, _ in rows):
                 # The server was replaced by one that lost this state, or it is too long ago.
                 self._pages.clear()
                 self.epoch += 1
@@ -89,6 +102,12 @@ class _Cache:
                 for number in numbers or ():
                     self._pages.pop(number, None)
             self.state = state
+            self.moves += 1
+
+    def _is_news(self, state: int, moves: int) -> bool:
+        # A look that began before another found a newer state is only late. An older state that is
+        # found without that is of a server which has lost states.
+        return state > self.state or (state < self.state and moves == self.moves)
 
     def forget(self) -> None:
         """Drop everything."""
@@ -290,6 +309,7 @@ class ServerPages:
         return view
 
     def _view(self, connection: Connection, *, is_written: bool) -> PageView:
+        moves = self._cache.moves
         tree = self.looked = tree_.state(connection, self._tree, self._connections.where)
         row = connection.execute(
             "SELECT generation, follows, size FROM toolindex.image WHERE tree_id = %s "
@@ -298,7 +318,7 @@ class ServerPages:
         ).fetchone()
         state, follows, size = row or (0, 0, len(empty_pages()))
         if row is not None:
-            self._cache.move_on(connection, tree.tree, state)
+            self._cache.move_on(connection, tree.tree, state, moves)
         return PageView(connection, tree, state, follows, is_written, self._cache, size)
 
 
