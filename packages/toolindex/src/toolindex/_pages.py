@@ -11,7 +11,7 @@ import os
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import count
-from threading import local
+from threading import Lock, local
 from typing import TYPE_CHECKING, Protocol, cast
 from weakref import WeakKeyDictionary
 
@@ -107,6 +107,7 @@ class PagesPool(ConnectionPool):
         super().__init__(path, read_only=pages.read_only)
         self._pages = pages
         self._seen = pages.epoch
+        self._lock = Lock()
         self._files_of: WeakKeyDictionary[apsw.Connection, _File] = WeakKeyDictionary()
         self._thread = local()
         self._name = f"toolindex-{os.getpid()}-{next(_FILE_SYSTEMS)}"
@@ -136,14 +137,15 @@ class PagesPool(ConnectionPool):
         return not self.read_only
 
     def _take(self) -> tuple[apsw.Connection, int, Identity]:
+        # What idle connections remember of pages that were not kept may look like newer ones: no
+        # thread borrows one before they are closed.
+        with self._lock:
+            if self._seen != (epoch := self._pages.epoch):
+                self.drop_idle()
+                self._seen = epoch
         taken = super()._take()
         self._files_of[taken[0]].view = self._thread.view
         return taken
-
-    def _have_changed(self, found: Files) -> bool:
-        # What idle connections remember of pages that were not kept may look like newer ones.
-        before, self._seen = self._seen, self._pages.epoch
-        return before != self._seen or super()._have_changed(found)
 
     def _open(self, found: Files) -> apsw.Connection:
         connection = apsw.Connection(
