@@ -1,5 +1,6 @@
 """Servers that answer what no client expects: one call fails, and the next is answered."""
 
+import asyncio
 import json
 import sys
 
@@ -11,6 +12,15 @@ from toolimport.runtime import ToolRunner, close
 
 SERVER = """
 import json, sys
+
+sys.stdout.reconfigure(encoding="utf-8")
+together = []
+
+def report(asked, progress):
+    token = asked["params"]["_meta"]["progressToken"]
+    params = {"progressToken": token, "progress": progress, "message": "one\\u2028two"}
+    said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+    sys.stdout.write(json.dumps(said, ensure_ascii=False) + "\\n")
 
 def write(text):
     sys.stdout.write(text + "\\n")
@@ -43,13 +53,17 @@ for line in sys.stdin:
     elif name == "last":
         answer = {"text": "x" * 300_000, **answer}
     elif name == "flood":
-        token = asked["params"]["_meta"]["progressToken"]
         for number in range(5000):
-            params = {"progressToken": token, "progress": number}
-            sys.stdout.write(json.dumps(
-                {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
-            ) + "\\n")
+            report(asked, number)
         answer["result"] = good
+    elif name == "together":
+        together.append(asked)
+        if len(together) == 20:
+            for number, it in enumerate(together):
+                report(it, number)
+            for it in together:
+                write(json.dumps({**answer, "id": it["id"], "result": good}))
+        continue
     else:
         for _ in range(500 if name == "nonsense" else 0):
             write("}{")
@@ -68,6 +82,34 @@ def odd(tmp_path, monkeypatch):
     close()
 
 
+def test_of_a_flood_of_reports_the_last_is_passed_on(odd, caplog):
+    told = []
+
+    async def on_progress(progress, *_):
+        told.append(progress)
+
+    async def job():
+        return await odd.forward("flood", {}, on_progress=on_progress)
+
+    assert anyio.run(job).content[0].text == "good"
+    assert told[-1] == 4999
+    assert not [it for it in caplog.records if "parse" in it.getMessage()], caplog.text
+
+
+def test_of_many_calls_that_report_at_once_each_gets_its_report(odd):
+    told = []
+
+    async def on_progress(progress, *_):
+        told.append(progress)
+
+    async def job():
+        calls = [odd.forward("together", {}, on_progress=on_progress) for _ in range(20)]
+        await asyncio.gather(*calls)
+
+    anyio.run(job)
+    assert sorted(told) == list(range(20))
+
+
 def test_a_call_with_an_impossible_answer_fails_at_once_and_the_next_works(odd, caplog):
     for name, said in {
         "list": "its answer is invalid",
@@ -83,16 +125,3 @@ def test_a_call_with_an_impossible_answer_fails_at_once_and_the_next_works(odd, 
     caplog.clear()
     assert odd.run_sync("nonsense", {}) == "good"
     assert len(caplog.records) <= 1
-
-
-def test_of_a_flood_of_reports_the_last_is_passed_on(odd):
-    told = []
-
-    async def on_progress(progress, *_):
-        told.append(progress)
-
-    async def job():
-        return await odd.forward("flood", {}, on_progress=on_progress)
-
-    assert anyio.run(job).content[0].text == "good"
-    assert told[-1] == 4999

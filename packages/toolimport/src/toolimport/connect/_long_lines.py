@@ -19,8 +19,10 @@ LONGEST_LINE = 32 << 20
 """About the most characters of a message; what is longer is not kept."""
 
 _LOOKED_AT = 1000
-# Of reports that come at once only the last is passed on anyway, and no log.
-_REPORTS = 16
+_FEW_LINES = 16
+# Of a call's reports that come at once only the last is passed on anyway, and no log.
+_REPORTS = 256
+_TOKEN = re.compile(r'"progressToken"\s*:\s*("[^"]*"|\d+)')
 _REPORT = re.compile(
     r'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
     r'"method"\s*:\s*"notifications/(?:progress|message)"'
@@ -69,14 +71,20 @@ class WholeLines(TextReceiveStream):
 
 
 def _without_floods(text: str) -> str:
-    """Leave out all but the last reports of progress, and log messages, that come at once."""
-    if text.count("\n") <= _REPORTS:
+    """Leave out log messages, and all but each call's last report of progress, that come at once.
+
+    The last reports of more than 256 calls are left out, too.
+    """
+    if text.count("\n") <= _FEW_LINES:
         return text
-    lines = text.splitlines(keepends=True)
+    # Not `splitlines`, which splits at characters that a message may contain.
+    lines = text.split("\n")
     reports = [number for number, line in enumerate(lines) if _REPORT.match(line)]
-    for number in reports[:-_REPORTS]:
-        lines[number] = ""
-    return "".join(lines)
+    tokens = ((_TOKEN.search(lines[number]), number) for number in reports)
+    last = {found[1]: number for found, number in tokens if found}
+    kept = set(sorted(last.values())[-_REPORTS:])
+    left_out = set(reports) - kept
+    return "\n".join(line for number, line in enumerate(lines) if number not in left_out)
 
 
 def read_whole_lines() -> None:
