@@ -191,7 +191,8 @@ def test_a_writer_killed_before_its_copy_has_what_it_wrote_finds_it_there_later(
         until(lambda: state() == 2, "the server has it")
     holding.execute("ROLLBACK")
     holding.close()
-    assert ids(host(copy=path)) == ids(here) == ["mail:read", "mail:send"]
+    again = host(copy=path)
+    until(lambda: ids(again) == ids(here) == ["mail:read", "mail:send"], "it is found")
 
 
 # As many as in the weekly session of long tests, or some.

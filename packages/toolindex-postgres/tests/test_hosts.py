@@ -12,6 +12,7 @@ from toolindex import ReadOnlyIndexError, VectorError
 from toolindex_postgres import Database, EngineStore, SharedStore
 
 from .sqlite_store import SQLiteStore
+from .test_faults import until
 from .trees import MODEL, READER, embed, ids, known, report, sync, vector
 
 ONE = {"mail/send": "Send a message to somebody."}
@@ -124,7 +125,8 @@ def test_a_copy_that_something_else_has_changed_is_compared_with_the_tree(host, 
     here.close()
     with SQLiteStore(path) as alone:
         sync(alone, {"pdf/merge": "Merge files."})
-    assert ids(host(copy=path)) == ["mail:read", "mail:send"]
+    again = host(copy=path)
+    until(lambda: ids(again) == ["mail:read", "mail:send"], "it is compared")
     assert ids(host()) == ["mail:read", "mail:send"]
 
 

@@ -59,7 +59,7 @@ def test_behind_a_pooler_that_gives_each_transaction_another_session_all_is_the_
         assert other.acquire(timeout=PATIENCE)
         other.release()
         direct = host()
-        assert len(ids(direct)) == 5
+        until(lambda: len(ids(direct)) == 5, "nothing is lost")
 
         def shares(store):
             # What a session came too late for is not shared, and nothing asked for a moment.
@@ -180,7 +180,7 @@ def test_a_primary_that_is_killed_under_load_costs_no_search_and_no_outcome(tmp_
             for it in "ab"
         )
         sync(here, ONE)
-        assert ids(there) == ["mail:send"]
+        until(lambda: ids(there) == ["mail:send"], "the other host has the tree")
 
         def has_it():
             with suppress(psycopg.Error):
