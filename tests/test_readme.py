@@ -30,7 +30,8 @@ def clone(home, examples):
 def test_the_first_command_prints_what_the_readme_shows(run, clone):
     command, notice, indexed, *shown = block("console").splitlines()
     assert command == (
-        '$ pip install uv && uv run pytools-hybrid search "open an issue on github" --limit 3'
+        "$ pip install uv && uv run --package pytools-hybrid "
+        'pytools-hybrid search "open an issue on github" --limit 3'
     )
 
     result = run("search", "open an issue on github", "--limit", "3")

@@ -124,6 +124,7 @@ def test_while_the_server_is_away_searches_go_on_and_say_so(host, tree, server):
         fresh = search(host, "newcomer", **READS)
         assert fresh.returncode == 1
         assert "this host has no copy of the tree yet" in fresh.stdout
+        assert "this answer is" not in fresh.stdout
         checked = host("reader", "doctor", "--output", "json", **READS)
         (database,) = [it for it in json.loads(checked.stdout) if it["check"] == "database"]
         assert database["status"] == "failed"
@@ -286,7 +287,10 @@ def test_the_record_is_that_of_all_hosts_and_what_waits_is_told(host, tree, serv
     server.stop()
     try:
         search(host, "reader", "what nobody hears", **READS)
-        assert "1 searches and outcomes wait" in host("reader", "status", **READS).stdout
+        assert (
+            "1 (searches and outcomes not yet sent to the server)"
+            in host("reader", "status", **READS).stdout
+        )
     finally:
         server.start()
     assert json.loads(host("reader", "status", "--output", "json", **READS).stdout)["waiting"] == 0
@@ -296,7 +300,11 @@ def test_the_record_is_that_of_all_hosts_and_what_waits_is_told(host, tree, serv
 
 def test_a_host_without_a_copy_finds_the_same_and_keeps_nothing_of_the_tools(host, tree, tmp_path):
     engine = {"PYTOOLS_DATABASE": f"{host.address}&mode=engine"}
-    assert "119 embedded" in host("writer", "index", "--root", tree, **engine).stderr
+    host("copier", "index", "--root", tree)
+    early = search(host, "light", **READS, **engine)
+    assert "the server has no pages of this tree yet" in early.stdout
+    assert "this answer is" not in early.stdout
+    host("writer", "index", "--root", tree, **engine)
     for query in ("merge two pdf files", "mrege pdf", "list_issues"):
         copied = answer(search(host, "reader", query, **READS))["tools"]
         assert answer(search(host, "light", query, **READS, **engine))["tools"] == copied
@@ -305,4 +313,5 @@ def test_a_host_without_a_copy_finds_the_same_and_keeps_nothing_of_the_tools(hos
     assert file.stat().st_size < copy.stat().st_size / 2
     status = host("light", "status", **READS, **engine).stdout
     assert "mode=engine" in status
+    assert "the index is on the server" in status
     assert "119 of 119 tools have vectors" in status

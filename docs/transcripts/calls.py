@@ -5,8 +5,8 @@ From the root of the repository, with uv and npm, and a network:
     uv run --group adapters python docs/transcripts/calls.py > docs/transcripts/calls.md
 
 Everything is in a temporary home folder; a folder given as an argument is copied there first, as
-one with the settings that uv and npm need to reach a registry from here. `--offline` leaves out the
-first two sessions, whose servers come from registries.
+one with your own settings of uv and npm, if they need any to reach a registry. `--offline` leaves
+out the first two sessions, whose servers come from registries.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 INTRODUCTION = """\
 # Sessions with calls
 
-From found to done, without any code of the client: [calls.py](calls.py) has printed this page from
-real sessions. `~` is an empty home folder.
+From search to result with no client code. [calls.py](calls.py) generated this page from real
+sessions. `~` is an empty home folder.
 """
 SERVERS: dict[str, dict[str, Any]] = {
     "time": {"command": "uvx", "args": ["mcp-server-time"]},
@@ -254,7 +254,7 @@ def memory(process: int) -> int:
 async def own_functions() -> None:
     """Search a program's own functions, and call one."""
     print("## Your own functions\n")
-    print("In twelve lines:\n")
+    print("In a few lines:\n")
     print(f"```python\n{FUNCTIONS.strip()}\n```\n")
     done = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", FUNCTIONS), stdout=asyncio.subprocess.PIPE

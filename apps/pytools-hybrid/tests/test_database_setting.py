@@ -68,7 +68,7 @@ def test_the_mode_is_shown_with_the_tree_that_it_is_for():
         (f"postgresql://me:{SECRET}#x@host/db", "an @ as %40"),
         (f"postgresql:/me:{SECRET}", "an @ as %40"),
         (f"postgresql://host/db?tree=&x={SECRET}", "tree= needs a name"),
-        (f"postgresql://host/db?mode={SECRET}", "mode is copy, which is the default, or engine"),
+        (f"postgresql://host/db?mode={SECRET}", "mode must be copy (the default) or engine"),
         (f"postgresql+psycopg://me:{SECRET}@host/db", "begins with postgresql://"),
         (f"mysql://me:{SECRET}@host/db", "give a path or postgresql://"),
         ("sqlite:///index.db", "give the path itself"),

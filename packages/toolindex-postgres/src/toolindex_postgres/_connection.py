@@ -326,7 +326,7 @@ def explained(where: str, error: psycopg.Error) -> DatabaseError:
     if code == "25006":
         return DatabaseError(
             where,
-            "this server takes no writes, for it is a replica; "
+            "this server is a replica and accepts no writes; "
             "add target_session_attrs=read-write to the address",
         )
     if code in {"55P03", "40001", "40P01"}:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["EngineStore"]
 
 _BEHIND = (
-    "the pages of the index are older than its tools; any host that writes brings them up to date "
-    "when it searches with mode=engine"
+    "the server's pages are older than its tools; any writing host brings them up to date when it "
+    "searches with mode=engine"
 )
 
 

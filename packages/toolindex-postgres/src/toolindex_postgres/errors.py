@@ -13,8 +13,8 @@ class UnreachableStoreError(DatabaseError):
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(
             where,
-            f"the server cannot be reached ({reason}); a host with a copy goes on searching it. "
-            "Check that the server runs and that the address is right",
+            f"the server cannot be reached ({reason}); "
+            "check that the server runs and that the address is right",
         )
 
 

@@ -44,8 +44,8 @@ Since = Annotated[
   $ pytools-hybrid report --plot usage.png
 
 A search counts as having an outcome if one was reported with its search id, as agents do
-with report_outcome. The record is stored beside the index and never leaves this machine (an index
-on a server has that of all its hosts);
+with report_outcome. The record is stored beside the index, on this machine; for an index on a
+server, it is sent there, and covers all hosts.
 PYTOOLS_USAGE_LOG=false turns it off and deletes it."""
 )
 def report(

@@ -133,7 +133,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     rows += [("note", note) for note in notes]
     rows.append(("searches", _searches(usage)))
     if waiting:
-        rows.append(("", f"{waiting} searches and outcomes wait for the server"))
+        rows.append(("waiting", f"{waiting} (searches and outcomes not yet sent to the server)"))
     return values, rows
 
 
@@ -157,6 +157,8 @@ def _largest(categories: tuple[CategoryCount, ...]) -> str:
 def _kind(settings: Settings, *, read_only: bool) -> str:
     if settings.server is None:
         return ", read-only" * read_only
+    if settings.server.is_engine:
+        return " in this host's files; the index is on the server"
     return " in this host's copy" + ", which others write" * settings.only_reads
 
 

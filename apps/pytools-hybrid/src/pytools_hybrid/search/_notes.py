@@ -54,6 +54,9 @@ def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, 
     """
     most, count = index.settings.max_tools, index.sync.over_limit
     limit = () if most is None or not count else (left_out(count, most),)
+    if away and not response.tool_count and index.settings.only_reads:
+        # No answer is of any time; an empty one says what is missing.
+        return limit
     return (*((away,) if away else _out_of_date(index, response)), *limit)
 
 
@@ -82,6 +85,7 @@ def why_empty(
     count: int,
     syncs: bool,
     only_reads: bool,
+    is_engine: bool,
     away: str,
     fails: bool,
     filling: Filling | None,
@@ -96,6 +100,7 @@ def why_empty(
         count: How many tools can be found at all.
         syncs: Whether the index follows the files.
         only_reads: Whether the files are on other hosts.
+        is_engine: Whether the index is searched on its server.
         away: Why the server of a shared index is away, or an empty string.
         fails: Whether the last sync failed, which another note reports.
         filling: The progress of an index that is being filled, if known.
@@ -108,6 +113,11 @@ def why_empty(
         return f"the tools of {root} are still being indexed{far}: try again in a moment"
     if response.tool_count and not count:
         return "no tool can be found: the settings include and exclude leave none"
+    if count == 0 and away and is_engine:
+        return (
+            "the server has no pages of this tree yet: run pytools-hybrid index on a host that "
+            "writes, with mode=engine in its address"
+        )
     if count == 0 and away:
         return "this host has no copy of the tree yet: it is made when the server can be reached"
     if count == 0 and only_reads:

@@ -221,6 +221,7 @@ class ToolSearch:
         early = ""
         if not response.tools:
             is_failing = self.index.sync.failure is not None
+            server = self.settings.server
             why = await asyncio.to_thread(
                 why_empty,
                 request,
@@ -229,6 +230,7 @@ class ToolSearch:
                 count=await self._findable(response),
                 syncs=self.settings.sync,
                 only_reads=self.settings.only_reads,
+                is_engine=server is not None and server.is_engine,
                 away=away,
                 fails=is_failing,
                 filling=self.index.sync.filling,

@@ -211,8 +211,9 @@ class SettingFields(BaseSettings):
     )
     usage_log: bool = Field(
         default=True,
-        description="keep a record of searches beside the index, on this machine only; `false` "
-        "turns it off and deletes it (query vectors are still cached, by hash)",
+        description="keep a record of searches beside the index, or for a shared index on its "
+        "server; `false` turns it off and deletes it, of a shared index this host's only (query "
+        "vectors are still cached, by hash)",
     )
     include: _Patterns = Field(
         (),

@@ -127,7 +127,7 @@ def is_address(value: str | os.PathLike[str]) -> bool:
 
 def _check_mode(mode: str) -> None:
     if mode not in {_COPY, _ENGINE}:
-        raise ValueError("mode is copy, which is the default, or engine")
+        raise ValueError("mode must be copy (the default) or engine")
 
 
 def _check_tree(tree: str) -> None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 # A person needs longer for an answer than a server for a call.
 _PATIENCE = 5
-_NOBODY = "no call is in flight that this could belong to"
-_OVER = "the call that this belongs to is over"
+_NOBODY = "no call is in progress that this question could belong to"
+_OVER = "the call that this question belongs to has ended"
 _SEVERAL = (
     "several clients have calls on this connection that may not have ended, and nothing says which "
-    "of them to ask"
+    "one to ask"
 )
 
 

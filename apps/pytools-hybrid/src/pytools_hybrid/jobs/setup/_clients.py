@@ -101,8 +101,8 @@ def known_clients(
             trace=home / ".cursor",
             file=home / ".cursor" / "mcp.json",
             reference="${{env:{}}}",
-            next_step="look under Customize > MCPs: Cursor switches a new server off until you "
-            "enable it",
+            next_step="look under Customize > MCPs: Cursor keeps a new server switched off until "
+            "you enable it",
         ),
         Client(
             name="vscode",

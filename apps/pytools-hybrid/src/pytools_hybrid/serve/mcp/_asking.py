@@ -38,8 +38,8 @@ _BY_ANSWER = "2026-07-28"
 # How many times longer than a call it is held; a question is given up a little earlier.
 _PATIENCE = 6
 _NOTHING_TO_FILL_IN: dict[str, Any] = {"type": "object", "properties": {}}
-_NO_ADDRESSES = ErrorData(code=INVALID_REQUEST, message="the client cannot show addresses")
-_OVER = "The call that asked for these answers is over; call the tool again."
+_NO_ADDRESSES = ErrorData(code=INVALID_REQUEST, message="the client cannot open URLs")
+_OVER = "The call that these answers belong to has ended; call the tool again."
 
 
 class Asker:
