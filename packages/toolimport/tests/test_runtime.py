@@ -778,11 +778,11 @@ async def test_a_server_s_question_goes_to_the_caller_and_to_nobody_where_that_i
 
     waiting = asyncio.create_task(runner.forward("hang", {}, caller=asker("ada")))
     assert await asked(runner, asker("ada")) == {"action": "decline"}
-    assert "which of them to ask" in (await asked(runner, asker("bob")))["message"]
+    assert "which one to ask" in (await asked(runner, asker("bob")))["message"]
     waiting.cancel()
     await asyncio.wait([waiting])
     assert await asked(runner, asker("ada")) == {"action": "decline"}
-    assert "which of them to ask" in (await asked(runner, asker("bob")))["message"]
+    assert "which one to ask" in (await asked(runner, asker("bob")))["message"]
     await asyncio.to_thread(close)
     assert await asked(runner, asker("bob")) == {"action": "decline"}
     assert "not supported" in (await asked(runner, None))["message"]
@@ -808,7 +808,7 @@ async def test_a_question_whose_call_is_cancelled_is_not_passed_on_to_another_cl
         await asyncio.sleep(0.01)
     first.cancel()
     await asyncio.wait([first])
-    assert "which of them to ask" in (await asked(runner, asker("bob", note)))["message"]
+    assert "which one to ask" in (await asked(runner, asker("bob", note)))["message"]
     assert passed_on == []
     second.cancel()
 

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of toolscan over the sources of modules.
 
-    uv pip install atheris ./packages/toolscan
+    uv pip install atheris toolscan
     python packages/toolscan/fuzz/fuzz_scan.py -max_total_time=600 [CORPUS_DIR] [libFuzzer options]
 
 Every input is written to a file and read as a tool. Whatever it holds, `read_tool` gives a record
