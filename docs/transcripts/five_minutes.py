@@ -5,8 +5,8 @@ From the root of the repository, with git, uv and npm, and a network:
     uv run python docs/transcripts/five_minutes.py > docs/transcripts/five-minutes.md
 
 It clones what is committed and does in the clone what a newcomer does. Everything is in a temporary
-home folder; a folder given as an argument is copied there first, as one with your own settings of
-uv and npm, if they need any to reach a registry.
+home folder; a folder given as an argument is copied there first, as one with the settings that uv
+and npm need to reach a registry from here.
 """
 
 from __future__ import annotations
