@@ -315,3 +315,9 @@ def test_a_host_without_a_copy_finds_the_same_and_keeps_nothing_of_the_tools(hos
     assert "mode=engine" in status
     assert "the index is on the server" in status
     assert "119 of 119 tools have vectors" in status
+    # Until a host that writes without a copy has looked.
+    (tree / "mcptools" / "pdf" / "refund.py").write_text(REFUND, encoding="utf-8")
+    host("copier", "index", "--root", tree)
+    notes = search(host, "light", **READS, **engine).stderr
+    assert "the pages of the index are older" in notes
+    assert "this answer is" not in notes

@@ -79,7 +79,8 @@ class EngineStore(SharedStore):
             problem = str(error)
         else:
             problem = _BEHIND if is_behind else ""
-        return Freshness(as_of=self._as_of, problem=problem, waiting=self._usage.waiting())
+        waiting = self._usage.waiting()
+        return Freshness(as_of=self._as_of, problem=problem, waiting=waiting, has_copy=False)
 
     def bind(self, root: str) -> None:
         """Note which tree of files this host has, and check that the server has an index.

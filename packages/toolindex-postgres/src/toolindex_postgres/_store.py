@@ -65,11 +65,13 @@ class Freshness:
             since 1970; None if it never was.
         problem: Why it is not known to be equal now, or "".
         waiting: How many searches and outcomes of this host wait for the server.
+        has_copy: Whether searches go on in a copy while the server cannot be reached.
     """
 
     as_of: float | None
     problem: str
     waiting: int = 0
+    has_copy: bool = True
 
 
 class SharedStore:

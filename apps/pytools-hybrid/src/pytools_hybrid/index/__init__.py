@@ -15,7 +15,7 @@ from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._index import Index
 from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
 from pytools_hybrid.index._scan import Filling, refresh
-from pytools_hybrid.index._shared import SharedIndex, away_note, check_installed
+from pytools_hybrid.index._shared import SharedIndex, answers_from_copy, check_installed
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
 from pytools_hybrid.index._union import Listing, left_out, scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
@@ -37,7 +37,7 @@ __all__ = [
     "SQLiteReader",
     "SQLiteStore",
     "SharedIndex",
-    "away_note",
+    "answers_from_copy",
     "check_installed",
     "configured_embedder",
     "has_numpy",

@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = ["Freshness", "SharedIndex", "away_note", "check_installed", "open_shared"]
+__all__ = [
+    "Freshness",
+    "SharedIndex",
+    "answers_from_copy",
+    "away_note",
+    "check_installed",
+    "open_shared",
+]
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -57,6 +64,11 @@ class Freshness(Protocol):
     @property
     def waiting(self) -> int:
         """How many searches and outcomes of this host wait for the server."""
+        ...
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether searches go on in a copy while the server cannot be reached."""
         ...
 
 
@@ -138,11 +150,19 @@ def check_installed(settings: Settings) -> None:
         )
 
 
+def answers_from_copy(store: ToolStore) -> bool:
+    """Return whether the server of a shared index is away, and this host's copy answers."""
+    freshness = store.freshness() if isinstance(store, SharedIndex) else None
+    return freshness is not None and freshness.has_copy and bool(freshness.problem)
+
+
 def away_note(store: ToolStore) -> str:
     """Return what answers say while the server of a shared index is away, or an empty string."""
     freshness = store.freshness() if isinstance(store, SharedIndex) else None
     if freshness is None or not freshness.problem:
         return ""
+    if not freshness.has_copy:
+        return freshness.problem
     when = "from this host's copy, of the time when the server was last reached"
     if freshness.as_of is not None:
         when = f"as of {datetime.fromtimestamp(freshness.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -53,7 +53,7 @@ class ToolMetrics:
 def _state(index: Index) -> Generator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
-    from pytools_hybrid.index import away_note
+    from pytools_hybrid.index import answers_from_copy
 
     sync, store = index.sync, index.store
     model = "" if index.embedder is None else index.embedder.model_id
@@ -78,7 +78,10 @@ def _state(index: Index) -> Generator[Metric]:
         # The rest is what tells of it.
         is_readable = False
     is_current = (
-        is_readable and not away_note(store) and sync.failure is None and not sync.is_first_look
+        is_readable
+        and not answers_from_copy(store)
+        and sync.failure is None
+        and not sync.is_first_look
     )
     yield GaugeMetricFamily(
         "pytools_index_up_to_date",
