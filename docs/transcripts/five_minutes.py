@@ -1,3 +1,4 @@
+# pyright: basic
 """Print the first five minutes with three real MCP servers, as Markdown.
 
 From the root of the repository, with git, uv and npm, and a network:
@@ -5,12 +6,13 @@ From the root of the repository, with git, uv and npm, and a network:
     uv run python docs/transcripts/five_minutes.py > docs/transcripts/five-minutes.md
 
 It clones what is committed and does in the clone what a newcomer does. Everything is in a temporary
-home folder; a folder given as an argument is copied there first, as one with the settings that uv
-and npm need to reach a registry from here.
+home folder; a folder given as an argument is copied there first, as one with your own settings of
+uv and npm, if they need any to reach a registry.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -99,7 +101,8 @@ _LANGUAGES = {".json": "json", ".py": "python"}
 
 def main(prepared: str = "") -> None:
     """Do it, and print it."""
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder, "home")

@@ -1,6 +1,7 @@
+# pyright: basic
 """Coverage-guided fuzzing of toolscan over the sources of modules.
 
-    uv pip install atheris toolscan
+    uv pip install atheris ./packages/toolscan
     python packages/toolscan/fuzz/fuzz_scan.py -max_total_time=600 [CORPUS_DIR] [libFuzzer options]
 
 Every input is written to a file and read as a tool. Whatever it holds, `read_tool` gives a record
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["toolscan"]):
+with atheris.instrument_imports(include=["toolscan"]):  # pyright: ignore[reportAttributeAccessIssue]
     import toolscan
     import toolscan._cli
     import toolscan._sections
