@@ -319,5 +319,5 @@ def test_a_host_without_a_copy_finds_the_same_and_keeps_nothing_of_the_tools(hos
     (tree / "mcptools" / "pdf" / "refund.py").write_text(REFUND, encoding="utf-8")
     host("copier", "index", "--root", tree)
     notes = search(host, "light", **READS, **engine).stderr
-    assert "the pages of the index are older" in notes
+    assert "pages are older" in notes
     assert "this answer is" not in notes
