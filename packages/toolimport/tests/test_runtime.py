@@ -243,6 +243,7 @@ def test_a_call_that_takes_too_long_is_given_up_and_the_server_stays(runner, mon
     monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.2")
     with pytest.raises(ToolCallError, match=r"no answer within 0\.2 s.*PYTOOLS_CALL_TIMEOUT"):
         runner.run_sync("hang", {})
+    monkeypatch.delenv("PYTOOLS_CALL_TIMEOUT")
     assert runner.run_sync("pid", {}) == pid
 
 
