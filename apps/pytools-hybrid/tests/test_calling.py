@@ -679,7 +679,7 @@ async def test_a_user_who_never_answers_does_not_hold_a_call_forever(served, mod
         assert "did not answer" in result.structured_content["user"]["message"]
         if mode == "auto":
             late = await made("call_tool", given, request_state=state)
-            assert "is over; call the tool again" in late.content[0].text
+            assert "has ended; call the tool again" in late.content[0].text
 
 
 async def test_the_json_api_calls_by_the_same_rules(served):
