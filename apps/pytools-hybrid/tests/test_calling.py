@@ -319,7 +319,8 @@ async def test_searches_and_calls_are_counted_by_interface_and_outcome(served, c
 
 async def test_other_results_have_their_input_in_a_line_and_say_what_cannot_be_called(served):
     async with served() as client:
-        found = await client.call_tool("search_tools", {"query": "tea", "limit": 10})
+        asked = {"query": "brew time of a tea, taste it, boil", "mode": "bm25", "limit": 10}
+        found = await client.call_tool("search_tools", asked)
         results = {it["id"].rpartition(":")[2]: it for it in found.structured_content["result"]}
         first = next(iter(results))
         assert results["taste"]["not_callable"].startswith("only tools imported from MCP servers")

@@ -1,6 +1,7 @@
 """Tools that symbolic links lead to outside of the root."""
 
 import asyncio
+from pathlib import PurePosixPath
 
 import pytest
 from pytools_hybrid import DetailLevel, ToolSearch
@@ -55,7 +56,7 @@ def test_those_of_before_go_when_it_is_no_longer_allowed_and_no_other_is_touched
     place, tool_id = linked
     refresh(store, root, outside_links=True)
 
-    report = refresh(store, root, None if looks_at == "all" else [place])
+    report = refresh(store, root, None if looks_at == "all" else [PurePosixPath(place)])
 
     assert (report.added, report.updated, report.removed) == (0, 0, 1)
     assert tool_id not in ids(store)
