@@ -26,6 +26,32 @@ def until(condition, what):
         time.sleep(0.005)
 
 
+@contextmanager
+def repeating(*steps):
+    """Take steps again and again, each in a thread; give how long each took, and what failed."""
+    stalls, failures, stopped = [], [], threading.Event()
+
+    def work(step):
+        while not stopped.is_set():
+            began = time.perf_counter()
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 - shown by the caller
+                failures.append(error)
+                return
+            stalls.append(time.perf_counter() - began)
+
+    threads = [threading.Thread(target=work, args=(step,)) for step in steps]
+    for thread in threads:
+        thread.start()
+    try:
+        yield stalls, failures
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
 def test_a_server_that_stops_under_readers_costs_no_read_and_is_found_again(mortal, tmp_path):
     address = mortal.address()
     with Database(address) as owner:
@@ -38,28 +64,15 @@ def test_a_server_that_stops_under_readers_costs_no_read_and_is_found_again(mort
         expected = known(there, ["message"])
         assert there.freshness().problem == ""
         as_of = there.freshness().as_of
-        stalls, failures, stopped = [], [], threading.Event()
 
         def read():
-            while not stopped.is_set():
-                began = time.perf_counter()
-                try:
-                    assert known(there, ["message"]) == expected
-                except Exception as error:  # noqa: BLE001 - shown below
-                    failures.append(error)
-                    return
-                stalls.append(time.perf_counter() - began)
+            assert known(there, ["message"]) == expected
 
-        readers = [threading.Thread(target=read) for _ in range(2)]
-        for reader in readers:
-            reader.start()
-        until(lambda: len(stalls) > 4, "searches run")
-        mortal.stop()
-        done = len(stalls)
-        until(lambda: len(stalls) > done + 10, "searches go on")
-        stopped.set()
-        for reader in readers:
-            reader.join()
+        with repeating(read, read) as (stalls, failures):
+            until(lambda: len(stalls) > 4, "searches run")
+            mortal.stop()
+            done = len(stalls)
+            until(lambda: len(stalls) > done + 10, "searches go on")
         assert not failures
         assert max(stalls) < PATIENCE
 

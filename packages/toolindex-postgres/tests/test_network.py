@@ -7,7 +7,6 @@ import ssl
 import subprocess
 import tempfile
 import threading
-import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -22,7 +21,7 @@ from toolindex_postgres import Database, SharedStore, UnreachableStoreError
 
 from .postgres import Replica, pooling, serving
 from .sqlite_store import SQLiteStore
-from .test_faults import PATIENCE, until
+from .test_faults import PATIENCE, repeating, until
 from .test_usage import has_sent, outcome, stored
 from .trees import MODEL, embed, ids, known, sync
 
@@ -187,17 +186,7 @@ def test_a_primary_that_is_killed_under_load_costs_no_search_and_no_outcome(tmp_
                 return stored(replica.address(), "t") is not None and _entries(replica) == 1
 
         until(has_it, "the replica has the tree")
-        stalls, recorded, failures, done = [], [], [], threading.Event()
-
-        def work(step):
-            while not done.is_set():
-                began = time.perf_counter()
-                try:
-                    step()
-                except Exception as error:  # noqa: BLE001 - shown below
-                    failures.append(error)
-                    return
-                stalls.append(time.perf_counter() - began)
+        recorded = []
 
         def search():
             assert ids(there) == ["mail:send"]
@@ -206,25 +195,19 @@ def test_a_primary_that_is_killed_under_load_costs_no_search_and_no_outcome(tmp_
             there.usage.record_outcomes([outcome()])
             recorded.append(1)
 
-        threads = [threading.Thread(target=work, args=(it,)) for it in (search, record)]
-        for thread in threads:
-            thread.start()
-        until(lambda: len(recorded) > 20, "outcomes are recorded")
-        primary.stop()
-        size = len(recorded)
-        until(lambda: len(recorded) > size + 20, "they are recorded without a server")
-        replica.promote()
-
         def is_back():
             with suppress(DatabaseError):
                 sync(here, TWO)
                 return ids(here) == ["mail:read", "mail:send"]
 
-        until(is_back, "the promoted server is found")
-        until(lambda: there.freshness().problem == "", "by the other host, too")
-        done.set()
-        for thread in threads:
-            thread.join()
+        with repeating(search, record) as (stalls, failures):
+            until(lambda: len(recorded) > 20, "outcomes are recorded")
+            primary.stop()
+            size = len(recorded)
+            until(lambda: len(recorded) > size + 20, "they are recorded without a server")
+            replica.promote()
+            until(is_back, "the promoted server is found")
+            until(lambda: there.freshness().problem == "", "by the other host, too")
         assert not [it for it in failures if "mail:read" not in str(it)]
         until(partial(has_sent, there), "what it has recorded is sent")
         assert stored(replica.address(), "t") == (0, len(recorded))

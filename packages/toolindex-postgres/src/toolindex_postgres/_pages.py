@@ -280,7 +280,7 @@ class ServerPages:
             patient: As for `Connections.reading`.
         """
         if (written := self._connections.written) is not None:
-            yield self._written(written)
+            yield self.view_of(written)
             return
         if self.catch_up is not None:
             with self._connections.reading(patient=patient) as connection:
@@ -296,13 +296,10 @@ class ServerPages:
     def writing(self) -> Generator[PageView]:
         """Be the only one who changes the pages; kept when the thread's transaction is."""
         with self._connections.writing() as connection:
-            yield self._written(connection)
+            yield self.view_of(connection)
 
     def view_of(self, connection: Connection) -> PageView:
         """Return the view that a connection inside `PageConnections.writing` writes."""
-        return self._written(connection)
-
-    def _written(self, connection: Connection) -> PageView:
         if (view := self._connections.view) is None:
             tree_.lock(connection, self._tree, self._connections.where)
             view = self._connections.view = self._view(connection, is_written=True)
