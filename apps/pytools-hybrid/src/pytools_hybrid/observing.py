@@ -1,4 +1,4 @@
-"""What is counted, timed and traced: searches, calls and other work, whoever asks for it.
+"""What is counted, timed and traced: searches, calls and other work, from every interface.
 
 Each event is counted once, where it happens. Numbers are those of the whole process, as monitoring
 expects.

@@ -50,7 +50,7 @@ class Follower(FirstSync):
         on_sync: Called after a scan that changed the index or left files out.
 
     Attributes:
-        refreshed: Set whenever the index was brought up to date; whoever waits for it clears it.
+        refreshed: Set after each update of the index; cleared by the code that waits for it.
     """
 
     def __init__(

@@ -105,7 +105,7 @@ def _remove_leftovers(opened: Path) -> None:
     files = [it for it in opened.parent.glob("*.db-*") if it.name.endswith(_LEFT)]
     names = {it.name.rpartition(".db-")[0] + ".db" for it in files} - {opened.name}
     for name in names:
-        # Whoever uses it will remove it, and nobody waits for it here.
+        # A process that uses it removes it at its end; do not wait for that here.
         with suppress(ToolIndexError, OSError):
             remove_index(opened.with_name(name), only_empty=True)
 

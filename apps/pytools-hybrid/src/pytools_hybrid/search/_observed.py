@@ -1,4 +1,4 @@
-"""The only place where searches are counted, whoever asks."""
+"""The only place where searches are counted, from every interface."""
 
 from __future__ import annotations
 
