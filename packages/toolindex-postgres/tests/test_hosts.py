@@ -6,7 +6,7 @@ from itertools import count
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError, VectorError
 from toolindex_postgres import Database, EngineStore, SharedStore
@@ -335,6 +335,16 @@ _EXAMPLES = count(1)
 
 
 @given(changes=CHANGES)
+# Aliases go with a tool, also where a host is told of neither its end nor its return.
+@example(
+    changes=[
+        (0, ("write", "a/get", {"file"}), True),
+        (0, ("alias", "a/get", "page"), True),
+        (1, ("remove", "a/get"), True),
+        (1, ("write", "a/get", {"file"}), True),
+        (0, ("alias", "a/get", "page"), True),
+    ]
+)
 def test_after_random_changes_each_copy_is_as_one_store_would_be(
     server, database, tmp_path_factory, changes
 ):

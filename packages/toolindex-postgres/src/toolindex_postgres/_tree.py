@@ -336,9 +336,11 @@ def push(connection: Connection, now: State, plan: SyncPlan) -> int:
             (generation, *pairs, now.tree),
         )
     connection.execute(
-        "UPDATE toolindex.entry SET record = NULL, definitions = '\"\"', aliases = '[]', "
-        "generation = %s WHERE tree_id = %s AND id = ANY (%s)",
-        (generation, now.tree, [encoded(id_) for id_ in plan.removed]),
+        # A tool that comes back has none of its aliases, also in a copy that never saw it gone.
+        "UPDATE toolindex.entry SET record = NULL, definitions = '\"\"', generation = %(new)s, "
+        "aliased = CASE aliases WHEN '[]' THEN aliased ELSE %(new)s END, aliases = '[]' "
+        "WHERE tree_id = %(tree)s AND id = ANY (%(gone)s)",
+        {"new": generation, "tree": now.tree, "gone": [encoded(id_) for id_ in plan.removed]},
     )
     return _moved_on(connection, now.tree, generation)
 
