@@ -20,14 +20,7 @@ def own_folder() -> Path:
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:
     """Replace a file's content in one step; a link stays, and what it points to is replaced.
 
-    Args:
-        path: The file, which need not exist.
-        content: The new content.
-        mode: The permissions of a new file; None for those that the umask allows. An existing file
-            keeps its own.
-
-    Raises:
-        OSError: It cannot be written.
+    `mode` is for a new file, None for what the umask allows. An existing file keeps its own.
     """
     path = Path(os.path.realpath(path))
     with suppress(FileNotFoundError):

@@ -73,13 +73,7 @@ class Installation:
 
     @classmethod
     def of(cls, distribution: Distribution, *, prefix: Path, python: str) -> Installation:
-        """Return how a distribution was installed.
-
-        Args:
-            distribution: Ours.
-            prefix: The environment that it is in.
-            python: The environment's interpreter.
-        """
+        """Return how a distribution was installed."""
         origin = _object(distribution.read_text("direct_url.json"))
         url = urlsplit(str(origin.get("url", "")))
         return cls(

@@ -35,9 +35,7 @@ def use_format(name: Literal["text", "json"]) -> None:
 def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
     """Log records of a level or above to stderr, in its current format.
 
-    Args:
-        level: The level.
-        secrets: Texts to hide in JSON, in addition to the values of variables named like a key.
+    `secrets` are hidden in JSON, like the values of variables named like a key.
     """
     # Imported here, because help needs no log.
     import logging
@@ -68,13 +66,7 @@ def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
 
 
 def write_json(level: str, message: str, error: BaseException | None = None) -> None:
-    """Write a line, whatever the level of the log.
-
-    Args:
-        level: Its level.
-        message: The text.
-        error: The error, for its traceback.
-    """
+    """Write a line, whatever the level of the log."""
     if isinstance(sys.stderr, _JsonLines):
         sys.stderr.put(level, "pytools_hybrid", message, error=error)
 
@@ -82,11 +74,7 @@ def write_json(level: str, message: str, error: BaseException | None = None) -> 
 class _JsonLines(io.TextIOBase):
     """A stderr on which every line is an object, even if other code writes it.
 
-    Args:
-        stream: The real stderr.
-
     Attributes:
-        stream: The same.
         secrets: Texts to hide in all lines.
     """
 
@@ -133,15 +121,7 @@ class _JsonLines(io.TextIOBase):
         error: BaseException | None = None,
         at: float | None = None,
     ) -> None:
-        """Write an object.
-
-        Args:
-            level: Its level.
-            logger: Its source.
-            message: The message.
-            error: The error, for its traceback.
-            at: The time; None for now.
-        """
+        """Write an object."""
         when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
         line = {
             "time": when.isoformat(timespec="milliseconds"),

@@ -69,8 +69,6 @@ class Count:
 
     Args:
         name: The name of the metric, without `_total`.
-        about: What is counted, in a sentence.
-        labels: The names of the labels.
     """
 
     def __init__(self, name: str, about: str, *labels: str) -> None:
@@ -94,9 +92,6 @@ class Durations:
     """How long events took, in buckets, by labels.
 
     Args:
-        name: The name of the metric.
-        about: What is timed, in a sentence.
-        labels: The names of the labels.
         bounds: The upper bounds of the buckets, in seconds.
     """
 
@@ -162,10 +157,6 @@ class Work:
 class Observed:
     """Counts and times the work of a block.
 
-    Args:
-        work: Its kind.
-        labels: The values of the labels besides the outcome.
-
     Attributes:
         labels: The same; some may become known only in the block.
         outcome: How it ended. Without one, a block that ends is not counted, and one that raises is
@@ -189,12 +180,7 @@ class Observed:
         return self
 
     def note(self, target: str, attributes: Mapping[str, Value]) -> None:
-        """Add to the trace, if there is one.
-
-        Args:
-            target: What the work is done to, for its name.
-            attributes: What else is known of it.
-        """
+        """Add to the trace, if there is one, what the work is done to, and what else is known."""
         if self._span is not None:
             self._span.update_name(f"{self._work.operation} {target}")
             self._span.set_attributes(attributes)

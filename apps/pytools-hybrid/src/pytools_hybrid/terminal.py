@@ -87,14 +87,7 @@ def print_sync(
     embedded: int,
     seconds: float | None = None,
 ) -> None:
-    """Report what a sync of all files changed.
-
-    Args:
-        report: What it did.
-        database: Where.
-        embedded: How many tools were embedded.
-        seconds: How long it took; None leaves that out.
-    """
+    """Report what a sync of all files changed."""
     tools = report.added + report.updated + report.unchanged
     took = "" if seconds is None else f" in {seconds:.1f} s"
     say(

@@ -48,13 +48,6 @@ def json_text(value: object, *, allow_nan: bool = True) -> str:
 
     Characters that are invisible, move the cursor or change the direction of writing are escaped:
     this text may end up on a terminal.
-
-    Args:
-        value: Any JSON value.
-        allow_nan: Whether to write numbers that JSON does not have.
-
-    Raises:
-        ValueError: JSON does not have a number, and that is not allowed.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=allow_nan, separators=(",", ":"))
     return _NOT_ASCII.sub(lambda found: _escaped(found[0]), text)

@@ -58,13 +58,7 @@ def repository_of(name: str) -> str | None:
 
 
 def not_downloaded(name: str, remedies: Remedies, reason: str = "") -> NotDownloadedError:
-    """Return the error for a model that is missing on this machine, or incomplete.
-
-    Args:
-        name: What stands behind `sentence-transformers:`.
-        remedies: What downloads it.
-        reason: Why it cannot be loaded; empty if it is missing.
-    """
+    """Return the error for a model that is missing on this machine, or incomplete."""
     repository = repository_of(name)
     if repository is None:
         state = f"it cannot be loaded ({reason})" if reason else "there is no such folder"

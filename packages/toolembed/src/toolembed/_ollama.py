@@ -31,10 +31,6 @@ def ollama_address() -> str:
 def ollama_model(name: str, adapted: Callable[[OllamaProvider], OllamaProvider]) -> EmbeddingModel:
     """Return an embedding model of Ollama; nothing is connected yet, and no key is needed.
 
-    Args:
-        name: The model.
-        adapted: Prepares a provider for our requests, and returns it.
-
     Raises:
         ImportError: The package `openai` is not installed.
     """

@@ -54,9 +54,6 @@ class ProviderEmbedder:
 
     Attributes:
         limits: What the provider takes, in one request and in a minute.
-
-    Raises:
-        ValueError: No requests are allowed.
     """
 
     def __init__(
@@ -99,11 +96,7 @@ class ProviderEmbedder:
         return self._chosen or self._found
 
     async def load(self) -> None:
-        """Load the client of the provider, so that only its answer is left to wait for.
-
-        Raises:
-            EmbeddingError: It cannot be loaded: no key, no package, no such provider.
-        """
+        """Load the client of the provider, so that only its answer is left to wait for."""
         await self._created()
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -122,11 +115,7 @@ class ProviderEmbedder:
         return vectors
 
     async def embed_query(self, text: str) -> list[float]:
-        """Embed a query.
-
-        Raises:
-            EmbeddingError: As for documents.
-        """
+        """Embed a query."""
         (vector,) = await self._embed([self.limits.cut(text)], is_query=True)
         if not vector:
             raise EmbeddingError(self.model_id, "gave something other than a vector")

@@ -42,9 +42,6 @@ class Requests:
     """Embeds texts and stores their vectors, as many requests at once as a model allows.
 
     Args:
-        store: Where vectors go to.
-        embedder: The model.
-        limits: What the model takes.
         retry: How a request that failed is made again.
         first: Hashes of texts that go before the others; read before each request.
 
@@ -307,11 +304,7 @@ class Requests:
         self.refused |= named
 
     async def _believe(self, reason: str) -> None:
-        """Make sure that a refusal is due to the text.
-
-        Raises:
-            EmbeddingError: The model takes no text.
-        """
+        """Make sure that a refusal is due to the text; raise EmbeddingError if none is taken."""
         async with self._trying_plain_text:
             if self._believed:
                 return

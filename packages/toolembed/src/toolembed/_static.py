@@ -58,8 +58,6 @@ class _Model:
     """Pieces, a vector for each in 8 bits with its scale, and the documents' map.
 
     Attributes:
-        pieces: The vocabulary.
-        data: The file.
         table: Where the vectors begin.
         scales: Where the scales begin, one for each vector, in half precision.
         document: Where the map begins: a sum `v` becomes `v @ map`, in half precision.

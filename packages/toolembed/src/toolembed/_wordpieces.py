@@ -32,20 +32,12 @@ _DROPPED = frozenset({"Mn", "Cf", "Cs"})
 
 @cache
 def word_pieces() -> WordPieces:
-    """Return the vocabulary that all models here share, read once.
-
-    Raises:
-        OSError: The vocabulary is not where it was installed.
-    """
+    """Return the vocabulary that all models here share, read once."""
     return WordPieces()
 
 
 class WordPieces:
-    """The vocabulary of BERT's uncased models: words, and pieces that begin or continue one.
-
-    Raises:
-        OSError: The vocabulary is not where it was installed.
-    """
+    """The vocabulary of BERT's uncased models: words, and pieces that begin or continue one."""
 
     def __init__(self) -> None:
         text = files(__package__).joinpath(_VOCABULARY).read_text("utf-8")

@@ -20,8 +20,6 @@ class Manifest:
     """The record of what was generated into a folder, so that nothing else is ever touched.
 
     Attributes:
-        server: The server's name.
-        source: The configuration file.
         state: A hash of everything the files were generated from; empty while they are being
             written.
         files: The expected hashes of each file: one, or two while it is being written.

@@ -8,11 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def start(thread: threading.Thread) -> None:
-    """Start a thread, or say what to do if none can be started any more.
-
-    Raises:
-        RuntimeError: The main thread has ended, or the system has no thread left.
-    """
+    """Start a thread, or say what to do if none can be started any more."""
     try:
         thread.start()
     except RuntimeError:
@@ -27,9 +23,6 @@ def start(thread: threading.Thread) -> None:
 
 def started_executor(name: str) -> ThreadPoolExecutor:
     """Create an executor whose threads are all running, so that no work has to start one.
-
-    Args:
-        name: The prefix of its threads' names.
 
     Raises:
         RuntimeError: The main thread has ended, or the system has no thread left.

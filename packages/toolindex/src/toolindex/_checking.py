@@ -25,11 +25,7 @@ def is_sound(connection: apsw.Connection, schema: str) -> bool:
 
 
 def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
-    """Describe where the search tables differ from the entries and the kept vectors.
-
-    Args:
-        connection: A connection inside a write transaction; nothing is changed.
-    """
+    """Describe where the search tables differ from the entries and the kept vectors."""
     found: list[str] = []
     try:
         # With this rank, it also compares the table with the entries.
@@ -44,11 +40,8 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
 def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
     """Rebuild the search tables from the entries and the kept vectors.
 
-    The next scan reads all files again. The usage record is kept.
-
-    Args:
-        connection: A connection inside a write transaction.
-        forget: The model that has to embed all texts again; its vectors are used until then.
+    The next scan reads all files again. The usage record is kept. The model `forget` has to embed
+    all texts again; its vectors are used until then.
     """
     connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
     tables = writable_tables(connection)

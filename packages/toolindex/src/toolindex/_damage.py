@@ -32,9 +32,7 @@ _SUSPICION = re.compile(
 def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
     """Translate the driver's error on an open index to one of this package.
 
-    Args:
-        index: The index.
-        error: The driver's error. If it could mean damage, both files are checked.
+    If the error could mean damage, both files are checked.
     """
     meaning = translated(index, error, is_open=True)
     is_suspicious = isinstance(error, apsw.SQLError) and _SUSPICION.search(str(error))

@@ -28,12 +28,7 @@ _PAGE_COUNT = slice(28, 32)
 
 @contextmanager
 def with_new_first_page(file: Path) -> Generator[Path]:
-    """Provide a copy of the file with the first page of a new one.
-
-    Raises:
-        OSError: It cannot be copied.
-        apsw.Error: It cannot be read.
-    """
+    """Provide a copy of the file with the first page of a new one."""
     copy = file.with_name(f"{file.name}.copy")
     copies = copy, *beside(copy)
     for old in copies:

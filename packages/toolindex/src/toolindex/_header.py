@@ -54,12 +54,7 @@ def application_id(path: Path) -> int | None:
 
 
 def pages_of(path: Path, size: int, *, start: int) -> Iterator[bytes]:
-    """Yield the complete pages of a database from an index on, read like `application_id`.
-
-    Raises:
-        OSError: There is no such file.
-        apsw.Error: It cannot be opened or read.
-    """
+    """Yield the complete pages of a database from an index on, read like `application_id`."""
     name = os.path.realpath(path)
     count = os.stat(name).st_size // size  # noqa: PTH116
     with closing(_File("", name, _FLAGS)) as file:

@@ -26,10 +26,7 @@ _MARK = "renewed since "
 def kept_id(connection: apsw.Connection, model_id: str, dimensions: int | None = None) -> str:
     """Return the id under which the vectors of a model are kept.
 
-    Args:
-        connection: A connection to the index.
-        model_id: The model.
-        dimensions: The length of the vectors; None for the length used last.
+    Without `dimensions` it is that of the length used last.
     """
     if dimensions is None:
         used_last = connection.execute(

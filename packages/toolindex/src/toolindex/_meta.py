@@ -35,11 +35,7 @@ def next_number(number: int) -> int:
 
 
 def counter(connection: apsw.Connection, name: str) -> int:
-    """Return the number of the state of one kind of kept data; 0 before the first.
-
-    Raises:
-        DamagedDatabaseError: It is something else.
-    """
+    """Return the number of the state of one kind of kept data; 0 before the first."""
     value = connection.execute("SELECT value FROM counters WHERE name = ?", (name,)).get
     if value is not None and not isinstance(value, int):
         raise DamagedDatabaseError(Path(connection.db_filename(KEPT.schema)))
@@ -84,11 +80,7 @@ def state(connection: apsw.Connection, model_id: str | None) -> tuple[int, int]:
 
 
 def get_number(connection: apsw.Connection, key: str) -> int:
-    """Return a value that is an integer, or 0 if there is none.
-
-    Raises:
-        DamagedDatabaseError: It is something else.
-    """
+    """Return a value that is an integer, or 0 if there is none."""
     value = get_meta(connection, key) or "0"
     try:
         return int(value)
@@ -110,13 +102,7 @@ def is_current(connection: apsw.Connection, reader_version: str) -> bool:
 
 
 def note_reader(connection: apsw.Connection, reader_version: str, *, is_whole: bool) -> None:
-    """Record which version of the reader made all entries.
-
-    Args:
-        connection: A connection inside a write transaction.
-        reader_version: The reader.
-        is_whole: Whether these are the entries of a whole tree.
-    """
+    """Record which version of the reader made all entries, and if they are of a whole tree."""
     if not is_whole:
         set_meta(connection, _FILLING, reader_version)
         return
@@ -134,9 +120,7 @@ def forget_reader(connection: apsw.Connection) -> None:
 def bump_generation(connection: apsw.Connection, *, model_id: str | None = None) -> None:
     """Change the number of the index's state, so that earlier answers are stale.
 
-    Args:
-        connection: A connection inside a write transaction.
-        model_id: The model, where nothing but vectors of one has changed.
+    `model_id` is given where nothing but vectors of one model has changed.
     """
     before = generation(connection)
     after = next_number(before)

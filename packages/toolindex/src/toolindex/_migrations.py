@@ -35,13 +35,6 @@ def migrate(
     Each step is one transaction: a kill leaves a complete older version, which is migrated when
     next opened.
 
-    Args:
-        connection: A connection whose main database is the part. An index needs the other part
-            attached.
-        path: The file.
-        part: Which part of an index it is.
-        read_only: Whether nothing may be written.
-
     Raises:
         DatabaseError: The database is empty or of an older version, and cannot be written.
         DamagedDatabaseError: Tables are missing.
@@ -72,11 +65,7 @@ def migrate(
 
 
 def check_tables(connection: apsw.Connection, path: Path, part: Part, *, schema: str) -> None:
-    """Check that a part has its tables.
-
-    Raises:
-        DamagedDatabaseError: Tables are missing.
-    """
+    """Check that a part has its tables."""
     tables = connection.execute(f"SELECT name FROM {schema}.sqlite_schema WHERE type = 'table'")  # noqa: S608
     if not part.tables.issubset(name for (name,) in tables):
         raise DamagedDatabaseError(path)

@@ -60,7 +60,6 @@ class Opened(NamedTuple):
     """A connection, and how it was opened.
 
     Attributes:
-        connection: The connection.
         is_immutable: Whether it reads the files as they are, without noticing changes.
         extension_problem: Why sqlite-vec cannot be loaded, or an empty string.
     """
@@ -95,11 +94,7 @@ def open_connection(index: Path, *, read_only: bool, without_kept: bool = False)
 
 
 def open_part(index: Path, part: Part) -> apsw.Connection:
-    """Open a single file of an index read-only, whatever its version.
-
-    Raises:
-        DatabaseError: As for `open_connection`.
-    """
+    """Open a single file of an index read-only, whatever its version."""
     with _explained(index, part):
         return _open_read_only(index, (part,), attaches=False).connection
 

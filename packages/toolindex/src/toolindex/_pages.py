@@ -100,7 +100,6 @@ class PagesPool(ConnectionPool):
 
     Args:
         path: Where the files are that stay on this machine; they exist.
-        pages: The pages.
     """
 
     def __init__(self, path: Path, pages: Pages) -> None:

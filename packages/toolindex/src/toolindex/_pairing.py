@@ -23,11 +23,7 @@ _VECTORS = "vectors"
 
 
 def vectors_changed(connection: apsw.Connection) -> None:
-    """Record in both files that vectors were stored or deleted.
-
-    Args:
-        connection: A connection to both, inside a write transaction.
-    """
+    """Record in both files, in a write transaction, that vectors were stored or deleted."""
     set_meta(connection, _VECTORS, str(move_on(connection, _VECTORS)))
 
 
@@ -37,11 +33,7 @@ def are_paired(connection: apsw.Connection) -> bool:
 
 
 def pair(connection: apsw.Connection) -> None:
-    """Copy to each of the two files the vectors that only the other has.
-
-    Args:
-        connection: A connection to both, inside a write transaction.
-    """
+    """Copy to each of the two files, in a write transaction, vectors that only the other has."""
     for table in vector_tables(connection):
         try:
             with connection:

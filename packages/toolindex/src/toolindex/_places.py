@@ -23,12 +23,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def explained(path: Path, error: OSError) -> DatabaseError:
-    """Return the error to raise if the system refuses a file, or its folder, at a path.
-
-    Args:
-        path: The database file.
-        error: The system's error.
-    """
+    """Return the error to raise if the system refuses a file, or its folder, at a path."""
     folder, reason = path.parent, os.strerror(error.errno) if error.errno else str(error)
     match error.errno:
         case errno.EACCES | errno.EPERM:
@@ -65,11 +60,7 @@ def without_locks(path: Path, reason: str) -> DatabaseError:
 
 
 def refuse_special_files(path: Path) -> None:
-    """Raise if a path leads to something other than a regular file.
-
-    Raises:
-        DatabaseError: It is a folder, a pipe, a socket or a device.
-    """
+    """Raise if a path leads to something other than a regular file."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib raises for some paths
     except (OSError, ValueError):
@@ -86,9 +77,6 @@ def refuse_without_locks(path: Path) -> None:
 
     This uses another file beside the database, because closing the database itself would release
     this process's locks on it.
-
-    Raises:
-        DatabaseError: Files cannot be locked there.
     """
     try:
         import fcntl

@@ -45,14 +45,8 @@ def prune(pool: ConnectionPool, *, spares: int = KEPT_SPARES) -> PruneReport:
     twice the number of entries. That is room for two rewrites of the whole tree, and limits the
     file to three times what is in use.
 
-    Call it when idle. It only takes the write lock to delete.
-
-    Args:
-        pool: The database.
-        spares: The minimum number of other vectors to keep, however few entries there are.
-
-    Raises:
-        DatabaseError: The database cannot be written.
+    Call it when idle. It only takes the write lock to delete. At least `spares` other vectors are
+    kept, however few entries there are.
     """
     with pool.read() as connection:
         room = max(spares, 2 * connection.execute("SELECT count(*) FROM entries").get)

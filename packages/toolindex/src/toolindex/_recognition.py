@@ -29,10 +29,6 @@ _LATER_VERSIONS = 100
 def refuse_other_formats(index: Path, part: Part) -> None:
     """Raise if the first bytes of a file are not those of an SQLite database.
 
-    Args:
-        index: The index.
-        part: Which of its files to check; it may be missing.
-
     Raises:
         DamagedDatabaseError: It was ours.
         ForeignDatabaseError: It is another program's.
@@ -63,12 +59,6 @@ def recognise(connection: apsw.Connection, index: Path, part: Part, *, schema: s
     """Check that an open file is ours, and of a known version.
 
     This precedes any write: even a change of the journal mode would modify another program's file.
-
-    Args:
-        connection: A connection to the file.
-        index: The index.
-        part: The file.
-        schema: The file's name in the connection.
 
     Raises:
         ForeignDatabaseError: It is another program's.

@@ -82,11 +82,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
 
 
 def finish_renewal(index: Path) -> None:
-    """Move a recovered file to its place, if a kill prevented that.
-
-    Raises:
-        DatabaseError: No file can be created there.
-    """
+    """Move a recovered file to its place, if a kill prevented that."""
     for file in (part.path(index) for part in PARTS):
         try:
             if not file.exists():

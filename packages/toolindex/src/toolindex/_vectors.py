@@ -48,11 +48,6 @@ class VectorTable:
 def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes:
     """Validate and normalize a vector, and convert it to the database's format.
 
-    Args:
-        vector: One float per dimension.
-        model_id: The model, for the error message.
-        dimensions: The expected number of dimensions.
-
     Returns:
         Little-endian float32.
 
@@ -164,13 +159,7 @@ def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> No
 
 
 def fill(connection: apsw.Connection, table: VectorTable, ids: Sequence[str] | None = None) -> None:
-    """Make entries searchable by meaning if a vector is kept for their text.
-
-    Args:
-        connection: A connection inside a write transaction.
-        table: The table to fill.
-        ids: The entries; None for all.
-    """
+    """Make entries, or all of them, searchable by meaning if a vector is kept for their text."""
     sql = (
         f"INSERT INTO {table.name} (rowid, embedding) "  # noqa: S608 - our own name
         "SELECT e.rowid, v.vector FROM entries AS e JOIN embeddings AS v "

@@ -31,10 +31,6 @@ def approximate_terms(vocabulary: Vocabulary, word: str) -> list[SimilarTerm]:
     with the word; those that contain it, if it has 4 letters or more; and the two that make it
     up, if it is two words written as one.
 
-    Args:
-        vocabulary: The terms, which may be stems.
-        word: A lower-case word; one of fewer than 3 letters, or of more than letters, has none.
-
     Returns:
         At most 12, the word itself not among them.
     """

@@ -8,15 +8,7 @@ from toolrank.errors import RankingArgumentError
 
 
 def check_scoring(*, common: float, evenness: float) -> None:
-    """Refuse arguments that a lexical retriever cannot score with.
-
-    Args:
-        common: The share of rows above which a term is too common.
-        evenness: How much a repeated term counts over a single one.
-
-    Raises:
-        RankingArgumentError: A number is out of its range.
-    """
+    """Refuse arguments that a lexical retriever cannot score with."""
     if not 0 < evenness <= 1:
         raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
     if not 0 <= common <= 1:
@@ -24,11 +16,7 @@ def check_scoring(*, common: float, evenness: float) -> None:
 
 
 def check_weight(weight: float, *, of: str, argument: str) -> None:
-    """Refuse a weight with which no score could be computed.
-
-    Raises:
-        RankingArgumentError: The weight is negative, infinite or not a number.
-    """
+    """Refuse a weight with which no score could be computed."""
     if not (math.isfinite(weight) and weight >= 0):
         raise RankingArgumentError(
             argument, f"{of} has weight {weight}, which is not a finite number of zero or more"

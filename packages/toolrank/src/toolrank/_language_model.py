@@ -67,12 +67,7 @@ class Answer(Generic[AnswerT]):
 
 
 class NoAnswerError(ToolRankError):
-    """Raised for a question without a usable answer; an outcome carries the reason.
-
-    Attributes:
-        reason: What went wrong, in one short line.
-        usage: What the call cost all the same.
-    """
+    """Raised for a question without a usable answer; an outcome carries the reason."""
 
     def __init__(self, reason: str, *, usage: ModelUsage = NO_USAGE) -> None:
         self.reason = one_line(reason, limit=_REASON_LENGTH)

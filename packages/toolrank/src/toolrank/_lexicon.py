@@ -33,9 +33,6 @@ class Reading:
     """What one request reads of a lexicon.
 
     Args:
-        lexicon: The lexicon.
-        evenness: As for `BM25Retriever`.
-        name: The retriever to name in errors.
         postings: The cache, which is consulted first.
     """
 
@@ -116,16 +113,7 @@ class Reading:
     def hits(
         self, weighted: Sequence[tuple[Posting, float]], *, where: Filter | None, depth: int
     ) -> list[Hit]:
-        """Return the best rows by the sum of their postings' scores, best first.
-
-        Args:
-            weighted: Postings, each with a factor for its scores.
-            where: The rows to search among.
-            depth: How many.
-
-        Raises:
-            RetrievalError: The filter is refused.
-        """
+        """Return the best rows by the sum of their postings' scores, best first."""
         allowed = self._allowed(where) if weighted else None
         best = best_sums(weighted, depth=depth, allowed=allowed)
         ids = self._ids([*best])

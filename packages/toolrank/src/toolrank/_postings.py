@@ -135,11 +135,6 @@ def best_sums(
 ) -> dict[int, float]:
     """Sum the postings' scores by row, and return the rows with the best sums.
 
-    Args:
-        weighted: Postings, each with a factor for its scores.
-        depth: How many rows are wanted.
-        allowed: The rows to choose among; None for all.
-
     Returns:
         The best `depth` rows and all that equal the last, with their sums, in no order.
     """

@@ -20,11 +20,6 @@ def osa_distance(a: str, b: str, *, limit: int) -> int:
     The optimal string alignment distance: letters inserted, deleted or replaced, and swaps of
     neighbours, no place edited twice (Damerau 1964; Boytsov 2011).
 
-    Args:
-        a: A word.
-        b: Another.
-        limit: Counting stops above it.
-
     Returns:
         The distance, or any number above the limit if the distance is above it.
     """

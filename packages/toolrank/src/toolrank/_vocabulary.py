@@ -42,11 +42,7 @@ class SimilarTerm:
 
 
 class Vocabulary:
-    """Finds the terms that are spelt like a word.
-
-    Args:
-        documents: The number of rows that hold each term.
-    """
+    """Finds the terms that are spelt like a word."""
 
     def __init__(self, documents: Mapping[str, int]) -> None:
         self._documents = {
@@ -79,9 +75,6 @@ class Vocabulary:
         One edit (a letter inserted, deleted or replaced, or two neighbours swapped) is allowed in
         words of 4 to 7 letters, two in longer ones; the first letter must be right, or swapped
         with the second. If there is no such term, those that begin with the word.
-
-        Args:
-            word: A lower-case word.
 
         Returns:
             At most 3 terms, only those at the least distance. None for a word that is shorter

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 
 
 def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
-    """Return the schema of a class.
-
-    Args:
-        reader: Reads the annotations of its fields.
-        found: The class.
-        args: Its type arguments, where it is generic.
-        scope: Where it is referred to.
-    """
+    """Return the schema of a class."""
     inside = scope._replace(variables=filled_variables(found, args, scope))
     if writes_own_schema(found, inside):
         return _about(found)

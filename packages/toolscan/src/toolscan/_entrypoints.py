@@ -83,11 +83,6 @@ def tool_functions(
     They are those with a decorator that marks tools, else those of `__all__`, else all public
     ones.
 
-    Args:
-        statements: The module's.
-        exported: The names in `__all__`.
-        imported: Those of them that a package imports from its own modules.
-
     Returns:
         The functions, and why others that are marked or exported are not tools.
 

@@ -117,11 +117,7 @@ class ReadModule:
         return None
 
     def tool(self, layout: Layout, tool: ToolId, *, definitions: bool = True) -> ToolRecord:
-        """Return the record of a tool, with or without its definitions.
-
-        Raises:
-            Rejection: The module does not hold it.
-        """
+        """Return the record of a tool, with or without its definitions."""
         with _bounded():
             entrypoint = self._entrypoint(layout, tool)
             origin = self._origins.get(entrypoint.name, self)

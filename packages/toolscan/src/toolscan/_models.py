@@ -51,8 +51,6 @@ class Field(NamedTuple):
     """A field of a class, before anything is made of it.
 
     Attributes:
-        name: Its name in Python.
-        annotation: Its annotation.
         default: The expression assigned to it.
         note: The string below it.
         owner: The class that declares it.

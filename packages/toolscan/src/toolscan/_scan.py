@@ -208,11 +208,7 @@ def _reader(base: str, inside: str | None) -> Callable[[str], Source]:
 
 
 def function_names(path: str, base: str, inside: str | None) -> list[str]:
-    """Return the names of the functions in a file of several tools that are tools.
-
-    Raises:
-        Rejection: If the file holds none.
-    """
+    """Return the names of the functions in a file of several tools that are tools."""
     from toolscan._extract import ReadModule
 
     read = _reader(base, inside)
@@ -234,14 +230,7 @@ def _patterns(layouts: Sequence[Layout]) -> str:
 
 
 def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") -> ToolId:
-    """Return the id of the tool at a path, or why there can be none.
-
-    Args:
-        path: The path.
-        layout: The layout that matches it.
-        values: What the path says of category and name.
-        name: The name, where the path does not say it.
-    """
+    """Return the id of the tool at a path, or why there can be none."""
     if not path.isascii() and not _is_utf8(path):
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
     if layout.hides(path):

@@ -61,11 +61,6 @@ def leads_outside(path: str, inside: str) -> bool:
 def refuse_opened_outside(fd: int, path: str, inside: str) -> None:
     """Reject an open file that lies outside of a folder, however the path to it changes meanwhile.
 
-    Args:
-        fd: The open file.
-        path: The path that it was opened by.
-        inside: The folder's real path.
-
     Raises:
         OSError: The file is no longer where it was opened.
         Rejection: It lies outside.
@@ -218,11 +213,7 @@ def refuse_surrogates(texts: Iterable[str]) -> None:
 
 
 def parse(text: str) -> ast.Module:
-    """Return the syntax tree of a module; nothing of it is executed.
-
-    Raises:
-        Rejection: If this Python cannot parse it.
-    """
+    """Return the syntax tree of a module; nothing of it is executed."""
     try:
         return cast("ast.Module", _compile(text, "exec"))
     except SyntaxError as error:

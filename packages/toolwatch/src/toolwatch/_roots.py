@@ -34,13 +34,7 @@ class WatchedRoot:
     """
 
     def __init__(self, path: Path, *, follow: Callable[[str], Tree], pace: Pace) -> None:
-        """Begin without knowing anything; the first `look` does the work.
-
-        Args:
-            path: The absolute path of the root.
-            follow: Makes the tree of what is below it.
-            pace: When a batch is complete.
-        """
+        """Begin without knowing anything; the first `look` does the work."""
         self.path = path
         self.is_file = False
         self._follow = follow

@@ -65,9 +65,6 @@ class Watch:
     def next_batch(self, stop: threading.Event | None = None) -> ChangeBatch | None:
         """Wait for the next batch; None says that the watch was stopped.
 
-        Args:
-            stop: Ends the waiting when it is set.
-
         Raises:
             NotAFolderError: There is nothing to watch: every root is a file.
         """

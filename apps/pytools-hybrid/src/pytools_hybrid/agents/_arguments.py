@@ -26,9 +26,7 @@ class Arguments:
     """The arguments of a function.
 
     Args:
-        signature: Its signature.
         hints: The types of its parameters, by name; any value fits one without a type.
-        descriptions: The descriptions of parameters in its docstring, by name.
         is_model: Whether its only parameter is a model with all arguments.
     """
 

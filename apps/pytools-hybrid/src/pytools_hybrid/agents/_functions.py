@@ -69,7 +69,6 @@ class OwnFunction:
     """A program's own function, with its definition for the index.
 
     Attributes:
-        given: The object that the program passed.
         definition: Its definition; the schema only has the names and descriptions of parameters.
     """
 
@@ -96,11 +95,7 @@ class OwnFunction:
 
 
 def own_functions(functions: Iterable[object]) -> dict[str, OwnFunction]:
-    """Return functions by unique names, without duplicates.
-
-    Raises:
-        TypeError: One cannot be called.
-    """
+    """Return functions by unique names, without duplicates."""
     given = {_identity(function): function for function in functions}.values()
     described = [(function, *_described(function)) for function in given]
     shared = Counter(name for name, _ in {(name, module) for _, name, module, *_ in described})

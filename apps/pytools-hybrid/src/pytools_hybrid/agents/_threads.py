@@ -10,9 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 def started_executor(name: str) -> ThreadPoolExecutor:
     """Create an executor whose threads are all running, so that no work has to start one.
 
-    Args:
-        name: The prefix of its threads' names.
-
     Raises:
         RuntimeError: The main thread has ended, or the system has no threads left.
     """

@@ -53,7 +53,6 @@ class CallableTool:
     """A tool in the index, with what a call needs.
 
     Attributes:
-        entry: The tool.
         schema: The JSON Schema of its arguments; None if unknown.
         annotations: Its server's hints on it, such as `readOnlyHint`.
         refusal: Why it cannot be called here; empty if it can.
@@ -71,34 +70,21 @@ class CallableTool:
         return tuple(word for key, word in _SHOWN_HINTS.items() if self.annotations.get(key))
 
     def callee(self) -> ImportedTool | PythonTool:
-        """Return the object to call.
-
-        Raises:
-            ToolRefusedError: It cannot be called here.
-        """
+        """Return the object to call, or raise `ToolRefusedError`."""
         if self.refusal or self._callee is None:
             raise ToolRefusedError(str(self.entry.id), self.refusal)
         return self._callee
 
 
 class ToolCaller:
-    """Calls the tools that an open `ToolSearch` can find; hidden tools cannot be called.
-
-    Args:
-        search: The search.
-    """
+    """Calls the tools that an open `ToolSearch` can find; hidden tools cannot be called."""
 
     def __init__(self, search: ToolSearch) -> None:
         self._search = search
         self._to_confirm = ToolFilter(include=search.settings.confirm)
 
     async def find(self, name: str) -> CallableTool:
-        """Find a tool like `ToolSearch.find`, with what a call needs.
-
-        Raises:
-            UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several have it.
-        """
+        """Find a tool like `ToolSearch.find`, with what a call needs."""
         search = self._search
         return await found_as(self._looked_up, search.index, name, search.policy)
 
@@ -240,12 +226,7 @@ class ToolCaller:
 
 
 class _Timed:
-    """Times a call without the time that the client takes for answers, and says who asks.
-
-    Args:
-        server: The name of who asks.
-        client: The client.
-    """
+    """Times a call without the time that the client takes for answers, and says who asks."""
 
     def __init__(self, server: str, client: Caller | None) -> None:
         self._server = server

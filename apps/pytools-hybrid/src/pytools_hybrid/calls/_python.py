@@ -38,9 +38,6 @@ class PythonTool:
     """A Python tool, which runs in the worker of its root.
 
     Attributes:
-        root: The root.
-        record: The tool.
-        input_schema: The schema of its arguments.
         python: The interpreter; None for the current one.
         memory: The memory limit of the worker, in MiB.
         reads_files: Whether the client reads files of this machine.

@@ -39,12 +39,7 @@ def received(result: CallToolResult) -> CallToolResult:
 
 
 def shown_question(request: ElicitRequest, server: str) -> ElicitRequest | ErrorData:
-    """Return a question to the user that says who asks, and that a terminal can show.
-
-    Args:
-        request: The question.
-        server: The name of who asks.
-    """
+    """Return a question to the user that says who asks, and that a terminal can show."""
     asked = request.params
     update: dict[str, Any] = {"message": f"[{server}] {readable(asked.message)}"}
     if isinstance(asked, ElicitRequestURLParams):

@@ -22,11 +22,7 @@ _FOLDER = "imported"
 
 
 def trust(servers_file: Path, root: Path) -> None:
-    """Record that this user has imported a configuration file into a root.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Record that this user has imported a configuration file into a root."""
     note = _note(servers_file, root)
     note.parent.mkdir(parents=True, exist_ok=True)
     content = {"servers_file": _full(servers_file), "root": _full(root)}

@@ -64,7 +64,6 @@ class PythonWorker:
 
     Args:
         root: The root, which tools can import from.
-        python: The interpreter.
         memory: The memory limit of the process in bytes; not on Windows.
     """
 

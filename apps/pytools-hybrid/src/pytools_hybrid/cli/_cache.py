@@ -28,7 +28,6 @@ class _Cached:
     """An index in the cache folder.
 
     Attributes:
-        path: Its file.
         root: Its tree, or several as one string; empty if it cannot be read.
         is_there: Whether any of them exists.
         tools: The number of its tools; None if it cannot be read.

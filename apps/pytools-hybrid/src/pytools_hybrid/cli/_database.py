@@ -162,11 +162,7 @@ def drop(
 
 
 def _opened(db: str | None) -> tuple[Server, ServerDatabase]:
-    """Return the server that a flag or the settings name.
-
-    Raises:
-        SettingsError: None is named, or what it needs is not installed.
-    """
+    """Return the server that a flag or the settings name."""
     settings = settings_from(database=db)
     server = settings.server
     if server is None:

@@ -29,7 +29,6 @@ class Answer:
 
     Attributes:
         query: The query as typed.
-        response: The response.
         terms: By id, the query's terms that the tool has, with what each adds to its score; None
             without `--explain`.
         placement: Where the tool of `--why` ranks; None without it.

@@ -234,11 +234,7 @@ def _problem_of(source: str) -> str:
 
 
 class _Board:
-    """Shows progress: a line for each server, animated on a terminal.
-
-    Args:
-        as_lines: Whether to print the results to stdout, a line for each server.
-    """
+    """Shows progress: a line for each server, animated on a terminal."""
 
     def __init__(self, *, as_lines: bool) -> None:
         self._as_lines = as_lines

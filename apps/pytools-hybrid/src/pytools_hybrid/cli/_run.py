@@ -29,9 +29,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
     """Run a job until it is done; Ctrl-C or SIGTERM end the process promptly.
 
-    Args:
-        job: The job.
-        grace: How many seconds it has to clean up after an interruption.
+    It has `grace` seconds to clean up after an interruption.
     """
     import asyncio
     import signal
@@ -73,13 +71,8 @@ def settings_from(
 ) -> Settings:
     """Return the settings with a command's flags applied, and configure logging.
 
-    Args:
-        is_server: Whether they are for a server. If the provider of the embedding model is unknown,
-            a server searches by words: nobody would read its error if a client started it.
-        flags: The command's flags, by setting.
-
-    Raises:
-        SettingsError: A setting is invalid.
+    If the provider of the embedding model is unknown, a server searches by words: nobody would read
+    its error if a client started it.
     """
     from toolembed.providers import check_known_provider
 
@@ -126,11 +119,7 @@ def settings_from(
 
 
 def existing_roots(settings: Settings) -> Roots:
-    """Return the trees in the settings; they need not exist if a shared index is only read.
-
-    Raises:
-        SettingsError: One does not exist, or is not a folder.
-    """
+    """Return the trees in the settings, which must exist unless a shared index is only read."""
     from pytools_hybrid.settings import check_roots
 
     roots, note = settings.resolved_root()
@@ -143,11 +132,7 @@ def existing_roots(settings: Settings) -> Roots:
 
 
 def say_tree(settings: Settings, roots: Roots) -> None:
-    """Say which tree of a shared index is used, where nobody has named one.
-
-    Raises:
-        SettingsError: Nothing says which it is.
-    """
+    """Say which tree of a shared index is used, where nobody has named one."""
     server = settings.resolved_server(roots)
     if server is not None and server != settings.server:
         say(f"using the tree {server.tree} of the shared index (its address has no tree=NAME)")

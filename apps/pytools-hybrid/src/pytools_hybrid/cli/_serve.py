@@ -160,10 +160,7 @@ def serve(
 def serve_settings(settings: Settings, *, invite: Callable[[str], None] | None = None) -> None:
     """Serve until the client disconnects or a signal arrives, then end the process.
 
-    Args:
-        settings: The settings.
-        invite: Called with an address that opens the console of a server over HTTP, and works
-            once.
+    `invite` is called with an address that opens the console of a server over HTTP once.
     """
     from pytools_hybrid.index import check_installed
     from pytools_hybrid.serve.http import check_exposure

@@ -57,9 +57,6 @@ class Annotator:
 
     An invalid file changes nothing: the tools of its root keep their aliases. What is wrong with a
     file, and ids in it that no tool has, are logged once for each version of the file.
-
-    Args:
-        roots: The trees that the store holds.
     """
 
     def __init__(self, roots: Roots) -> None:
@@ -73,15 +70,9 @@ class Annotator:
         return tuple(it.problem for it in self._sources.values() if it.problem is not None)
 
     def annotate(self, store: ToolStore) -> int:
-        """Read the files, and update the store where its aliases differ.
+        """Read the files, and update aliases that differ; return how many tools have new ones.
 
         The caller holds the lease for files.
-
-        Returns:
-            How many tools have new aliases.
-
-        Raises:
-            toolindex.DatabaseError: The store cannot be written; nothing has changed.
         """
         changed = [source.look() for source in self._sources.values()]
         with store.reading() as reader:

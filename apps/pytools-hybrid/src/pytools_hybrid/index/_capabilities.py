@@ -34,12 +34,7 @@ _LONG_KEY = re.compile(
 
 
 class CapabilitiesError(PytoolsError):
-    """A capabilities file that is invalid.
-
-    Attributes:
-        path: The file.
-        reason: What is wrong, and in which line.
-    """
+    """A capabilities file that is invalid."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -116,11 +111,7 @@ def _fitting(pattern: str, ids: Collection[str]) -> Iterator[str]:
 
 
 def read_text(path: Path) -> str:
-    """Read a capabilities file; one that does not exist counts as empty.
-
-    Raises:
-        CapabilitiesError: It cannot be read.
-    """
+    """Read a capabilities file; one that does not exist counts as empty."""
     try:
         # Reading a pipe or a device might never end.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -141,15 +132,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_capabilities(text: str, path: Path) -> Capabilities:
-    """Parse the text of a capabilities file.
-
-    Args:
-        text: The text.
-        path: The file, for error messages.
-
-    Raises:
-        CapabilitiesError: It is not valid TOML, or not a capabilities file.
-    """
+    """Parse the text of a capabilities file, whose path is for error messages."""
     text = text.removeprefix("\ufeff")
     if _LONG_KEY.search(text):
         raise CapabilitiesError(path, "has a key with too many parts; put ids in quotation marks")

@@ -54,8 +54,6 @@ class VectorWork:
     """Embeds what a model has not embedded yet.
 
     Args:
-        store: Where texts come from and vectors go.
-        embedder: The model, or None for search by words alone.
         sync: Repairs a store that turns out to be damaged.
 
     Attributes:
@@ -86,14 +84,8 @@ class VectorWork:
     ) -> int:
         """Embed what is new, storing each batch as it comes; see `Index.embed_pending`.
 
-        Args:
-            progress: As for `Index.embed_pending`.
-            at_once: Whether a search is waiting. If there is a faster model, the wanted one then
-                embeds only a few tools, and the result counts those of the faster one.
-
-        Raises:
-            EmbeddingError: The model returned no vectors; earlier ones are stored.
-            ToolIndexError: Its vectors cannot be stored.
+        If a search is waiting (`at_once`) and there is a faster model, the wanted one embeds only a
+        few tools, and the result counts those of the faster one.
         """
         sooner = await self.embed_sooner()
         embedder = self._embedder
@@ -107,12 +99,7 @@ class VectorWork:
         return embedded if at_most is None else sooner
 
     async def embed_sooner(self) -> int:
-        """Embed what is new with the faster model, if there is one, and return how much.
-
-        Raises:
-            EmbeddingError: As for `embed`.
-            ToolIndexError: As for `embed`.
-        """
+        """Embed what is new with the faster model, if there is one, and return how much."""
         if self.sooner is None or self._store.read_only:
             return 0
         embedded = await self._repairing(partial(self._embed_sooner, self.sooner))
@@ -146,11 +133,7 @@ class VectorWork:
             _log.info("old vectors were not deleted yet: %s", error)
 
     async def want(self, ids: Collection[str]) -> None:
-        """Move some tools to the front of the queue, if embedding is in progress.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Move some tools to the front of the queue, if embedding is in progress."""
         if self._lock.locked() and ids:
             self._wanted.update(await asyncio.to_thread(self._store.text_hashes, ids))
 
@@ -161,12 +144,7 @@ class VectorWork:
         return now is not None and now != self._dimensions
 
     async def compare(self) -> str:
-        """Ask the model for a vector, and return how its length differs from those in the index.
-
-        Raises:
-            EmbeddingError: The model returned no vector.
-            DatabaseError: The index cannot be read.
-        """
+        """Ask the model for a vector, and return how its length differs from those in the index."""
         embedder = self._embedder
         if embedder is None:
             return ""
@@ -188,11 +166,7 @@ class VectorWork:
         )
 
     async def refused(self) -> dict[str, str]:
-        """Return the ids of tools whose text the model has refused, with its reasons.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Return the ids of tools whose text the model has refused, with its reasons."""
         if self._embedder is None:
             return {}
         return dict(await asyncio.to_thread(self._store.refused, self._embedder.model_id))

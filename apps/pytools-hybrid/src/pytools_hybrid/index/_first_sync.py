@@ -23,11 +23,7 @@ _PROGRESS_SECONDS = 1.0
 
 
 class FirstSync:
-    """Lets callers wait, for a limited time, until an index can answer them.
-
-    Args:
-        index: The index, which may not be open yet.
-    """
+    """Lets callers wait, for a limited time, until an index can answer them."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -59,15 +55,7 @@ class FirstSync:
         *,
         within: float = _OPENING_SECONDS,
     ) -> bool:
-        """Wait until the index is open, for a limited time.
-
-        Args:
-            progress: As for `ready`.
-            within: The limit, in seconds from the start.
-
-        Returns:
-            Whether it is open.
-        """
+        """Wait until the index is open, `within` seconds from the start; return whether it is."""
         return await self._wait(self._opened, self._made + within, progress, "opening the index")
 
     async def looked(
@@ -76,15 +64,9 @@ class FirstSync:
         *,
         within: float | None = None,
     ) -> bool:
-        """Wait until the index is open and all files have been scanned, for a limited time.
+        """Wait until all files have been scanned, for a limited time; return whether they are.
 
-        Args:
-            progress: As for `ready`.
-            within: The limit for the scan, in seconds from the opening; None for the usual
-                one.
-
-        Returns:
-            Whether all files have been scanned.
+        The limit for the scan, `within`, counts from the opening.
 
         Raises:
             IndexNotReadyError: Opening the index takes too long.

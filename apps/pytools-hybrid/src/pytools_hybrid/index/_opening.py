@@ -80,10 +80,6 @@ def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
 
     A database of freeact's own search at the path is renamed.
 
-    Args:
-        roots: The trees.
-        settings: The settings, for its location and the weights of words.
-
     Raises:
         DatabaseError: It can be neither written nor read, or belongs to other trees.
     """
@@ -113,9 +109,7 @@ def _remove_leftovers(opened: Path) -> None:
 def bound(store: S, name: str) -> S:
     """Bind a store that was just opened to some trees, and set its file aside if it is damaged.
 
-    Args:
-        store: The store, which is closed if that fails.
-        name: The trees.
+    The store is closed if that fails.
     """
     if store.damaged is not None:
         _log.warning("%s", damage_note(store.damaged))
@@ -143,16 +137,7 @@ def damage_note(aside: Path) -> str:
 def open_sqlite(
     database: Path, field_weights: Mapping[str, float] | None, pages: Pages | None = None
 ) -> SQLiteStore:
-    """Open a file, for reading only where nothing can be written.
-
-    Args:
-        database: The file.
-        field_weights: How much words count in parts of a tool.
-        pages: Where the tools are, if not in the file.
-
-    Raises:
-        DatabaseError: It can be neither written nor read.
-    """
+    """Open a file, for reading only where nothing can be written."""
     try:
         return SQLiteStore(database, field_weights=field_weights, pages=pages)
     except ForeignDatabaseError:
@@ -188,9 +173,6 @@ def set_aside_incumbent(database: Path) -> Path | None:
     It is kept completely as `search.db.freeact`, including the content of its log. Any other file
     is left as it is. Its vectors are not reused: freeact embeds only docstrings, we embed more, and
     vectors of different texts cannot be compared.
-
-    Args:
-        database: Where our database will be.
 
     Returns:
         Its new path, such as `search.db.freeact-2` if the name is taken; None if there was none.

@@ -31,12 +31,7 @@ _LARGEST_PORTION = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """The progress of the first indexing of a tree.
-
-    Attributes:
-        read: The number of files scanned so far.
-        total: The number of files to scan.
-    """
+    """The progress of the first indexing of a tree."""
 
     read: int
     total: int
@@ -167,9 +162,6 @@ class _Portions:
     """Commits the records of a running scan, in growing portions.
 
     Args:
-        store: The store.
-        roots: The scanned trees.
-        committed: Called after each portion.
         keeps: Whether the scan's report has all records too; otherwise there is never more than a
             portion of them in memory.
     """

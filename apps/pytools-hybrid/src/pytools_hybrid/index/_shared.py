@@ -89,11 +89,7 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     """Open the index of some trees on the server in the settings.
 
     While the server cannot be reached, that is the copy which was made when it could be; an empty
-    one, if this host had none.
-
-    Args:
-        roots: The trees, which need not exist if the index is only read.
-        settings: The settings.
+    one, if this host had none. The trees need not exist if the index is only read.
 
     Raises:
         SettingsError: A required package is not installed, or nothing says which tree it is.
@@ -138,11 +134,7 @@ def _writable(database: Path) -> Path:
 
 
 def check_installed(settings: Settings) -> None:
-    """Check that a server can be talked to.
-
-    Raises:
-        SettingsError: What it needs is not installed.
-    """
+    """Check that the packages for a server are installed."""
     if find_spec(_PACKAGE) is None:
         raise SettingsError(
             settings.origins.get("database", "database"),

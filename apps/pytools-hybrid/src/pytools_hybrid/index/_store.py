@@ -69,7 +69,6 @@ class SQLiteReader(IndexReader):
     """One state of the index, from which a search gets its candidates.
 
     Args:
-        reader: The reader of that state.
         postings: Cached postings of the full-text table, by state.
         filters: Cached results of filters, by state.
         matrices: Vector tables in memory, by state and name; None for a large table that was only
@@ -199,9 +198,6 @@ class SQLiteReader(IndexReader):
         """Return the tools whose vectors of a model are nearest to a vector, by cosine.
 
         If the model has changed the length of its vectors, only those of the same length count.
-
-        Raises:
-            DamagedDatabaseError: The vectors cannot be read.
         """
         parts = tuple(Query(text="", vector=each) for each in then)
         key = model_id, len(vector), where
@@ -267,11 +263,8 @@ class SQLiteStore(ToolIndex):
     """A `toolindex.ToolIndex` that can be searched: the `toolindex.ToolStore` we ship.
 
     Args:
-        path: As for `toolindex.ToolIndex`.
-        read_only: As for it.
         field_weights: How much words count in parts of a tool ("name", "description", "parameters",
             "category", "tags"), instead of the defaults.
-        pages: As for it.
     """
 
     def __init__(

@@ -45,11 +45,7 @@ class TreeSync:
     """Brings a store up to date with trees of files.
 
     Args:
-        store: The store.
-        roots: The trees.
         completes: Whether to fill a store that is incomplete.
-        outside_links: Whether to follow symbolic links that lead out of a tree.
-        max_tools: How many tools the store holds at most.
 
     Attributes:
         changed: Set whenever the store was brought up to date.
@@ -99,17 +95,8 @@ class TreeSync:
     ) -> SyncReport:
         """Bring the store up to date with all files, or those at some paths.
 
-        A store that turns out to be damaged is renamed and rebuilt.
-
-        Args:
-            within: The paths, relative to each tree.
-            trusts_stamps: Whether to skip files with unchanged size and times.
-            progress: Called from a thread with the number of files scanned so far.
-
-        Raises:
-            LeaseHeldError: Another process has been refreshing the store for half a minute.
-            DatabaseError: The store cannot be written.
-            RootUnreadableError: A tree cannot be listed; the others are up to date.
+        A store that turns out to be damaged is renamed and rebuilt. The arguments and errors are
+        those of `Index.refresh`.
         """
         async with self._lock:
             try:
@@ -134,11 +121,7 @@ class TreeSync:
         return report
 
     async def with_repair(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call, and repeat it on a new store if it finds the store damaged.
-
-        Raises:
-            DatabaseError: The store cannot be repaired, or the second call fails too.
-        """
+        """Make a call, and repeat it on a new store if it finds the store damaged."""
         try:
             return await call()
         except DamagedDatabaseError:
@@ -146,12 +129,7 @@ class TreeSync:
             return await call()
 
     async def repair(self) -> None:
-        """Rename a damaged store; the next refresh rebuilds it.
-
-        Raises:
-            DamagedDatabaseError: The store is read-only.
-            DatabaseError: It cannot be renamed.
-        """
+        """Rename a damaged store; the next refresh rebuilds it."""
         aside = await finish_in_thread(self._store.set_aside)
         if aside is not None:
             _log.warning("%s", damage_note(aside))

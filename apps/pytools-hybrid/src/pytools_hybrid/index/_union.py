@@ -234,9 +234,7 @@ class _Looks:
 class Listing:
     """The tools of some trees, from file names alone; of two with the same id, the first tree's.
 
-    Args:
-        roots: The trees. One that cannot be listed counts as empty.
-        outside_links: Whether to follow symbolic links that lead out of a tree.
+    A tree that cannot be listed counts as empty.
     """
 
     def __init__(self, roots: Roots, *, outside_links: bool) -> None:

@@ -49,11 +49,6 @@ class Recorder:
     """Collects records of searches and query vectors, and writes them at intervals.
 
     If the database cannot be written, the oldest records may be lost, but no search fails.
-
-    Args:
-        store: The store to write to.
-        keeps_searches: Whether searches are recorded at all.
-        repair: Replaces a store that turns out to be damaged.
     """
 
     def __init__(
@@ -89,20 +84,7 @@ class Recorder:
         latency_ms: float | None = None,
         search_id: str | None = None,
     ) -> Recording:
-        """Record the outcome of using a tool.
-
-        Args:
-            tool_id: The tool.
-            success: Whether it worked.
-            latency_ms: How long it took, if that is known.
-            search_id: The search that found it, if that is known.
-
-        Returns:
-            Whether it will be written, or is not kept at all.
-
-        Raises:
-            UsageError: A latency that is negative or not finite.
-        """
+        """Record the outcome of using a tool; return whether it is written, or not kept at all."""
         record = OutcomeRecord(
             at=time.time(),
             tool_id=tool_id,
@@ -135,11 +117,7 @@ class Recorder:
             self._schedule()
 
     async def flush(self) -> bool:
-        """Write what is pending; what cannot be written now is kept for the next time.
-
-        Returns:
-            Whether it was written.
-        """
+        """Write what is pending, and return whether that worked; if not, it is kept."""
         async with self._lock:
             self._unschedule()
             if self._store.usage.read_only:

@@ -89,15 +89,8 @@ def describe(
     """Describe a tool.
 
     Schemas and the stub are made from the current file, or from the index if the file cannot be
-    read. Of a file outside its root, only the summary is shown.
-
-    Args:
-        entry: The tool.
-        roots: The trees.
-        detail: How much to return.
-        usage: The statistics of its use.
-        outside_links: Whether the file may be outside its root, behind a symbolic link.
-        stored: Returns the record that a shared index has, if the files are on other hosts.
+    read. Of a file outside its root, only the summary is shown. `stored` returns the record that a
+    shared index has, if the files are on other hosts.
     """
     source, category, name = entry.id.source, entry.id.category, entry.id.name
     described = ToolDescription(

@@ -54,12 +54,7 @@ def breakdown(found: FoundTool) -> dict[str, ChannelScore]:
 
 
 def channel_shares(found: FoundTool, settings: Settings) -> dict[str, float]:
-    """Return the share of a tool's score that came from each channel, summing to 1.
-
-    Args:
-        found: The tool.
-        settings: The settings, for the weights of the channels.
-    """
+    """Return the share of a tool's score that came from each channel, summing to 1."""
     weights = {"bm25": settings.bm25_weight, "vector": settings.vec_weight}
     amounts = {
         name: weights.get(name, 1.0)
@@ -162,15 +157,7 @@ def placed(
     passes: bool,
     min_confidence: float,
 ) -> Placement:
-    """Return where a tool stands in a ranking, and why it does not rank higher.
-
-    Args:
-        id_: The tool.
-        response: The answer to the question for its place.
-        terms: By id, the request's terms that the tools of the answer have, with what each adds.
-        passes: Whether the filters of the search let the tool through.
-        min_confidence: The requested minimum confidence.
-    """
+    """Return where a tool stands in a ranking, and why it does not rank higher."""
     own = terms.get(id_, {})
     if not passes:
         reasons: tuple[str, ...] = ("the filters of this search leave it out",)

@@ -50,11 +50,7 @@ class CategoryCount:
 
 
 def categories(reader: StoreReader, policy: ToolFilter) -> tuple[CategoryCount, ...]:
-    """Return the categories with tools that pass the policy, by source and name.
-
-    Raises:
-        DatabaseError: The index cannot be read.
-    """
+    """Return the categories with tools that pass the policy, by source and name."""
     counts = reader.categories(policy)
     return tuple(
         CategoryCount(source=source, category=category, tools=tools)
@@ -74,7 +70,6 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
     Raises:
         UnknownToolError: No tool has that name.
         AmbiguousToolError: Several tools have it.
-        DatabaseError: The index cannot be read.
     """
     if len(name) > _LONGEST_ID:
         raise UnknownToolError(name, ())
@@ -90,19 +85,7 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
 async def found_as(
     made_of: Callable[[ToolEntry], T], index: Index, name: str, policy: ToolFilter
 ) -> T:
-    """Find a tool, as `find_tool` does, and make something of it in the same thread.
-
-    Args:
-        made_of: Makes it; it may read files.
-        index: The index.
-        name: As for `find_tool`.
-        policy: As for `find_tool`.
-
-    Raises:
-        UnknownToolError: No tool has that name.
-        AmbiguousToolError: Several tools have it.
-        DatabaseError: The index cannot be read.
-    """
+    """Find a tool, as `find_tool` does, and make something of it in the same thread."""
     try:
         return await index.look(lambda reader: made_of(find_tool(reader, name, policy)))
     except UnknownToolError as error:
@@ -112,11 +95,7 @@ async def found_as(
 
 
 def check_categories(asked: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a category that does not exist, unless there are none at all.
-
-    Raises:
-        UnknownCategoryError: A category does not exist.
-    """
+    """Refuse a category that does not exist, unless there are none at all."""
     for name in asked if known else ():
         if name not in known:
             nearest = nearest_first(name, known)

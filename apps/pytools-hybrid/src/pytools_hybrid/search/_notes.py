@@ -47,10 +47,7 @@ def unknown(response: SearchResponse, where: ToolFilter) -> str:
 def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, ...]:
     """Return notes on why an answer may be out of date, and on tools that are left out.
 
-    Args:
-        index: The index.
-        response: The answer.
-        away: What to say, in place of other reasons, while the server of a shared index is away.
+    `away` says that the server of a shared index is away, in place of other reasons.
     """
     most, count = index.settings.max_tools, index.sync.over_limit
     limit = () if most is None or not count else (left_out(count, most),)
@@ -146,14 +143,7 @@ def why_empty(
 def search_record(
     request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
 ) -> SearchRecord:
-    """Make the record of a search.
-
-    Args:
-        request: What was asked.
-        response: What was answered.
-        at: When it was asked, in seconds since 1970.
-        milliseconds: How long it took.
-    """
+    """Make the record of a search."""
     where = {
         name: [
             each[:_VALUE_CHARACTERS]

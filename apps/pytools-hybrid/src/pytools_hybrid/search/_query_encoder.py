@@ -21,11 +21,7 @@ _REMEMBERED = 1024
 
 
 class QueryEncoder:
-    """Makes the vectors of a query and its parts where the index is searched, and remembers them.
-
-    Args:
-        embedder: The model.
-    """
+    """Makes the vectors of a query and its parts where the index is searched, and keeps them."""
 
     def __init__(self, embedder: StaticEmbedder) -> None:
         self.knows = embedder.knows
@@ -38,11 +34,7 @@ class QueryEncoder:
         return self._embedder.encode_documents if self._embedder.is_instant else None
 
     def _vector(self, text: str) -> QueryVector:
-        """Return the vectors.
-
-        Raises:
-            EmbeddingError: The model cannot be used.
-        """
+        """Return the vectors."""
         model_id, parts = self._embedder.model_id, split_request(text)
         with Observed(MODEL_REQUESTS, "query", model_id) as seen:
             values, *of_parts = [

@@ -60,11 +60,6 @@ class QueryEmbedder:
     A repeated query costs nothing: vectors are cached, those of expensive models also on disk. A
     model that fails is not called for a while, so that searches do not wait for it one after the
     other.
-
-    Args:
-        embedder: The model.
-        store: Where vectors are kept.
-        recorder: Writes them there.
     """
 
     def __init__(self, embedder: Embedder, store: ToolStore, recorder: Recorder) -> None:
@@ -214,14 +209,7 @@ class QueryEmbedder:
 
 
 class Answering:
-    """Answers requests, with another model's vectors while those of the wanted one are not ready.
-
-    Args:
-        store: Where query vectors are kept.
-        searcher: Searches the store.
-        recorder: Writes them there.
-        embedder: The wanted model, or None for search by words alone.
-    """
+    """Answers requests, with another model's vectors until those of the wanted one are ready."""
 
     def __init__(
         self, store: ToolStore, searcher: Searcher, recorder: Recorder, embedder: Embedder | None
@@ -239,16 +227,7 @@ class Answering:
         self._stand_ins: dict[str, Embedder | None] = {}
 
     async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:
-        """Answer a request from the current state of the index.
-
-        Args:
-            request: The request.
-            failure: Why some tools have no vectors, if known.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-            RetrievalError: A search table is missing.
-        """
+        """Answer a request from the current state of the index."""
         wanted = self._embedder
         if wanted is None:
             is_missed = request.mode is SearchMode.VECTOR

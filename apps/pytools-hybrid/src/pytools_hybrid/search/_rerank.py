@@ -48,7 +48,6 @@ class Reranking:
             use.
         certain: The model is not called if the first score is above this.
         gap: Nor if the first score is more than this above the third.
-        timeout_s: How long an answer may take.
     """
 
     def __init__(
@@ -80,23 +79,15 @@ class Reranking:
         return replace(request, limit=max(request.limit, _CANDIDATES))
 
     async def prepare(self) -> str:
-        """Load what the model needs, which takes a second, without blocking the event loop.
-
-        Returns:
-            Why the model cannot be used, or an empty string.
-        """
+        """Load what the model needs, in a thread; return why it cannot be used, or ""."""
         prepared = await self._prepared()
         return prepared if isinstance(prepared, str) else ""
 
     async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
-        """Return an answer in the model's order, cut to the request's limit.
+        """Return an answer to `widened` of a request in the model's order, cut to the limit.
 
         Scores stay with the places, everything else moves with the tools. If the model was no help,
         the order is unchanged, and the answer's notes and its report say why.
-
-        Args:
-            request: The request.
-            response: The answer to `widened` of it.
         """
         started = time.perf_counter()
         outcome, failure = await self._outcome(request.text, response.tools)

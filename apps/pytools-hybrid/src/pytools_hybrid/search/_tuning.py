@@ -115,11 +115,7 @@ class Tuning:
 
 
 class TuningFile:
-    """The file of a tuning, read again whenever it changes.
-
-    Args:
-        path: The file, which may appear and disappear; None for no tuning.
-    """
+    """The file of a tuning, which may appear and disappear; read again whenever it changes."""
 
     def __init__(self, path: Path | None) -> None:
         self.path: Path | None = path
@@ -156,11 +152,7 @@ class TuningFile:
 
 
 def write_tuning(path: Path, tuning: Tuning) -> None:
-    """Replace the tuning file at a path in one step.
-
-    Raises:
-        PytoolsError: It cannot be written.
-    """
+    """Replace the tuning file at a path in one step."""
     from pytools_hybrid.files import replace_file
 
     try:
@@ -170,11 +162,7 @@ def write_tuning(path: Path, tuning: Tuning) -> None:
 
 
 def remove_tuning(path: Path) -> bool:
-    """Remove a tuning file; return whether there was one.
-
-    Raises:
-        PytoolsError: It cannot be removed.
-    """
+    """Remove a tuning file; return whether there was one."""
     try:
         path.unlink()
     except FileNotFoundError:

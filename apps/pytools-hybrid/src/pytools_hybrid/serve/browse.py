@@ -46,7 +46,6 @@ class ToolBrowser:
         root: The tree, or several; paths begin with them as given here.
         policy: A filter by id patterns; tools that do not pass it are not listed, nor are
             categories without other tools.
-        outside_links: Whether to follow symbolic links that lead out of a tree.
     """
 
     def __init__(self, root: RootsLike, policy: ToolFilter, *, outside_links: bool = False) -> None:
@@ -55,11 +54,7 @@ class ToolBrowser:
         self._outside_links = outside_links
 
     def categories(self) -> Categories:
-        """List the categories, by name.
-
-        Raises:
-            RootUnreadableError: A tree is there and cannot be listed.
-        """
+        """List the categories, by name."""
         found: dict[str, set[str]] = {"gentools": set(), "mcptools": set()}
         for tool, _ in self._found():
             found[tool.source].add(tool.category)
@@ -71,9 +66,6 @@ class ToolBrowser:
         Args:
             categories: One or several names. Unknown ones get empty lists: names are compared with
                 existing ones, and never become part of a path.
-
-        Raises:
-            RootUnreadableError: A tree is there and cannot be listed.
         """
         names = [categories] if isinstance(categories, str) else categories
         listed = {name: Tools(gentools=[], mcptools=[]) for name in names}

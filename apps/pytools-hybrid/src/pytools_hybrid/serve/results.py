@@ -39,10 +39,7 @@ def tool_results(
 ) -> list[ToolResult]:
     """Return the tools of a response, best first.
 
-    Args:
-        response: The answer to a search.
-        roots: The trees as they were named; paths begin with them.
-        detail: Whether to include whole docstrings, or only summaries.
+    Paths begin with the trees as they were named.
     """
     return [_result(found, roots, detail) for found in response.tools]
 

@@ -20,11 +20,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 
 class AliasError(ValueError):
-    """A setting and its alias have different values, or an alias has an invalid one.
-
-    Attributes:
-        alias: The alias.
-    """
+    """A setting and its alias have different values, or an alias has an invalid one."""
 
     def __init__(self, alias: str, message: str) -> None:
         super().__init__(message)
@@ -32,11 +28,7 @@ class AliasError(ValueError):
 
 
 def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of one source (flags, the environment or a file) by their real names.
-
-    Raises:
-        AliasError: A setting is given under two names, with different values.
-    """
+    """Return the settings of one source (flags, the environment or a file) by their real names."""
     values = {name: value for name, value in given.items() if name not in ALIASES}
     for alias, names in ALIASES.items():
         if alias not in given:
@@ -50,11 +42,7 @@ def resolved(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renamed(given: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """Return the arguments of a call by their real names.
-
-    Raises:
-        AliasError: An argument is given under two names, with different values.
-    """
+    """Return the arguments of a call by their real names."""
     values = dict(given)
     for alias, (name, *_) in ALIASES.items():
         for other, own in ((alias, name), (name, alias)):

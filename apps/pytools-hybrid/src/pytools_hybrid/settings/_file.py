@@ -34,7 +34,6 @@ class SettingsFile:
     """The content of a settings file.
 
     Attributes:
-        path: The file.
         values: Settings by their names in `Settings`, paths made absolute.
     """
 

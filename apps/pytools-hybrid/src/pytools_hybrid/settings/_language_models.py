@@ -6,12 +6,9 @@ from toolembed.providers import PROVIDERS, TEST_MODEL, check_provider
 
 
 def check_model_name(name: str) -> str:
-    """Return the name of a language model if its provider is known.
+    """Return the name of a language model; raise ValueError if its provider is unknown.
 
     Only the first use can tell whether the provider has the model, and whether there is a key.
-
-    Raises:
-        ValueError: It names no provider, or an unknown one.
     """
     provider, _, model = name.partition(":")
     if name != TEST_MODEL and not (provider and model):

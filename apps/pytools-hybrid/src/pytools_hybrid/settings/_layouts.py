@@ -14,11 +14,7 @@ DEFAULT_LAYOUT_NAMES = tuple(layout.source for layout in DEFAULT_LAYOUTS)
 
 
 def parsed_layouts(names: Iterable[str]) -> tuple[Layout, ...]:
-    """Return layouts by their names, or by `source=pattern`.
-
-    Raises:
-        ValueError: A name or pattern is invalid, or two layouts have the same source.
-    """
+    """Return layouts by their names, or by `source=pattern`."""
     layouts = [_parsed(name) for name in names]
     sources = [layout.source for layout in layouts]
     if twice := [source for source in sources if sources.count(source) > 1]:

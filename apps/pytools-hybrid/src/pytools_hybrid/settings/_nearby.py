@@ -44,15 +44,7 @@ def is_folder(root: Path) -> bool:
 
 
 def check_roots(roots: Iterable[Path], name: str) -> None:
-    """Check that roots exist.
-
-    Args:
-        roots: The roots.
-        name: Where they were named: a flag, a variable, a file or an argument.
-
-    Raises:
-        SettingsError: One does not exist, or is not a folder.
-    """
+    """Check that roots exist and are folders; `name` says where they were named."""
     for root in roots:
         if not is_folder(root):
             raise SettingsError(name, missing(root))

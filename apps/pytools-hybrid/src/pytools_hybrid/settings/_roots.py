@@ -148,9 +148,6 @@ def default_roots(layouts: tuple[Layout, ...]) -> tuple[Roots, str]:
     Many projects have a folder `tools` for something else: if it has none of the folders that tools
     belong in, freeact's root comes first.
 
-    Args:
-        layouts: Where the tools are in a root.
-
     Raises:
         SettingsError: No default exists.
     """

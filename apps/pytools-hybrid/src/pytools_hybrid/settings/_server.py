@@ -46,14 +46,7 @@ class Server:
 
     @classmethod
     def parse(cls, text: str) -> Server:
-        """Parse an address.
-
-        Args:
-            text: Such as `postgresql://user@host/db?tree=NAME`.
-
-        Raises:
-            ValueError: It is not an address; the message does not quote it.
-        """
+        """Parse an address like `postgresql://user@host/db?tree=NAME`; errors do not quote it."""
         scheme, _, rest = text.partition("://")
         match = _ADDRESS.fullmatch(rest)
         if scheme.lower() not in _SCHEMES or match is None:
@@ -95,11 +88,7 @@ class Server:
 
 
 def parsed_database(value: object) -> object:
-    """Return a server for an address, and any other value of the setting `database` unchanged.
-
-    Raises:
-        ValueError: It looks like an address, but no index can be there.
-    """
+    """Return a server for an address, and any other value of the setting `database` unchanged."""
     if not isinstance(value, str | Path):
         return value
     text = str(value)

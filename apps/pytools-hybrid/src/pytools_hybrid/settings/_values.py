@@ -39,11 +39,7 @@ _FIELDS = ("name", "description", "parameters", "category", "tags")
 
 
 def split_names(value: object) -> object:
-    """Split names at commas.
-
-    Raises:
-        ValueError: There are no names.
-    """
+    """Split names at commas."""
     if not isinstance(value, str):
         return value
     names = tuple(name for part in value.split(",") if (name := part.strip()))
@@ -53,11 +49,7 @@ def split_names(value: object) -> object:
 
 
 def split_paths(value: JsonValue | Roots | _GivenPaths) -> object:
-    """Split paths at the separator of PATH.
-
-    Raises:
-        ValueError: The value is empty, or not paths.
-    """
+    """Split paths at the separator of PATH."""
     if value is None:
         return ()
     if isinstance(value, Roots):
@@ -78,11 +70,7 @@ def split_paths(value: JsonValue | Roots | _GivenPaths) -> object:
 
 
 def split_weights(value: object) -> object:
-    """Split weights such as `name=5,description=1`.
-
-    Raises:
-        ValueError: A part has no equals sign.
-    """
+    """Split weights such as `name=5,description=1`."""
     if not isinstance(value, str):
         return value
     pairs = [part.partition("=") for part in value.split(",")]
@@ -92,11 +80,7 @@ def split_weights(value: object) -> object:
 
 
 def check_weights(value: dict[str, float]) -> dict[str, float]:
-    """Check that weights are of fields, within their range, and not all zero.
-
-    Raises:
-        ValueError: They are not.
-    """
+    """Check that weights are of fields, within their range, and not all zero."""
     if unknown := sorted(value.keys() - set(_FIELDS)):
         raise ValueError(f"there is no {unknown[0]!r}; there are {', '.join(_FIELDS)}")
     if not all(0 <= weight <= _MOST_WEIGHT for weight in value.values()):
@@ -107,11 +91,7 @@ def check_weights(value: dict[str, float]) -> dict[str, float]:
 
 
 def check_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that each pattern can match an id.
-
-    Raises:
-        ValueError: One cannot.
-    """
+    """Check that each pattern can match an id."""
     from toolindex import FilterError, ToolFilter
 
     for pattern in value:
@@ -131,11 +111,7 @@ def check_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_ids(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ids once each.
-
-    Raises:
-        ValueError: One is not an id.
-    """
+    """Return ids once each."""
     for name in value:
         if name.count(":") != _COLONS or set(name) & {"*", "?"}:
             raise ValueError(f"{name!r} is not an id, such as mcptools:github:create_issue")
@@ -143,11 +119,7 @@ def check_ids(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_layouts(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that there are layouts, each with a known name or a valid pattern.
-
-    Raises:
-        ValueError: There are none, or one is wrong.
-    """
+    """Check that there are layouts, each with a known name or a valid pattern."""
     if not value:
         raise ValueError("it is empty; leave it out, or name layouts")
     parsed_layouts(value)
@@ -155,11 +127,7 @@ def check_layouts(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_token(value: SecretStr | None) -> SecretStr | None:
-    """Check that a header can carry a token.
-
-    Raises:
-        ValueError: It cannot.
-    """
+    """Check that a header can carry a token."""
     if value is None:
         return None
     token = value.get_secret_value()
@@ -169,20 +137,12 @@ def check_token(value: SecretStr | None) -> SecretStr | None:
 
 
 def check_language_model(value: str | None) -> str | None:
-    """Return the present name of a language model.
-
-    Raises:
-        ValueError: Its provider is unknown.
-    """
+    """Return the present name of a language model."""
     return None if value is None else language_models.check_model_name(value)
 
 
 def check_database(value: Path | Server | None) -> Path | Server | None:
-    """Return where the index is, with the home folder filled in.
-
-    Raises:
-        ValueError: SQLite cannot open the path.
-    """
+    """Return where the index is, with the home folder filled in."""
     if not isinstance(value, Path):
         return value
     path = _at_home(value)
@@ -200,20 +160,12 @@ def shown_database(value: object, info: FieldSerializationInfo) -> object:
 
 
 def expand_home(value: Path | None) -> Path | None:
-    """Return a path with the home folder filled in.
-
-    Raises:
-        ValueError: There is no such home folder, or the path contains a null byte.
-    """
+    """Return a path with the home folder filled in."""
     return None if value is None else _at_home(value)
 
 
 def expand_homes(value: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return paths with the home folder filled in.
-
-    Raises:
-        ValueError: There is no such home folder, or a path contains a null byte.
-    """
+    """Return paths with the home folder filled in."""
     return tuple(_at_home(path) for path in value)
 
 

@@ -20,11 +20,7 @@ _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def read_json(file: Path) -> JsonValue:
-    """Read a JSON file that may have comments and trailing commas.
-
-    Raises:
-        ServersFileError: It cannot be read or is invalid; the error has the position.
-    """
+    """Read a JSON file that may have comments and trailing commas; errors have the position."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:

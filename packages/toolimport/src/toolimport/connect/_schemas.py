@@ -49,7 +49,6 @@ class ResultCheck:
     """Checks the results of one tool; its schema is looked at with the first result.
 
     Args:
-        schema: The schema from the server.
         is_old: Whether the protocol is one of those that allow no other results than objects.
     """
 

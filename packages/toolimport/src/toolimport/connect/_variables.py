@@ -35,9 +35,6 @@ class Variables:
     """Expands the references in one server's entry.
 
     Args:
-        server: The server's name, for errors.
-        file: The file that it is in.
-        environment: The environment variables.
         defaults: The values of VS Code's inputs without a variable.
 
     Attributes:
@@ -52,22 +49,13 @@ class Variables:
     taken: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def expand(self, text: str) -> str:
-        """Insert the values.
-
-        Raises:
-            ServerError: A variable is not set, or a reference is of an unknown kind.
-        """
+        """Insert the values; raise `ServerError` for one that is not set, or of an unknown kind."""
         if found := _NESTED.search(text):
             raise ServerError(self.server, f"{found[0]}…: nested references are not supported")
         return _REFERENCE.sub(lambda found: self._value(found[1]), text)
 
     def rewritten(self, text: str, note: Callable[[str], object]) -> str:
-        """Rewrite references to variables as `${NAME}`, and insert all other values.
-
-        Args:
-            text: The text.
-            note: Called with the name of each variable.
-        """
+        """Rewrite references as `${NAME}`, noting each name, and insert all other values."""
 
         def keep(found: re.Match[str]) -> str:
             name = self._variable(found[1])

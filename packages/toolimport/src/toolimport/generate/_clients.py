@@ -38,25 +38,14 @@ _REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
 
 
 def initial_for_pytools(entry: ServerEntry, about: str) -> str:
-    """Return a client that reads the connection from the configuration, so that nothing is copied.
-
-    Args:
-        entry: The server.
-        about: The server's description of itself.
-    """
+    """Return a client that reads the connection from the configuration, so nothing is copied."""
     return _OURS.format(about=_about(about), server=repr(entry.name), file=repr(str(entry.file)))
 
 
 def initial_for_mcpygen(entry: ServerEntry, about: str) -> tuple[str, tuple[str, ...]]:
     """Return a client for mcpygen's tool server, with references instead of secrets.
 
-    Args:
-        entry: The server.
-        about: The server's description of itself. Returns:
-        The source, and the variables that the tool server needs.
-
-    Raises:
-        ServerError: The entry cannot be used.
+    Also return the variables that the tool server needs.
     """
     needed: dict[str, None] = {}
     rewriter = _Rewriter(entry, needed)

@@ -44,10 +44,6 @@ class Listing:
 async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
     """Connect to a server and ask for its tools, page by page.
 
-    Args:
-        entry: The server.
-        seconds: The time limit for all of it.
-
     Raises:
         ServerError: It cannot be reached, or its answer is invalid.
     """

@@ -61,11 +61,7 @@ class Models:
 
 
 def require_generator() -> None:
-    """Check that the generator is installed.
-
-    Raises:
-        GeneratorMissingError: It is not installed.
-    """
+    """Check that the generator is installed."""
     try:
         import datamodel_code_generator  # noqa: F401
         import filelock  # noqa: F401

@@ -42,11 +42,7 @@ def distinct_names(
     """Assign each name a unique module name, independent of their order.
 
     If several names collide, the one that is spelled like its module keeps the name, otherwise the
-    first alphabetically; the others are numbered.
-
-    Args:
-        names: The names.
-        known: Earlier assignments, which are kept.
+    first alphabetically; the others are numbered. Earlier assignments, `known`, are kept.
     """
     wanted = {name: module_name(name) for name in names}
     ordered = sorted(wanted, key=lambda name: (name != wanted[name], name))

@@ -44,9 +44,6 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     The generator has keywords of its own, with which a server could have any module imported, and
     it would follow references to files and addresses.
 
-    Args:
-        schema: The server's schema.
-
     Returns:
         The schema of an object, and notes on what was left out.
 
@@ -95,11 +92,7 @@ def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_size(schema: dict[str, Any]) -> None:
-    """Refuse a schema with too many combinations, all of which the generator multiplies out.
-
-    Raises:
-        ValueError: It has too many parts, or too many combinations of them.
-    """
+    """Refuse a schema with too many combinations, all of which the generator multiplies out."""
     _Size(schema).of(schema)
 
 

@@ -53,9 +53,6 @@ class ModelWorker:
         """Wait until the process has loaded the generator, for a minute per import.
 
         This does not count against any server's time, because all servers need it.
-
-        Raises:
-            ValueError: It took more than the minute.
         """
         began = time.monotonic()
         try:
@@ -69,11 +66,7 @@ class ModelWorker:
             )
 
     def models(self, tool: Tool, until: float) -> Models:
-        """Generate the models of a tool.
-
-        Args:
-            tool: The tool.
-            until: The end of its server's time, by `time.monotonic`.
+        """Generate the models of a tool, until a time by `time.monotonic`.
 
         Raises:
             ValueError: They took too long, or crashed the process.

@@ -69,9 +69,6 @@ def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> 
     """Remove what was generated into a folder, and the folder if it is then empty.
 
     An edited module stays, with the `__init__.py` that it imports.
-
-    Raises:
-        OSError: It cannot be removed.
     """
     with _alone(folder.parent):
         return _removed(folder, manifest, force=force)

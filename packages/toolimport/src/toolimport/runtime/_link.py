@@ -60,7 +60,6 @@ class Link:
     """A server's connection, which lives in one event loop and is only used there.
 
     Args:
-        name: The server's name.
         find: Returns the parameters; called each time a connection is opened.
         abilities: What its callers can answer if the server asks.
     """

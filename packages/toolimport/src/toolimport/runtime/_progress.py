@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProgressRelay:
-    """Passes on reports for the duration of the block, without slowing down for a flood of them.
-
-    Args:
-        on_progress: Called in the loop of the block.
-    """
+    """Passes on reports for the duration of the block, without slowing down for a flood of them."""
 
     def __init__(self, on_progress: ProgressFnT) -> None:
         self._on_progress = on_progress

@@ -96,11 +96,7 @@ _CALL: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 class Questions:
-    """Finds out which call a server's question belongs to.
-
-    Args:
-        abilities: What the callers of this connection can answer.
-    """
+    """Finds out which call a server's question belongs to."""
 
     def __init__(self, abilities: frozenset[str]) -> None:
         self._abilities = abilities

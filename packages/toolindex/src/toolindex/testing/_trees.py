@@ -49,22 +49,14 @@ TOOLS: Mapping[str, str] = {
 
 
 def expect(actual: object, expected: object, promise: str) -> None:
-    """Compare two values; the message of a failure is the broken promise.
-
-    Raises:
-        AssertionError: They are not equal.
-    """
+    """Compare two values; the message of a failure is the broken promise."""
     if actual != expected:
         raise AssertionError(f"{promise}: expected {expected!r}, got {actual!r}")
 
 
 @contextmanager
 def refused(kind: type[ToolIndexError], promise: str) -> Generator[None]:
-    """Expect a block to raise an error.
-
-    Raises:
-        AssertionError: It raises nothing, or another error.
-    """
+    """Expect a block to raise an error."""
     try:
         yield
     except kind:

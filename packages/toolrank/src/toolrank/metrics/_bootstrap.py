@@ -37,9 +37,6 @@ def bootstrap_interval(
         level: The confidence, between 0 and 1.
         resamples: How many samples of the same size are drawn, with replacement.
         seed: Of the draws.
-
-    Raises:
-        RankingArgumentError: A level or a number of resamples outside its range.
     """
     if not 0 < level < 1:
         raise RankingArgumentError("level", f"{level} is not between 0 and 1; 0.95 is usual")

@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 def checks(
     settings: Settings | SettingsError, *, settings_file: Path | None = None
 ) -> Iterator[Check]:
-    """Yield the checks for some settings.
-
-    Args:
-        settings: The settings, or the error that prevents them; then only checks without settings
-            run.
-        settings_file: The settings file given by the user, if any.
-    """
+    """Yield the checks for some settings; for an error, those that need no settings."""
     yield Check("Python", python_version, is_quick=True)
     yield Check("SQLite", full_text_search, is_quick=True)
     yield Check("sqlite-vec", vector_search, is_quick=True)

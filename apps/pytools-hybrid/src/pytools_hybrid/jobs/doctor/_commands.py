@@ -10,12 +10,7 @@ if TYPE_CHECKING:
 
 
 class Commands:
-    """Commands with the flags that select what was checked.
-
-    Args:
-        settings: The settings.
-        roots: The trees that were checked.
-    """
+    """Commands with the flags that select what was checked."""
 
     def __init__(self, settings: Settings, roots: Roots) -> None:
         self._settings = settings

@@ -31,11 +31,7 @@ def look_at_database(
 ) -> Verdict:
     """Check the index, which is opened read-only.
 
-    Args:
-        database: The file.
-        roots: The trees that it should belong to.
-        commands: The commands for remedies.
-        patience: How many seconds another process may take to bring it up to date.
+    Another process may take `patience` seconds to bring it up to date.
     """
     from toolindex import (
         DamagedDatabaseError,

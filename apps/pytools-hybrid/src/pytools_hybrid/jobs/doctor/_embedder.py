@@ -38,13 +38,7 @@ _KEY = re.compile(r"`([A-Z][A-Z0-9_]*(?:KEY|TOKEN|URL|PROJECT|REGION))`")
 def look_at_embedder(
     settings: Settings, database: Path | None, commands: Commands | None
 ) -> Verdict:
-    """Check the model with a real call, for four words.
-
-    Args:
-        settings: The settings.
-        database: The index, which may not exist.
-        commands: The commands for remedies.
-    """
+    """Check the model with a real call, for four words."""
     from toolembed import EmbeddingError
 
     embedder = configured_embedder(settings)

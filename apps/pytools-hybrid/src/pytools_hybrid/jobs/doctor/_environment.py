@@ -46,11 +46,7 @@ def python_version(found: tuple[int, ...] = sys.version_info[:3]) -> Verdict:
 
 
 def full_text_search(connect: Callable[[str], apsw.Connection] | None = None) -> Verdict:
-    """Check that SQLite's full-text search finds an inflected word.
-
-    Args:
-        connect: Opens a database; None for apsw's own SQLite.
-    """
+    """Check that SQLite's full-text search finds an inflected word."""
     import apsw
 
     try:

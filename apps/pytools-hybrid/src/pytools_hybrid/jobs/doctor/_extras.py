@@ -19,11 +19,7 @@ _GENERATOR = "datamodel_code_generator"
 
 
 def look_at_reranking(model: str) -> Verdict:
-    """Check that the language model can be loaded; it is not called, as that may cost money.
-
-    Args:
-        model: The setting.
-    """
+    """Check that the language model can be loaded; it is not called, as that may cost money."""
     from pytools_hybrid.search import Reranking
 
     if problem := asyncio.run(Reranking(model).prepare()):
@@ -33,11 +29,7 @@ def look_at_reranking(model: str) -> Verdict:
 
 
 def look_at_importing(generator: str = _GENERATOR) -> Verdict:
-    """Check that MCP servers can be imported.
-
-    Args:
-        generator: The module that generates models from JSON Schemas.
-    """
+    """Check that MCP servers can be imported."""
     if find_spec(generator) is None:
         return fine(
             "not installed; only `pytools-hybrid import` needs it: "

@@ -24,8 +24,6 @@ class Verdict:
     """The result of a check.
 
     Attributes:
-        status: How it went.
-        message: What the check found, in a sentence.
         remedy: The command that fixes it, or another remedy; None if nothing is needed.
     """
 
@@ -39,7 +37,6 @@ class Check:
     """A check.
 
     Attributes:
-        name: Its name.
         look: Runs the check; an exception counts as a failure.
         seconds: The time limit.
         is_quick: Whether it takes some milliseconds, and asks nobody on a network.
@@ -56,11 +53,6 @@ class Finding:
     """The verdict of one check.
 
     Attributes:
-        check: The check's name.
-        status: How it went.
-        message: What the check found.
-        remedy: How to fix it.
-        seconds: How long the check took.
         is_overdue: Whether it took too long, and may still be running.
     """
 

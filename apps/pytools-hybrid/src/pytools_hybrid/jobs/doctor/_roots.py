@@ -39,16 +39,7 @@ def look_at_root(
     *,
     note: str | None = None,
 ) -> Verdict:
-    """Check one tree by scanning it, except for files that the index has already read.
-
-    Args:
-        settings: The settings.
-        roots: All trees.
-        number: The index of the tree to check.
-        database: The index, which may not exist.
-        commands: The commands for remedies.
-        note: Why the tree was chosen, if the user did not name it.
-    """
+    """Check one tree by scanning it, except for files that the index has already read."""
     from toolscan import Reason, RootNotFoundError, ToolReadError, find_tools, scan
 
     root = roots.paths[number]

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 def diagnose(checks: Iterable[Check]) -> Iterator[Finding]:
     """Run checks one after the other, so that none disturbs another's measurements.
 
-    Args:
-        checks: The checks.
-
     Yields:
         The finding of each check when it ends. A check that takes too long is abandoned in its
         thread, which does not keep the process from ending.

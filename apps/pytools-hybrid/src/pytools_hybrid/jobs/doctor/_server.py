@@ -42,14 +42,6 @@ def look_at_server(
     """Start the server over stdio, on a copy of the index, list its tools and run a search.
 
     The search uses words alone, so that no model is called.
-
-    Args:
-        settings: The settings.
-        roots: The trees.
-        database: The index, which may not exist.
-        settings_file: The settings file given by the user, if any.
-        program: The command to start.
-        seconds: How long it may take.
     """
     with (
         TemporaryDirectory(prefix="pytools-doctor-") as folder,

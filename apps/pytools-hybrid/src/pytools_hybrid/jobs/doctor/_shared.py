@@ -21,13 +21,7 @@ _INIT = "pytools-hybrid database init"
 
 
 def look_at_shared(settings: Settings, roots: Roots, commands: Commands) -> Verdict:
-    """Check the server; nothing is changed there.
-
-    Args:
-        settings: The settings, which name a server.
-        roots: The trees.
-        commands: The commands to name.
-    """
+    """Check the server; nothing is changed there."""
     from toolindex import DatabaseError
 
     from pytools_hybrid.index import check_installed

@@ -40,13 +40,6 @@ def look_at_watching(
 
     Nothing is written to a tree. Files are written to a temporary folder beside the index, or to
     the system's temporary folder.
-
-    Args:
-        roots: The trees, or None if there are none.
-        is_wanted: Whether the settings want files to be watched.
-        database: The index.
-        limit: The file in which Linux says how many folders can be watched.
-        seconds: How long scanning a tree may take.
     """
     if not is_wanted:
         return fine("turned off (PYTOOLS_WATCH): the index is only updated at the start")

@@ -34,24 +34,14 @@ _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A model's answers about some tools.
-
-    Attributes:
-        made: The entries by tool id.
-        spent: The tokens and the price of it.
-    """
+    """A model's answers about some tools."""
 
     made: Mapping[str, Capability]
     spent: ModelUsage
 
 
 class NoAnswerError(Exception):
-    """A request without a usable answer.
-
-    Attributes:
-        reason: Why, in one line.
-        spent: The tokens and the price all the same.
-    """
+    """A request without a usable answer."""
 
     def __init__(self, reason: str, spent: ModelUsage) -> None:
         super().__init__(reason)
@@ -64,7 +54,6 @@ class Asker:
 
     Args:
         model: A pydantic-ai model, or its name.
-        backoff: How often to ask, and the delays in between.
 
     Raises:
         SettingsError: The model cannot be used: its name, its package or its key.
@@ -91,11 +80,7 @@ class Asker:
         self._backoff = backoff
 
     async def ask(self, subjects: Sequence[Subject]) -> Answer:
-        """Ask about some tools.
-
-        Raises:
-            NoAnswerError: The model failed, even after retries.
-        """
+        """Ask about some tools; raise `NoAnswerError` if the model fails even after retries."""
         from pydantic_ai.exceptions import ModelHTTPError
         from pydantic_ai.usage import RunUsage
 

@@ -41,28 +41,17 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class CapabilityFile:
-    """The capabilities file of one root, to which entries are added while others may edit it.
-
-    Args:
-        root: The root.
-    """
+    """The capabilities file of one root, to which entries are added while others may edit it."""
 
     def __init__(self, root: Path) -> None:
         self.path: Path = root / FILE_NAME
 
     def read(self) -> Capabilities:
-        """Return the current entries.
-
-        Raises:
-            CapabilitiesError: The file is invalid, or cannot be read.
-        """
+        """Return the current entries."""
         return parse_capabilities(read_text(self.path), self.path)
 
     def check(self, ids: Iterable[str]) -> None:
         """Check that entries can be added, before money is spent on them.
-
-        Args:
-            ids: The tools that will get entries.
 
         Raises:
             CapabilitiesError: The file is invalid or cannot be written, or has an entry in a form
@@ -88,9 +77,6 @@ class CapabilityFile:
 
         The file is replaced in one step, so that a kill leaves either the old or the new content.
         Several processes add to it one at a time.
-
-        Raises:
-            CapabilitiesError: The file is invalid, or cannot be written.
         """
         lease = _lease(self.path)
         # A process that has held the lease for longer is stuck, and does not change the file.
@@ -121,9 +107,6 @@ def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> 
 
     New entries are sorted by id among those that a model wrote; what people wrote, including
     comments, keeps its place.
-
-    Raises:
-        CapabilitiesError: The text is invalid.
     """
     before = parse_capabilities(text, path).entries
     mark = "\ufeff" if text.startswith("\ufeff") else ""

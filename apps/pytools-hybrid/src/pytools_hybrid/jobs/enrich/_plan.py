@@ -80,13 +80,6 @@ def plan_enrichment(
 ) -> EnrichmentPlan:
     """Plan requests from the tools and their existing entries.
 
-    Args:
-        roots: The trees.
-        policy: Only ask about tools that pass it.
-        categories: Only ask about tools of these categories; all if empty.
-        limit: The maximum number of tools to ask about.
-        outside_links: Whether to follow symbolic links that lead out of a tree.
-
     Raises:
         CapabilitiesError: The file of a root is invalid, and what people wrote there must not be
             lost.

@@ -59,10 +59,7 @@ class Subject:
     """A tool that a model is asked about.
 
     Attributes:
-        id: Its id.
-        text_hash: The hash of its text.
         description: Its docstring.
-        parameters: The names of its parameters.
     """
 
     id: str

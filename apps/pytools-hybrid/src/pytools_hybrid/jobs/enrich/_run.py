@@ -26,11 +26,8 @@ class EnrichmentReport:
     """The outcome of an enrichment.
 
     Attributes:
-        written: How many tools got entries.
-        files: The files that were written.
         missing: Ids of tools for which there was no answer.
         reasons: Why there was none, each reason once.
-        spent: The tokens and the price.
     """
 
     written: int
@@ -47,11 +44,6 @@ async def enrich(
 
     A request that fails leaves its tools for later, and the others go on. If all fail, the rest is
     not sent.
-
-    Args:
-        plan: The plan.
-        asker: Asks the model.
-        progress: Called with the number of tools done, and the total.
 
     Raises:
         CapabilitiesError: A file cannot be written, which is found before anything is asked, or was

@@ -76,9 +76,6 @@ def best(figures: Sequence[Figures]) -> Best | None:
 
     Another configuration is only preferred to the current one if the whole interval of their
     difference is above 0, because nobody should change settings for what may be chance.
-
-    Args:
-        figures: The configurations' figures; at most one is the current configuration.
     """
     if len(figures) < 2:
         return None

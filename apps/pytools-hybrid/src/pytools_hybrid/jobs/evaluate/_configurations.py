@@ -27,8 +27,6 @@ class Configuration:
         name: Its name in tables: the mode, "hybrid (rrf)" for a fusion other than the one in the
             settings, "hybrid (untuned)" for search without tuning, or the model's name if there are
             several.
-        mode: The search mode.
-        settings: Its settings.
         selected_by: The environment variables that make this the default; empty if it already is.
     """
 
@@ -48,10 +46,7 @@ def of_models(
 ) -> list[Configuration]:
     """Return a configuration for each model, and one without tuning for a tuned model.
 
-    Args:
-        settings: The current settings.
-        models: The embedding models, as named in settings.
-        mode: The mode of all of them; None for hybrid.
+    Without a `mode` they are hybrid.
 
     Raises:
         SettingsError: The mode is vectors alone, and a model is "none".
@@ -72,13 +67,7 @@ def of_models(
 def configurations(settings: Settings, mode: SearchMode | None) -> list[Configuration]:
     """Return the configurations to compare.
 
-    Args:
-        settings: The current settings, which "hybrid" uses along with their tuning file.
-        mode: Only this mode; None for all modes and both fusions, or for bm25 alone if there are no
-            vectors.
-
-    Raises:
-        SettingsError: The mode is vectors alone, and there are none.
+    Without a `mode` these are all modes and both fusions, or bm25 alone if there are no vectors.
     """
     has_vectors = settings.embedding_model != "none"
     if mode is SearchMode.VECTOR and not has_vectors:

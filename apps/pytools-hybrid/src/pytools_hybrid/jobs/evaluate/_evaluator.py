@@ -44,12 +44,8 @@ class EvaluationReport:
     """The result of an evaluation.
 
     Attributes:
-        queries: The number of queries.
-        tools: The number of tools in the index.
         model: The embedding models, as named in settings.
-        recall_at: The depths of recall.
         by: The key that groups the queries, or None.
-        figures: The figures of each configuration.
         unknown: The gold ids that are not in the index.
     """
 
@@ -69,7 +65,6 @@ class Evaluator:
     cached vectors, and the queries are not in the usage record.
 
     Args:
-        roots: The trees of tools.
         database: The index to bring up to date and to copy, or None for a temporary one.
         embedder: The model to use instead of those of the configurations.
     """
@@ -96,12 +91,6 @@ class Evaluator:
         by: str | None = None,
     ) -> EvaluationReport:
         """Index the tree, run every query in every configuration, and measure the answers.
-
-        Args:
-            queries: The queries, at least one.
-            compared: The configurations, at least one.
-            recall_at: The depths of recall.
-            by: The key that grouped the queries, if any.
 
         Raises:
             SettingsError: The index has none of the gold tools.
@@ -233,13 +222,7 @@ def copy_index(tools: ToolSearch, target: Path) -> None:
 
 
 def copy_files(database: Path, target: Path, *, is_fixed: bool = False) -> None:
-    """Copy the files of an index in their current state.
-
-    Args:
-        database: The index.
-        target: Where the copy is to be.
-        is_fixed: Whether it is on a read-only medium.
-    """
+    """Copy the files of an index in their current state; `is_fixed` is a read-only medium."""
     # There nothing changes, and no lock can be taken.
     options = "mode=ro&immutable=1" if is_fixed else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

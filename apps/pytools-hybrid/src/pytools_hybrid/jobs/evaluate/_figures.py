@@ -29,12 +29,7 @@ MEASURES = (f"ndcg@{DEPTH}", MRR, "hit@3", f"completeness@{DEPTH}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """How long searches took, including embedding the query.
-
-    Attributes:
-        p50: The median, in milliseconds.
-        p95: The 95th percentile, in milliseconds.
-    """
+    """How many milliseconds searches took, including embedding the query."""
 
     p50: float
     p95: float
@@ -52,10 +47,8 @@ class Figures:
     """The results of all queries in one configuration.
 
     Attributes:
-        configuration: The configuration.
         answers: The tools found, best first, by query id.
         evaluation: The measures of each query.
-        latency: How long the searches took.
         failures: The ids of queries without a right tool among the first ten results.
         degraded: How many searches lost a channel.
         groups: The ids of queries by group; empty without a breakdown.
@@ -85,16 +78,7 @@ def measure(
     milliseconds: Iterable[float],
     degraded: int,
 ) -> Figures:
-    """Measure the answers.
-
-    Args:
-        configuration: The configuration.
-        queries: The queries, at least one.
-        answers: The tools found, best first, by query id.
-        recall_at: The depths of recall.
-        milliseconds: How long each search took.
-        degraded: How many searches lost a channel.
-    """
+    """Measure the answers."""
     run = {id_: [hit.id for hit in hits] for id_, hits in answers.items()}
     qrels = {query.id: query.gold for query in queries}
     evaluation = evaluate(run, qrels, [*(f"recall@{k}" for k in recall_at), *MEASURES])
@@ -114,11 +98,7 @@ def measure(
 
 
 def recall_depths(text: str) -> tuple[int, ...]:
-    """Parse the depths of recall, such as `1,3,5,10`.
-
-    Raises:
-        SettingsError: They are not numbers in the range of a search's limit.
-    """
+    """Parse the depths of recall, such as `1,3,5,10`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
         raise SettingsError("--limit-k", f"{text!r} is not a list of numbers such as 1,3,5,10")

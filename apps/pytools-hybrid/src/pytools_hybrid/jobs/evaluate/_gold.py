@@ -59,13 +59,7 @@ class UnknownGold:
 def unknown_gold(
     queries: Iterable[EvaluationQuery], known: Iterable[str], issues: Sequence[ScanIssue]
 ) -> UnknownGold:
-    """Find gold ids that are not in the index, with reasons as far as the scan can tell.
-
-    Args:
-        queries: The queries.
-        known: The ids in the index.
-        issues: What the scan left out.
-    """
+    """Find gold ids that are not in the index, with reasons as far as the scan can tell."""
     known = frozenset(known)
     asked = list(queries)
     every = dict.fromkeys(id_ for query in asked for id_ in query.gold)

@@ -17,17 +17,7 @@ _PLOT_SUFFIX = ".png"
 def check_outputs(
     *, queries: Path, database: Path | None, runs: Iterable[Path], plot: Path | None
 ) -> None:
-    """Check that every result can be written, and replaces neither an input nor another result.
-
-    Args:
-        queries: The queries file.
-        database: The index that the user named, if any.
-        runs: The run files.
-        plot: The plot file, if any.
-
-    Raises:
-        SettingsError: A file cannot be used.
-    """
+    """Check that every result can be written, and replaces neither an input nor another result."""
     taken = [(queries, "holds the queries")]
     if database is not None:
         _check_free("--db", database, taken)

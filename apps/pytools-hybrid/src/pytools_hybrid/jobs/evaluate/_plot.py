@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def require_plotting() -> None:
-    """Check that a plot can be drawn, before anything is computed for it.
-
-    Raises:
-        SettingsError: The plotting library is missing.
-    """
+    """Check that the plotting library is installed, before anything is computed for it."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -32,14 +28,7 @@ def require_plotting() -> None:
 def write_plot(
     path: Path, figures: Sequence[Figures], *, recall_at: Sequence[int], title: str
 ) -> None:
-    """Write a PNG with two panels: recall@k by k, and the latency of searches.
-
-    Args:
-        path: The file; an existing one is replaced.
-        figures: The configurations' figures.
-        recall_at: The depths of recall.
-        title: The title.
-    """
+    """Write a PNG with two panels: recall@k by k, and the latency of searches."""
     # Not pyplot, which keeps figures in memory and looks for a display.
     from matplotlib.figure import Figure
 

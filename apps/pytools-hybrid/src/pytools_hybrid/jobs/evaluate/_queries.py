@@ -20,12 +20,7 @@ _NO_GROUP = "(none)"
 
 
 class QueriesFileError(SettingsError):
-    """An invalid line of a queries file.
-
-    Attributes:
-        path: The file.
-        line: The number of the line, from 1.
-    """
+    """An invalid line of a queries file."""
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
         super().__init__("--queries", f"{path}:{line}: {problem}; write lines as {EXAMPLE_LINE}")
@@ -39,7 +34,6 @@ class EvaluationQuery:
 
     Attributes:
         id: Its id, unique in the file.
-        text: The query.
         gold: The ids of the right tools, without duplicates.
         group: Its group in a breakdown; empty without one.
     """
@@ -53,9 +47,7 @@ class EvaluationQuery:
 def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
     """Read a queries file; blank lines and unknown keys are ignored.
 
-    Args:
-        path: The file.
-        by: The key whose values group the queries; a query without it is in the group "(none)".
+    A query without the key `by` is in the group "(none)".
 
     Raises:
         QueriesFileError: A line is not a query, or an id occurs twice.

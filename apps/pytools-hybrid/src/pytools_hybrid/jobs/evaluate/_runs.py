@@ -22,15 +22,7 @@ _STEP = 1e-6
 
 
 def run_paths(path: Path, compared: Sequence[Configuration]) -> dict[str, Path]:
-    """Return each configuration's file by name: `runs.trec`, or `runs.hybrid-rrf.trec` if several.
-
-    Args:
-        path: The file that the user named.
-        compared: The configurations.
-
-    Raises:
-        SettingsError: It is a folder.
-    """
+    """Return each configuration's file: `runs.trec`, or `runs.hybrid-rrf.trec` if several."""
     # An empty path is the current folder.
     if not path.name or path.is_dir():
         raise SettingsError("--run", f"{path} is a folder; name a file in it")

@@ -32,8 +32,6 @@ class Moved:
     """What an index has after it was taken to another place.
 
     Attributes:
-        where: The place.
-        tools: How many tools it has.
         vectors: How many vectors were taken along this time.
         searches: How many recorded searches were taken along.
         outcomes: How many recorded outcomes were.
@@ -56,11 +54,6 @@ async def to_server(
     given: Settings, wanted: Settings, progress: Callable[[str, int, int | None], object]
 ) -> Moved:
     """Take an index from a file to a server. Doing it again only adds what is missing.
-
-    Args:
-        given: The settings that name the file.
-        wanted: The settings that name the server and the trees.
-        progress: Called with what is being done, how much of it is done, and of how much.
 
     Raises:
         SettingsError: There is no such file, or a root does not exist.
@@ -86,10 +79,6 @@ async def to_server(
 
 async def to_file(given: Settings, wanted: Settings) -> Moved:
     """Take a tree from a server to a new file, which is there as a whole or not at all.
-
-    Args:
-        given: The settings that name the server and its tree.
-        wanted: The settings that name the file.
 
     Raises:
         SettingsError: The file exists, or nothing says which tree it is.

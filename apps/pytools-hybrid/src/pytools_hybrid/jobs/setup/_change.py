@@ -27,8 +27,6 @@ class Change:
     """A change that has not been applied yet.
 
     Attributes:
-        client: The client.
-        roots: The trees that our server serves.
         names: The servers to move: their names in our file, by their names in the client's file.
         staying: Why other servers are not moved, by name.
     """
@@ -45,9 +43,6 @@ class Change:
         """Plan a change, and add the servers to our file, which is not written yet.
 
         Files left over from a killed run are removed.
-
-        Raises:
-            SetupError: The configuration cannot be changed.
         """
         names: dict[str, str] = {}
         staying: dict[str, str] = {}
@@ -65,11 +60,7 @@ class Change:
         return change
 
     def diff(self) -> str:
-        """Return the diff, without secrets; empty if nothing changes.
-
-        Raises:
-            SetupError: The configuration cannot be changed.
-        """
+        """Return the diff, without secrets; empty if nothing changes."""
         configuration = Configuration.read(self.client)
         after = self._edited(configuration, self.names)
         before = "" if configuration.data is None else configuration.text
@@ -81,14 +72,7 @@ class Change:
         return Redactor(secrets).text("\n".join(lines))
 
     def make(self, imported: Collection[str]) -> bool:
-        """Apply the change for imported servers; return whether that changed the file.
-
-        Args:
-            imported: Their names in our file.
-
-        Raises:
-            SetupError: The configuration cannot be changed.
-        """
+        """Apply the change for imported servers; return whether that changed the file."""
         configuration = Configuration.read(self.client)
         moved = [theirs for theirs, name in self.names.items() if name in imported]
         return configuration.write(self._edited(configuration, moved))

@@ -44,10 +44,8 @@ class Configuration:
     """The configuration of a client, as read.
 
     Attributes:
-        client: The client.
         data: The bytes of its file; None if there is none.
         text: The decoded content, `{}` if it is empty.
-        content: The parsed content.
     """
 
     client: Client
@@ -57,11 +55,7 @@ class Configuration:
 
     @classmethod
     def read(cls, client: Client) -> Configuration:
-        """Read the configuration of a client.
-
-        Raises:
-            SetupError: It cannot be read, is invalid, or must not be written.
-        """
+        """Read the configuration of a client."""
         data = read_file(client.file)
         text = _text(client.file, data or b"")
         content = parsed(client.file, text)
@@ -76,11 +70,7 @@ class Configuration:
         return has_block(self.text) if self._is_toml else self.client.aside in self.content
 
     def servers(self) -> tuple[ServerEntry, ...]:
-        """Return the servers that it starts, except our own.
-
-        Raises:
-            SetupError: One is not an object.
-        """
+        """Return the servers that it starts, except our own."""
         if not self.client.moves:
             return ()
         others = (it for it in self._entries() if not it.disabled)
@@ -101,10 +91,6 @@ class Configuration:
 
     def edited(self, moved: Collection[str], entry: dict[str, Any]) -> str:
         """Return the text with our entry, and with servers moved to a key that is ignored.
-
-        Args:
-            moved: The names of the servers to move.
-            entry: Our entry.
 
         Raises:
             SetupError: This is impossible without losing something; the error shows the entry.
@@ -156,11 +142,7 @@ class Configuration:
         return text.encode("utf-8")
 
     def write(self, text: str) -> bool:
-        """Write a new text and a backup of the old one; return whether that changed anything.
-
-        Raises:
-            SetupError: It cannot be written, or somebody else has changed it meanwhile.
-        """
+        """Write a new text and a backup of the old one; return whether that changed anything."""
         if self.data is not None and text == self.text:
             return False
         before, kept = self.restored(), read_file(self.client.backup)
@@ -173,11 +155,7 @@ class Configuration:
         return True
 
     def undo(self) -> str:
-        """Undo setup; return what became of the file.
-
-        Raises:
-            SetupError: It cannot be written, or somebody else has changed it meanwhile.
-        """
+        """Undo setup; return what became of the file."""
         self.discard_unfinished()
         backup = self.client.backup
         before, kept = self.restored(), read_file(backup)
@@ -289,11 +267,7 @@ class Configuration:
 
 
 def read_file(path: Path) -> bytes | None:
-    """Read a file that is going to be written; return None if there is none.
-
-    Raises:
-        SetupError: It cannot be read, or must not be written.
-    """
+    """Read a file that is going to be written; return None if there is none."""
     try:
         data = path.read_bytes()
         is_writable = path.stat().st_mode & stat.S_IWUSR and os.access(path, os.W_OK)
@@ -313,11 +287,7 @@ def read_file(path: Path) -> bytes | None:
 
 
 def decoded(path: Path, data: bytes) -> str:
-    """Decode the content of a file.
-
-    Raises:
-        SetupError: It is not UTF-8.
-    """
+    """Decode the content of a file."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -331,11 +301,7 @@ def _text(path: Path, data: bytes) -> str:
 
 
 def parsed(path: Path, text: str) -> dict[str, Any]:
-    """Parse a configuration, as TOML if its name says so.
-
-    Raises:
-        SetupError: It is invalid.
-    """
+    """Parse a configuration, as TOML if its name says so."""
     from toolimport import ServersFileError
     from toolimport.connect import parse_json
 

@@ -17,12 +17,7 @@ _MODULE = "pytools_hybrid"
 
 
 def own_entry(roots: Sequence[Path], env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the entry that starts our server, for clients that run no code.
-
-    Args:
-        roots: The trees of tools to serve.
-        env: Variables that the client passes on.
-    """
+    """Return the entry that starts our server, for clients that run no code."""
     command, *before = own_command()
     args = [*before, "serve", "--tools", "call"]
     for root in roots:

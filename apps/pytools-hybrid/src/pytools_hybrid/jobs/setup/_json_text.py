@@ -68,13 +68,7 @@ def cut_members(
 
 
 def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> str:
-    """Add members at the end of an object, which is created if it is missing.
-
-    Args:
-        text: A valid document, which may have comments and trailing commas.
-        path: The keys that lead to the object.
-        members: The text of each value, by key.
-    """
+    """Add members at the end of an object, which is created if it is missing."""
     if not members:
         return text
     found = _find(text, path)
@@ -105,13 +99,7 @@ def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool
 
 
 def move_members(text: str, source: str, path: Sequence[str]) -> str:
-    """Move the content of a member to the end of another object, with its comments.
-
-    Args:
-        text: A valid document, which may have comments and trailing commas.
-        source: The key of the member, which is removed.
-        path: The keys that lead to the other object, which is created if it is missing.
-    """
+    """Move the content of a member to the end of another object, with its comments."""
     text, values = cut_members(text, (), {source})
     inner = values[source][1:-1]
     if not inner.strip():

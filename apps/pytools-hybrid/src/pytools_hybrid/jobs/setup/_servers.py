@@ -27,14 +27,7 @@ _ONLY_OWNER = 0o600
 
 
 class ServersFile:
-    """Our own servers file, which its user may have edited.
-
-    Args:
-        path: The file, which need not exist.
-
-    Raises:
-        SetupError: It cannot be read, or is invalid.
-    """
+    """Our own servers file, which its user may have edited."""
 
     def __init__(self, path: Path) -> None:
         self.path: Path = path
@@ -59,20 +52,12 @@ class ServersFile:
         return free
 
     def save(self) -> None:
-        """Write the added servers; a new file can only be read by its owner.
-
-        Raises:
-            SetupError: It cannot be written.
-        """
+        """Write the added servers; a new file can only be read by its owner."""
         made = {name: value_text(it, self._text, 2) for name, it in self._added.items()}
         self._write(add_members(self._text, (self._section,), made), self._known | self._added)
 
     def drop(self, names: Collection[str]) -> None:
-        """Remove saved servers that turned out not to work.
-
-        Raises:
-            SetupError: It cannot be written.
-        """
+        """Remove saved servers that turned out not to work."""
         gone = [name for name in names if name in self._added]
         left = {name: it for name, it in self._known.items() if name not in gone}
         self._write(cut_members(self._text, (self._section,), gone)[0], left)

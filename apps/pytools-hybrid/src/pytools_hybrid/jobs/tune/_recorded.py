@@ -22,10 +22,8 @@ def recorded(
 ) -> list[EvaluationQuery]:
     """Return the requests whose right tools are known, without duplicates.
 
-    Args:
-        searches: The searches, oldest first.
-        outcomes: The outcomes of using tools. One without a search id belongs to the last search
-            that found its tool, up to ten minutes before.
+    An outcome without a search id belongs to the last search that found its tool, up to ten minutes
+    before.
     """
     asked = list(searches)
     by_id = {search.id: search for search in asked}

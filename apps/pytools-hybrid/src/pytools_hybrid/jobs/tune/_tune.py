@@ -109,13 +109,6 @@ async def tune(
 ) -> Outcome:
     """Learn from requests, and measure the benefit by cross validation; nothing is written.
 
-    Args:
-        settings: The settings; their index is brought up to date.
-        roots: The trees of tools.
-        requests: The requests, at least `FEWEST`.
-        by: The key that grouped the requests, if any.
-        embedder: The model to use instead of the one in the settings.
-
     Raises:
         SettingsError: There are too few requests, or no model.
         EmbeddingError: The model returned no vectors.

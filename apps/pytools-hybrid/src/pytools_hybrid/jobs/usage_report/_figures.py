@@ -120,9 +120,7 @@ def usage_report(
 ) -> UsageReport:
     """Compute the figures of some records.
 
-    Args:
-        searches: The searches.
-        outcomes: The outcomes; those of other searches only count for their tools.
+    Outcomes of other searches only count for their tools.
     """
     successes: defaultdict[str, set[str]] = defaultdict(set)
     judged: set[str] = set()
@@ -173,11 +171,7 @@ def _figures(
 
 
 def outcome_days(outcomes: Iterable[OutcomeRecord]) -> dict[date, ToolFigures]:
-    """Return the figures of one tool's outcomes for each day with any.
-
-    Args:
-        outcomes: The outcomes, oldest first.
-    """
+    """Return the figures of one tool's outcomes for each day with any."""
     by_day: defaultdict[date, list[OutcomeRecord]] = defaultdict(list)
     for outcome in outcomes:
         by_day[datetime.fromtimestamp(outcome.at, UTC).date()].append(outcome)

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def write_plot(path: Path, report: UsageReport) -> None:
-    """Write a PNG with three panels, by day.
-
-    Args:
-        path: The file; an existing one is replaced.
-        report: The figures.
-    """
+    """Write a PNG with three panels, by day."""
     # Not pyplot, which keeps figures in memory and looks for a display.
     from matplotlib.figure import Figure
 

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """A table of JSON values.
-
-    Attributes:
-        columns: The names of the columns, in order.
-        rows: The values of each row, by column.
-    """
+    """A table of JSON values."""
 
     columns: Sequence[str]
     rows: list[dict[str, Any]]

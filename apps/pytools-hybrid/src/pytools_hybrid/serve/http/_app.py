@@ -48,14 +48,7 @@ def create_app(
     server: MCPServer[None],
     settings: Settings,
 ) -> Starlette:
-    """Create the application for an open `ToolSearch`.
-
-    Args:
-        search: The search; None for a server with MCP and its status alone.
-        follower: Brings the index up to date; None if `search` is.
-        server: The MCP server at `/mcp`.
-        settings: The address, the token and the allowed names.
-    """
+    """Create the application for an open `ToolSearch`, or without one for MCP alone."""
     status = Status(search, Metrics(search, server))
     calls = search is not None and settings.tools == "call"
     document = openapi_document(

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 class Calls:
-    """Calls tools for clients of the JSON API.
-
-    Args:
-        caller: Calls them.
-        follower: Brings the index up to date.
-    """
+    """Calls tools for clients of the JSON API."""
 
     def __init__(self, caller: ToolCaller, follower: Follower) -> None:
         self._caller = caller

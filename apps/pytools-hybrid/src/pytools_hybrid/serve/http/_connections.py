@@ -24,11 +24,7 @@ _HEADERS_SECONDS = 20.0
 
 
 class Places:
-    """The connections that a server has room for, and which of them is closed first.
-
-    Args:
-        most: The maximum number of connections.
-    """
+    """The connections that a server has room for, and which of them is closed first."""
 
     def __init__(self, most: int = MOST_CONNECTIONS) -> None:
         self.most = most
@@ -36,14 +32,9 @@ class Places:
         self._strangers: dict[ImpatientProtocol, None] = {}
 
     def enter(self, newest: ImpatientProtocol, among: int) -> bool:
-        """Make room for a connection, which is unproven until one of its requests is accepted.
+        """Make room for a connection, and return whether there is any.
 
-        Args:
-            newest: The new connection.
-            among: The number of connections, including this one.
-
-        Returns:
-            Whether there is room.
+        It is unproven until one of its requests is accepted.
         """
         if among > self.most:
             oldest = next(iter(self._strangers), None)
@@ -60,13 +51,7 @@ class Places:
 
 
 class ImpatientProtocol(H11Protocol):
-    """HTTP/1.1 with a time limit for the headers of a request.
-
-    Args:
-        arguments: The arguments of uvicorn's protocol.
-        places: The places of the server's connections.
-        options: The keyword arguments of uvicorn's protocol.
-    """
+    """HTTP/1.1 with a time limit for the headers of a request."""
 
     _deadline: asyncio.TimerHandle | None = None
 

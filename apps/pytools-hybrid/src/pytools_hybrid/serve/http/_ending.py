@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 class AnswerWhenCut:
-    """Asks clients of interrupted requests to try again; a stream that has begun just ends.
-
-    Args:
-        app: The application.
-    """
+    """Asks clients of interrupted requests to try again; a stream that has begun just ends."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -22,7 +22,6 @@ class NetworkLocation:
 
     Attributes:
         name: The host in lower case, an IPv6 address without brackets.
-        port: The port, or None if it is omitted.
     """
 
     name: str
@@ -106,11 +105,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_allowed(name: str) -> NetworkLocation:
-    """Parse an allowed name; an IPv6 address may be without brackets.
-
-    Raises:
-        SettingsError: It is not a host name.
-    """
+    """Parse an allowed name; an IPv6 address may be without brackets."""
     bare = NetworkLocation(name.lower(), None) if _is_address(name) else None
     location = bare or NetworkLocation.parse(name)
     if location is None:

@@ -9,11 +9,7 @@ if TYPE_CHECKING:
 
 
 async def index_state(search: ToolSearch) -> dict[str, Any]:
-    """Return the generation and the coverage of an index, as JSON values.
-
-    Raises:
-        DatabaseError: The index cannot be read.
-    """
+    """Return the generation and the coverage of an index, as JSON values."""
     state = await search.index.state()
     return {
         "generation": state.generation,

@@ -28,12 +28,7 @@ _DISCARD_SECONDS = 2.0
 
 
 class Slots:
-    """Limits how many work at once and how many wait; others are told to try again.
-
-    Args:
-        at_work: How many may work at once.
-        waiting: How many may wait.
-    """
+    """Limits how many work at once and how many wait; others are told to try again."""
 
     def __init__(self, at_work: int = _AT_WORK, waiting: int = _WAITING) -> None:
         self._free = asyncio.Semaphore(at_work)
@@ -42,11 +37,7 @@ class Slots:
 
     @asynccontextmanager
     async def taken(self) -> AsyncGenerator[None]:
-        """Wait for a slot, and hold it for the duration of the block.
-
-        Raises:
-            ProblemError: Too many are waiting.
-        """
+        """Wait for a slot, and hold it for the block; raise `ProblemError` if too many wait."""
         if self._taken >= self._room:
             raise ProblemError(
                 503, "too many searches are queued; try again", headers={"Retry-After": "1"}
@@ -63,7 +54,6 @@ class BodyLimit:
     """Reads the bodies of requests in advance, and refuses large and slow ones.
 
     Args:
-        app: The application behind it.
         largest: The maximum size of a body, in bytes.
         of_paths: Other maximums for some paths.
     """

@@ -27,12 +27,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Metrics:
-    """Tells the numbers of a server.
-
-    Args:
-        search: What it searches, or None where it only lists.
-        server: Whose sessions are counted.
-    """
+    """Tells the numbers of a server."""
 
     def __init__(self, search: ToolSearch | None, server: MCPServer[None]) -> None:
         self._search = search
@@ -60,11 +55,7 @@ class Metrics:
 
 
 class CountRequests:
-    """Counts the requests to an application.
-
-    Args:
-        app: The application.
-    """
+    """Counts the requests to an application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

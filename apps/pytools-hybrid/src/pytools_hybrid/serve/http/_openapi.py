@@ -145,13 +145,7 @@ _CALLING = {
 
 
 def openapi_document(*, has_index: bool, has_token: bool, calls: bool = False) -> dict[str, Any]:
-    """Describe the JSON API.
-
-    Args:
-        has_index: Whether to include the paths that need an index.
-        has_token: Whether requests require the server's token.
-        calls: Whether tools can be called.
-    """
+    """Describe the JSON API."""
     operations = {
         **_STATUS,
         **(_OVER_THE_INDEX if has_index else {}),

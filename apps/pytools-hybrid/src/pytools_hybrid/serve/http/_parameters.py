@@ -190,15 +190,9 @@ class CallBody(BaseModel):
 
 
 def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) -> Q:
-    """Parse the query of a request.
+    """Parse the query of a request; a `ProblemError` has everything that is wrong with it.
 
-    Args:
-        model: The model of the parameters.
-        request: The request.
-        skip_empty: Whether empty values count as missing, because forms send empty fields.
-
-    Raises:
-        ProblemError: With everything that is wrong with it.
+    With `skip_empty`, empty values count as missing, because forms send empty fields.
     """
     fields = model.model_fields
     given: dict[str, list[str]] = {}
@@ -240,11 +234,7 @@ def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) ->
 
 
 async def read_body(model: type[Q], request: Request) -> Q:
-    """Parse the body of a request.
-
-    Raises:
-        ProblemError: With everything that is wrong with it.
-    """
+    """Parse the body of a request; a `ProblemError` has everything that is wrong with it."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ProblemError(415, "send application/json", headers={"Accept": "application/json"})

@@ -66,11 +66,9 @@ class ProblemError(Exception):
     """An error response.
 
     Attributes:
-        status: The status.
         detail: What is wrong, and what to do.
         errors: The single errors, if there may be several.
         candidates: Names that may have been meant.
-        headers: Additional headers of the response.
     """
 
     def __init__(

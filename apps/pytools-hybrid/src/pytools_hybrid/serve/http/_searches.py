@@ -41,13 +41,7 @@ def _use(found: FoundTool) -> dict[str, Any]:
 
 
 class Searches:
-    """Answers searches.
-
-    Args:
-        search: The search.
-        follower: Brings the index up to date first.
-        slots: Limits the number of concurrent searches.
-    """
+    """Answers searches."""
 
     def __init__(self, search: ToolSearch, follower: Follower, slots: Slots) -> None:
         self._search = search
@@ -56,11 +50,7 @@ class Searches:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Wait for a slot, and until the index is up to date.
-
-        Raises:
-            ProblemError: Too many are waiting.
-        """
+        """Wait for a slot, and until the index is up to date."""
         async with self._slots.taken():
             await self._follower.ready()
             yield
@@ -208,11 +198,7 @@ class Searches:
         return json_response({"query": asked.query, "results": [], "metadata": metadata})
 
     async def _check_categories(self, asked: Sequence[str]) -> None:
-        """Refuse a category that does not exist, unless there are none at all.
-
-        Raises:
-            UnknownCategoryError: A category does not exist.
-        """
+        """Refuse a category that does not exist, unless there are none at all."""
         if not asked or self._search.index.sync.filling is not None:
             return
         check_categories(asked, {count.category for count in await self._search.categories()})

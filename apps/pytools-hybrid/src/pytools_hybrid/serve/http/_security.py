@@ -53,7 +53,6 @@ class Gate:
     """Passes on requests that are addressed to this server and have its token.
 
     Args:
-        app: The application behind it.
         hosts: The allowed names.
         token: The token that clients must send; None if everybody may send requests.
         console: The console, which checks who has logged in; None if it is off.

@@ -39,12 +39,7 @@ _HEADER_BYTES = 64 * 1024
 
 
 class AddressError(PytoolsError):
-    """The server cannot listen at its address.
-
-    Attributes:
-        host: The address.
-        port: The port.
-    """
+    """The server cannot listen at its address."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(
@@ -65,12 +60,7 @@ async def serve_http(
 ) -> None:
     """Serve over HTTP until cancelled; running requests then have half a second.
 
-    Args:
-        search: The search, or None for MCP alone.
-        follower: Brings the index up to date; None if `search` is.
-        settings: The settings.
-        server: The MCP server at `/mcp`.
-        invite: Called, once it serves, with an address that opens the console and works once.
+    `invite` is called, once it serves, with an address that opens the console and works once.
 
     Raises:
         SettingsError: The address can be reached from other machines, and there is no token.

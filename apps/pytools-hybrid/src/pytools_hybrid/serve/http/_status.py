@@ -24,12 +24,7 @@ _UNAVAILABLE = 503
 
 
 class Status:
-    """Reports the health of the server.
-
-    Args:
-        search: The search; None if it only lists tools.
-        metrics: Tells its numbers.
-    """
+    """Reports the health of the server."""
 
     def __init__(self, search: ToolSearch | None, metrics: Metrics) -> None:
         self._search = search

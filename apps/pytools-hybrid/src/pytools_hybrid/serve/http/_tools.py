@@ -28,12 +28,7 @@ _STATUS = {Recording.WRITTEN: 201, Recording.PENDING: 202}
 
 
 class Tools:
-    """Describes tools, and records the outcomes of using them.
-
-    Args:
-        search: The search.
-        follower: Brings the index up to date.
-    """
+    """Describes tools, and records the outcomes of using them."""
 
     def __init__(self, search: ToolSearch, follower: Follower) -> None:
         self._search = search

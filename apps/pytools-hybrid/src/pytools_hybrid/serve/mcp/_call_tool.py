@@ -52,12 +52,7 @@ class CallArguments(Arguments):
 
 
 def call_tool(calls: Calls, *, read_only: bool) -> ServedTool[CallArguments]:
-    """Create the tool.
-
-    Args:
-        calls: Calls tools.
-        read_only: Whether to only call tools that are annotated as read-only.
-    """
+    """Create the tool; with `read_only` it only calls tools that are annotated as read-only."""
 
     async def about() -> str:
         return "Call a tool that search_tools has found."
@@ -77,13 +72,7 @@ def call_tool(calls: Calls, *, read_only: bool) -> ServedTool[CallArguments]:
 
 
 class PinnedTool:
-    """A tool that is listed under its own name, with its own schema.
-
-    Args:
-        name: The name for agents.
-        tool_id: The tool.
-        calls: Calls it.
-    """
+    """A tool that is listed under its own name, with its own schema."""
 
     def __init__(self, name: str, tool_id: str, calls: Calls) -> None:
         self.name = name
@@ -125,12 +114,7 @@ def pinned_tools(ids: Sequence[str], taken: Sequence[str], calls: Calls) -> list
 
 
 class Calls:
-    """Calls tools for MCP clients.
-
-    Args:
-        caller: Calls them.
-        follower: Fills the index.
-    """
+    """Calls tools for MCP clients."""
 
     def __init__(self, caller: ToolCaller, follower: Follower) -> None:
         self.caller = caller

@@ -27,10 +27,6 @@ _LISTED_CHARACTERS = 190
 class Inventory:
     """Reports which categories of tools there are.
 
-    Args:
-        search: The index.
-        follower: Fills the index.
-
     Attributes:
         listed: The categories in the first sentence; None before.
     """
@@ -44,9 +40,6 @@ class Inventory:
         """Count the tools of each category that can be found.
 
         An existing index is read at once, and a new one is not waited for long.
-
-        Raises:
-            ToolIndexError: The index cannot be read.
         """
         if not await self._follower.opened(within=_PATIENCE_SECONDS):
             return Counter()

@@ -23,14 +23,7 @@ def create_server(
 ) -> ToolServer:
     """Create the MCP server for the profile in the settings.
 
-    Args:
-        search: The open search; None for the profile `basic`, which needs no index.
-        follower: Brings the index up to date; None if `search` is.
-        settings: The settings.
-        root: The tree of tools, or several.
-
-    Raises:
-        ValueError: The profile needs an index, and there is none.
+    The profile `basic` needs neither `search` nor `follower`.
     """
     tools: list[Offered] = []
     follow: Follow | None = None

@@ -34,17 +34,7 @@ _FINISH_SECONDS = 2.0
 
 
 def serve(settings: Settings, roots: Roots, *, invite: Callable[[str], None] | None = None) -> None:
-    """Serve until the client disconnects or a signal arrives, then end the process.
-
-    Args:
-        settings: The settings.
-        roots: The trees.
-        invite: As for `serve_http`.
-
-    Raises:
-        ToolIndexError: The index cannot be opened.
-        PytoolsError: The settings are invalid.
-    """
+    """Serve until the client disconnects or a signal arrives, then end the process."""
     asyncio.run(_until_stopped(settings, roots, invite))
 
 

@@ -27,9 +27,6 @@ class ListChanges:
     """Reaches every client, through its subscription, or an older client through its connection.
 
     Append `middleware` to a server's middleware.
-
-    Args:
-        bus: The server's subscriptions.
     """
 
     def __init__(self, bus: SubscriptionBus) -> None:

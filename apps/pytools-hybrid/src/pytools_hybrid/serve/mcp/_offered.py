@@ -26,11 +26,7 @@ WRITES_DOWN = ToolAnnotations(
 
 
 class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer to a call
-    """The client has to answer questions, and then repeat the call.
-
-    Attributes:
-        result: The answer that asks them.
-    """
+    """The client has to answer questions, and then repeat the call."""
 
     def __init__(self, result: InputRequiredResult) -> None:
         super().__init__()
@@ -38,14 +34,7 @@ class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer 
 
 
 class Progress:
-    """Reports the progress of a call to the client.
-
-    Args:
-        context: The client's request; None to report nothing.
-
-    Attributes:
-        context: The same.
-    """
+    """Reports the progress of a call to the client, or nothing without its request."""
 
     def __init__(self, context: Context[None, Any] | None) -> None:
         self.context = context

@@ -48,9 +48,6 @@ class ToolServer(MCPServer[None]):
     """An MCP server of the given tools.
 
     Args:
-        tools: The tools, in the order of the list.
-        mode: The workflow for agents.
-        log_level: What is logged to stderr.
         follow: Notifies clients of changes to the list; without it the list never changes, and
             clients are told so.
 
@@ -110,11 +107,7 @@ class ToolServer(MCPServer[None]):
         arguments: dict[str, Any] | None = None,
         context: Context[None, Any] | None = None,
     ) -> GetPromptResult | InputRequiredResult:
-        """Return a prompt.
-
-        Raises:
-            MCPError: There is no such prompt.
-        """
+        """Return a prompt."""
         if name != _PROMPT:
             message = f"There is no prompt {quoted(name)}; there is {_PROMPT}."
             raise MCPError(code=INVALID_PARAMS, message=message)

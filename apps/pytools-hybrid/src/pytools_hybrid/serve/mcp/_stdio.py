@@ -103,12 +103,7 @@ def _usable_id(given: JsonValue) -> RequestId | None:
 
 
 class _CheckedLines(anyio.AsyncFile[str]):
-    """Reads a client's valid lines; others are answered and left out.
-
-    Args:
-        lines: The lines of the client.
-        answer: Called with the answer to a line that is left out.
-    """
+    """Reads a client's valid lines; others are answered and left out."""
 
     def __init__(self, lines: TextIO, answer: Callable[[JSONRPCError], Awaitable[object]]) -> None:
         super().__init__(lines)

@@ -83,11 +83,7 @@ class Arguments(BaseModel):
 
 
 def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
-    """Check the arguments of a call.
-
-    Raises:
-        ToolError: They are invalid; the message says what is valid.
-    """
+    """Check the arguments of a call; a `ToolError` says what is valid."""
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
@@ -142,7 +138,6 @@ class ServedTool(Generic[A]):
 
     Attributes:
         name: What agents call.
-        title: The name for people.
         arguments: The model of its arguments.
         result: The model of its structured content; None for any content.
         about: Returns its description, which may change with the index.
@@ -170,23 +165,16 @@ class ServedTool(Generic[A]):
         )
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
-        """Answer a call.
-
-        Raises:
-            ToolError: The arguments do not fit.
-        """
+        """Answer a call."""
         return await self.run(read_arguments(self.arguments, given), progress)
 
 
 def answer(
     structured: dict[str, Any], texts: Iterable[str], *, meta: Mapping[str, Any] | None = None
 ) -> CallToolResult:
-    """Create the answer to a call.
+    """Create the answer to a call: content for programs, and a block for models of each text.
 
-    Args:
-        structured: The content for programs.
-        texts: The content for models, a block for each text.
-        meta: Metadata, whose keys get the prefix of this server.
+    The keys of `meta` get the prefix of this server.
     """
     return CallToolResult(
         content=[TextContent(type="text", text=text) for text in texts],
