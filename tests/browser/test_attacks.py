@@ -191,7 +191,6 @@ def test_the_token_is_in_no_address_log_storage_or_referrer(visit, locked, locke
         page = visit(f"{locked}/?q=merge+pdf", refused=True)
         made = []
         page.context.on("request", lambda it: made.append(it))
-        log_in(page, "wrong-t0ken")
         log_in(page, TOKEN)
         page.get_by_role("searchbox").fill("send mail")
         expect(page).to_have_url(f"{locked}/?q=send+mail")
@@ -204,6 +203,9 @@ def test_the_token_is_in_no_address_log_storage_or_referrer(visit, locked, locke
         foreign.goto(f"{locked}/?q=secret+plans")
         foreign.evaluate("address => { location.href = address }", evil)
         foreign.wait_for_url(evil)
+        page.get_by_role("button", name="Log out").click()
+        log_in(page, "wrong-t0ken")
+        expect(page.get_by_role("alert")).to_contain_text("not the token")
         address_bar = [page.url, foreign.url]
 
     said = (locked_folder / "stderr").read_text("utf-8")

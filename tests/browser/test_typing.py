@@ -90,6 +90,26 @@ def test_keys_go_to_the_field_through_the_results_and_into_a_tool(visit, site):
     expect(page.get_by_role("heading", level=1)).to_have_text(name)
 
 
+def test_keys_of_one_letter_can_be_switched_off_and_stay_so(visit, site):
+    page = visit(f"{site}/?q=merge+pdf+files")
+    switch = page.get_by_role("checkbox", name="Keys of one letter")
+    expect(switch).to_be_checked()
+    switch.uncheck()
+    switch.blur()
+    for letter in "j/":
+        page.keyboard.press(letter)
+    expect(page.locator("body")).to_be_focused()
+    page.get_by_role("searchbox").press("ArrowDown")
+    expect(page.locator(RESULTS).first).to_be_focused()
+    page.reload()
+    expect(switch).not_to_be_checked()
+    switch.check()
+    switch.blur()
+    page.keyboard.press("j")
+
+    expect(page.locator(RESULTS).first).to_be_focused()
+
+
 def test_back_leads_to_what_was_typed_last(visit, site):
     page = visit(site)
     typing(page, "send mail")

@@ -7,12 +7,14 @@ import sys
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 from itertools import pairwise
+from types import SimpleNamespace
 from urllib.parse import quote, urlencode
 
 import httpx2
 import pytest
 from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.serve.http import create_app
+from pytools_hybrid.serve.http.console import _sessions
 from pytools_hybrid.serve.mcp import create_server
 
 pytestmark = pytest.mark.anyio
@@ -375,9 +377,9 @@ async def test_what_tools_and_requests_say_is_text_and_nothing_else(browse, writ
     ]
     async with browse(token="secret") as browser:
         pages = [Page(await browser.get(path)) for path in paths]
-        pages.append(Page(await log_in(browser, HOSTILE, next=HOSTILE)))
         await log_in(browser)
         pages += [Page(await browser.get(path)) for path in paths]
+        pages.append(Page(await log_in(browser, HOSTILE, next=HOSTILE)))
         shown = [page for page in pages if "alert(1)" in page.text]
 
     assert len(shown) >= 3
@@ -418,7 +420,6 @@ async def test_a_page_may_load_what_is_its_own_alone_and_be_framed_by_nobody(bro
 async def test_the_token_opens_a_session_that_is_good_for_pages_alone(browse):
     async with browse(token="secret") as browser:
         refused = await browser.get("/?q=pdf")
-        wrong = await log_in(browser, "guessed")
         in_url = await browser.get("/?q=pdf&token=secret")
         logged_in = await log_in(browser, next="/?q=pdf")
         cookie = logged_in.headers["set-cookie"]
@@ -427,6 +428,7 @@ async def test_the_token_opens_a_session_that_is_good_for_pages_alone(browse):
         logged_out = await browser.post("/console/logout", headers=HERE)
         browser.headers["cookie"] = cookie.partition(";")[0]
         afterwards = await browser.get("/?q=pdf")
+        wrong = await log_in(browser, "guessed")
 
     assert [it.status_code for it in (refused, wrong, in_url, afterwards)] == [401] * 4
     assert "merge_pdfs" not in refused.text
@@ -448,6 +450,26 @@ ELSEWHERE = (
     "/\t/evil.example",
     "/search",
 )
+
+
+async def test_who_guesses_waits_a_second_and_nobody_else_does(browse, monkeypatch):
+    now = 1.0
+    monkeypatch.setattr(_sessions, "time", SimpleNamespace(monotonic=lambda: now))
+    async with browse(token="secret") as browser:
+        app = browser._transport.app
+        other = httpx2.ASGITransport(app, client=("192.0.2.7", 5000))
+        async with httpx2.AsyncClient(transport=other, base_url=ADDRESS) as elsewhere:
+            wrong = [await log_in(browser, f"guess {n}") for n in range(3)]
+            early = await log_in(browser)
+            meanwhile = await log_in(elsewhere)
+        by_header = await browser.get("/", headers={"authorization": "Bearer secret"})
+        now += 1.0
+        in_time = await log_in(browser)
+
+    assert [it.status_code for it in (*wrong, early)] == [401, 429, 429, 429]
+    assert "wait a second" in early.text
+    assert early.headers["retry-after"] == "1"
+    assert [it.status_code for it in (meanwhile, by_header, in_time)] == [303, 200, 303]
 
 
 async def test_nobody_is_led_elsewhere_after_the_login(browse):

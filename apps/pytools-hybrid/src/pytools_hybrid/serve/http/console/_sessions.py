@@ -10,55 +10,58 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.types import Scope
 
 _SECONDS = 12 * 60 * 60
 _MOST = 1_000
 # It is among the arguments of the browser, which others may see.
 _INVITED_SECONDS = 10 * 60
+_AFTER_A_WRONG_ONE = 1.0
 
 
 class Sessions:
     """Opens sessions for people who have the token or an invitation.
 
-    A session ends after twelve hours, or with the server.
+    A session ends after twelve hours, or with the server. An address that sent a wrong token can
+    try another one a second later; nobody else has to wait, nor does who is logged in already.
 
     Args:
         token: The token, or None if nobody needs one.
-        clock: A monotonic clock, in seconds.
     """
 
-    def __init__(self, token: str | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, token: str | None) -> None:
         self._token = token.encode() if token is not None else None
-        self._clock = clock
         # Oldest first.
         self._ends: dict[str, float] = {}
         self._invitations: dict[str, float] = {}
+        # Until when the form takes no token, by the address that sent a wrong one.
+        self._waits: dict[str, float] = {}
 
     def invite(self) -> str:
         """Return a code that opens a single session, within ten minutes."""
         code = secrets.token_urlsafe(32)
-        self._invitations[code] = self._clock() + _INVITED_SECONDS
+        self._invitations[code] = time.monotonic() + _INVITED_SECONDS
         return code
 
     def accept(self, code: str) -> str | None:
         """Return the name of a new session, or None if the code is invalid, used or too old."""
         until = self._invitations.pop(code, None)
-        return None if until is None or self._clock() > until else self._new()
+        return None if until is None or time.monotonic() > until else self._new()
 
-    def open(self, token: str) -> str | None:
+    def is_too_soon(self, scope: Scope) -> bool:
+        """Return whether the address of a request sent a wrong token a moment ago."""
+        return self._waits.get(_address(scope), 0.0) > time.monotonic()
+
+    def open(self, token: str, scope: Scope) -> str | None:
         """Return the name of a new session, or None if the token is wrong."""
         if self._token is None or not hmac.compare_digest(token.encode(), self._token):
+            _keep(self._waits, _address(scope), time.monotonic() + _AFTER_A_WRONG_ONE)
             return None
         return self._new()
 
     def _new(self) -> str:
-        while len(self._ends) >= _MOST:
-            del self._ends[next(iter(self._ends))]
         name = secrets.token_urlsafe(32)
-        self._ends[name] = self._clock() + _SECONDS
+        _keep(self._ends, name, time.monotonic() + _SECONDS)
         return name
 
     def close(self, scope: Scope) -> None:
@@ -68,7 +71,7 @@ class Sessions:
     def opened_by(self, scope: Scope) -> bool:
         """Return whether a request belongs to an open session."""
         name = self._named(scope)
-        if self._ends.get(name, 0.0) > self._clock():
+        if self._ends.get(name, 0.0) > time.monotonic():
             return True
         self._ends.pop(name, None)
         return False
@@ -81,3 +84,15 @@ class Sessions:
 
     def _named(self, scope: Scope) -> str:
         return HTTPConnection(scope).cookies.get(self.cookie(scope), "")
+
+
+def _address(scope: Scope) -> str:
+    host, _ = scope.get("client") or ("", 0)
+    return host
+
+
+def _keep(times: dict[str, float], name: str, until: float) -> None:
+    """Add a time, in place of the oldest one if there are too many."""
+    while len(times) >= _MOST:
+        del times[next(iter(times))]
+    times[name] = until

@@ -159,7 +159,10 @@ class Site:
             return self._problem(foreign)
         form = parse_qs((await request.body()).decode("latin-1"), errors="replace")
         back = _own_path(form.get("next", ["/"])[0])
-        name = self.sessions.open(form.get("token", [""])[0])
+        if self.sessions.is_too_soon(request.scope):
+            told = "The last token was wrong: wait a second, then try again."
+            return self._login(back, told, HTTPStatus.TOO_MANY_REQUESTS)
+        name = self.sessions.open(form.get("token", [""])[0], request.scope)
         if name is None:
             return self._login(back, "That is not the token of this server.")
         # A proxy may provide TLS, which the browser knows.
@@ -231,10 +234,15 @@ class Site:
         values = {"problem": problem, "query": query}
         return self._render("problem.html", values, problem.status, headers=problem.headers)
 
-    def _login(self, back: str, failure: str = "") -> Response:
+    def _login(
+        self, back: str, failure: str = "", status: int = HTTPStatus.UNAUTHORIZED
+    ) -> Response:
         values = {"back": back, "failure": failure, "has_token": False}
-        headers = {"WWW-Authenticate": 'Bearer realm="pytools"'}
-        return self._render("login.html", values, HTTPStatus.UNAUTHORIZED, headers=headers)
+        is_early = status == HTTPStatus.TOO_MANY_REQUESTS
+        headers = (
+            {"Retry-After": "1"} if is_early else {"WWW-Authenticate": 'Bearer realm="pytools"'}
+        )
+        return self._render("login.html", values, status, headers=headers)
 
     def _render(
         self,

@@ -1,7 +1,18 @@
 // Keys for those who do not want to leave the keyboard: "/" goes to the search field, "j" and "k"
-// (or the arrow keys from the field) go through the results, whose links Enter opens.
+// (or the arrow keys from the field) go through the results, whose links Enter opens. Who speaks to
+// their computer can switch the letters off (WCAG 2.1.4), which a cookie remembers.
 
+const OFF = "pytools-letters=off";
 const field = document.querySelector("input[type=search]");
+const letters = document.querySelector("#letters");
+
+if (letters !== null) {
+  letters.checked = !document.cookie.includes(OFF);
+  letters.closest(".keys").hidden = false;
+  letters.addEventListener("change", () => {
+    document.cookie = `${OFF}; path=/; samesite=strict; max-age=${letters.checked ? 0 : 31536000}`;
+  });
+}
 
 function step(by) {
   const links = [...document.querySelectorAll("[data-step]")];
@@ -19,7 +30,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   const isField = event.target === field;
   if (!isField && event.target.matches("input, select, textarea")) return;
-  if (isField && event.key !== "ArrowDown") return;
+  if (isField ? event.key !== "ArrowDown" : document.cookie.includes(OFF)) return;
   if (event.key === "j" || isField) step(1);
   else if (event.key === "k") step(-1);
   else if (event.key === "/" && field) field.select();
