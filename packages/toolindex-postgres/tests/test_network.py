@@ -221,13 +221,15 @@ def _entries(server):
 
 
 @contextmanager
-def cut_after(server, size):
-    """Run a line to a server that is cut after so many bytes, both ways together; its address."""
+def cut_after(server, left, *, is_silent=False):
+    """Run a line to a server that is cut after `left[0]` bytes, both ways together; its address.
+
+    One that `is_silent` stays open then, and lets nothing through.
+    """
     folder = Path(tempfile.mkdtemp(prefix="cut-", dir="/tmp"))
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(folder / ".s.PGSQL.5432"))
     listening.listen()
-    left = [size]
     open_: list[socket.socket] = []
 
     def copy(source, target):
@@ -236,7 +238,7 @@ def cut_after(server, size):
                 allowed = data[: max(0, left[0])]
                 left[0] -= len(data)
                 target.sendall(allowed)
-                if left[0] <= 0:
+                if left[0] <= 0 and not is_silent:
                     break
         for end in (source, target):
             with suppress(OSError):
@@ -262,6 +264,24 @@ def cut_after(server, size):
         shutil.rmtree(folder)
 
 
+@pytest.mark.parametrize("lacking", [1, 40])
+def test_a_line_that_falls_silent_within_an_answer_costs_a_search_two_seconds(
+    server, database, host, lacking
+):
+    left = [1_000_000]
+    with cut_after(server, left, is_silent=True) as line:
+        store = host(address=database.replace(f"host={server.folder}", line))
+        sync(store, ONE)
+        until(lambda: not store.freshness().problem, "the copy is up to date")
+        before = left[0]
+        assert ids(store) == ["mail:send"]
+        left[0] = before - left[0] - lacking
+        assert ids(store) == ["mail:send"]
+        assert "cannot be reached" in store.freshness().problem
+        left[0] = 1_000_000
+        until(lambda: not store.freshness().problem, "the line is found again")
+
+
 @given(size=st.integers(0, 30_000))
 def test_a_line_that_is_cut_anywhere_leaves_a_tree_that_the_next_scan_makes_right(
     server, database, tmp_path_factory, size
@@ -272,7 +292,7 @@ def test_a_line_that_is_cut_anywhere_leaves_a_tree_that_the_next_scan_makes_righ
     with ExitStack() as stack:
         direct = stack.enter_context(closing(made(SQLiteStore(folder / "a.db"), database)))
         sync(direct, ONE)
-        cut = stack.enter_context(cut_after(server, size))
+        cut = stack.enter_context(cut_after(server, [size]))
         address = database.replace(f"host={server.folder}", cut)
         far = made(SQLiteStore(folder / "b.db"), address)
         for step in (

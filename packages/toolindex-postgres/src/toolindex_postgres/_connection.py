@@ -7,9 +7,8 @@ import os
 import queue
 import time
 from contextlib import contextmanager, suppress
-from selectors import EVENT_READ, DefaultSelector
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 import psycopg.errors
@@ -26,9 +25,11 @@ from toolindex_postgres.errors import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from psycopg.abc import PQGen
+
 __all__ = ["Connection", "Connections", "lock_key"]
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+_T = TypeVar("_T")
 
 _CONNECT_SECONDS = 2
 _READ_MS = 2_000
@@ -40,6 +41,8 @@ KEEPALIVES = (
     "SET LOCAL tcp_keepalives_idle = 10; SET LOCAL tcp_keepalives_interval = 2; "
     "SET LOCAL tcp_keepalives_count = 5"
 )
+# How often psycopg looks for Ctrl-C while it waits.
+_INTERVAL = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
 # What a network that swallows packets costs: the server's host answers nothing for so long.
 _NETWORK = {"tcp_user_timeout": "2000", "keepalives_idle": "10", "keepalives_interval": "2"}
@@ -50,6 +53,33 @@ _UNDEFINED = {"3F000", "42P01", "42883", "42703"}
 
 class _SilentError(psycopg.OperationalError):
     """The server took a statement and does not answer."""
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that is closed when the server has been silent for too long.
+
+    A server that is stopped does not watch its own time limits, and a network that swallows packets
+    says nothing.
+
+    Attributes:
+        patience: For how many seconds a statement is waited for.
+    """
+
+    patience: float = _READ_MS / 1_000
+
+    def wait(self, gen: PQGen[_T], interval: float = _INTERVAL, timeout: float | None = None) -> _T:
+        """Wait for the answer to a statement.
+
+        Raises:
+            OperationalError: The connection is lost, or there is none in time.
+        """
+        try:
+            return super().wait(gen, interval, self.patience if timeout is None else timeout)
+        except psycopg.OperationalError as error:
+            if error.sqlstate is None and not self.closed:
+                self.close()
+                raise _SilentError("it is silent") from error
+            raise
 
 
 def lock_key(*names: str) -> int:
@@ -106,13 +136,12 @@ class Connections:
 
     def ask(
         self, statement: str, *parameters: str, patient: bool = False
-    ) -> list[str | None] | None:
-        """Run one statement outside of any transaction; return its first row as text.
+    ) -> tuple[Any, ...] | None:
+        """Run one statement outside of any transaction; return its first row.
 
         Args:
-            statement: With `$1` for the first parameter. It may run twice, if the connection
-                was lost.
-            parameters: Their values.
+            statement: It may run twice, if the connection was lost.
+            parameters: The values of its placeholders.
             patient: As for `reading`.
 
         Raises:
@@ -125,10 +154,10 @@ class Connections:
                 connection = self._take()
                 try:
                     return self._asked(connection, statement, parameters)
-                except psycopg.OperationalError as error:
+                except _SilentError:
+                    raise
+                except psycopg.OperationalError:
                     self._drop_idle()
-                    if connection.closed and isinstance(error, _SilentError):
-                        raise
             return self._asked(self._connect(patient), statement, parameters)
 
     @contextmanager
@@ -170,6 +199,7 @@ class Connections:
         begin = f"BEGIN {kind}; SET LOCAL statement_timeout = {timeout_ms}; {KEEPALIVES}"
         with self._explained():
             connection = self._begun(begin, patient)
+            connection.patience = timeout_ms / 1_000
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -182,46 +212,19 @@ class Connections:
 
     def _asked(
         self, connection: Connection, statement: str, parameters: Sequence[str]
-    ) -> list[str | None] | None:
+    ) -> tuple[Any, ...] | None:
         try:
-            result = self._answer(
-                connection, statement.encode(), [it.encode() for it in parameters]
-            )
-            if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
-                raise psycopg.errors.error_from_result(result)
-            if not result.ntuples:
-                return None
-            row = (result.get_value(0, column) for column in range(result.nfields))
-            return [None if value is None else value.decode() for value in row]
+            return connection.execute(statement.encode(), parameters).fetchone()
         finally:
             self._give_back(connection)
-
-    def _answer(
-        self, connection: Connection, statement: bytes, parameters: list[bytes]
-    ) -> psycopg.pq.abc.PGresult:
-        server = connection.pgconn
-        server.send_query_params(statement, parameters)
-        deadline = time.monotonic() + _READ_MS / 1_000
-        with DefaultSelector() as selector:
-            selector.register(server.socket, EVENT_READ)
-            while server.flush() or server.is_busy():
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    connection.close()
-                    self._fail()
-                    raise _SilentError("it is silent")
-                server.consume_input()
-        result = server.get_result()
-        while server.get_result() is not None:
-            pass
-        if result is None:
-            raise psycopg.OperationalError("the connection was lost")
-        return result
 
     def _begun(self, begin: str, patient: bool) -> Connection:
         with suppress(queue.Empty):
             connection = self._take()
             try:
                 connection.execute(begin.encode())
+            except _SilentError:
+                raise
             except psycopg.OperationalError:
                 # The server has ended idle connections: all of them, most likely.
                 connection.close()
@@ -249,7 +252,7 @@ class Connections:
         if not patient and time.monotonic() < self._retry_at:
             raise UnreachableStoreError(self.where, self._reason)
         try:
-            connection = psycopg.connect(
+            connection = Connection.connect(
                 self._address,
                 autocommit=True,
                 # A pooler may give each transaction another session.
@@ -293,6 +296,7 @@ class Connections:
         if not is_usable:
             connection.close()
             return
+        connection.patience = _READ_MS / 1_000
         self._idle.put(connection)
         # Asked after giving back, so that closing at any moment finds the connection.
         if self.closed:
@@ -311,6 +315,10 @@ class Connections:
         try:
             yield
         except psycopg.Error as error:
+            if isinstance(error, _SilentError):
+                # The others would be, too, and nobody is to wait for each.
+                self._drop_idle()
+                self._fail()
             raise explained(self.where, error) from error
 
 

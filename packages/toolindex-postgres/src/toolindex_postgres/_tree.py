@@ -11,6 +11,7 @@ import secrets
 import sys
 from array import array
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolindex_postgres._connection import lock_key
@@ -56,12 +57,13 @@ Vectors = tuple[str, dict[str, "array[float]"]]
 
 _T = TypeVar("_T")
 _BATCH = 1_000
+_CURSORS = count(1)
 # Ten thousand million states fit in a bigint, many times.
 _LARGEST_STEP = 1 << 19
 _STEPS = 1_000
 # As many vectors that no tool needs are kept for each model, or twice as many as there are tools.
 _SPARES = 5_000
-_STATE = "SELECT * FROM toolindex.look("
+_STATE = "SELECT * FROM toolindex.look(%s)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ def state(connection: Connection, name: str, where: str) -> State:
         SchemaError: There is no schema, or an older one.
         NewerSchemaError: A later version made it.
     """
-    return _state(connection.execute(_STATE + "%s)", (encoded(name),)).fetchone(), where)
+    return _state(connection.execute(_STATE, (encoded(name),)).fetchone(), where)
 
 
 def poll(connections: Connections, name: str, *, patient: bool = False) -> State:
@@ -118,9 +120,7 @@ def poll(connections: Connections, name: str, *, patient: bool = False) -> State
         SchemaError: There is no schema, or an older one.
         NewerSchemaError: A later version made it.
     """
-    return _state(
-        connections.ask(_STATE + "$1)", encoded(name), patient=patient), connections.where
-    )
+    return _state(connections.ask(_STATE, encoded(name), patient=patient), connections.where)
 
 
 def _state(row: Sequence[str | None] | None, where: str) -> State:
@@ -228,10 +228,13 @@ def _rows(
     connection: Connection, statement: str, parameters: Sequence[object], *, binary: bool = False
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows, fetched some at a time: no statement takes long, and no answer much memory."""
-    with connection.cursor(name="portions", binary=binary) as cursor:
-        cursor.itersize = _BATCH
-        cursor.execute(statement.encode(), parameters)
-        yield from cursor
+    # Not by a cursor object, which closes itself on a connection that another may use by then.
+    with connection.cursor(binary=binary) as cursor:
+        name = f"portions_{next(_CURSORS)}"
+        cursor.execute(f"DECLARE {name} CURSOR FOR {statement}".encode(), parameters)
+        while rows := cursor.execute(f"FETCH {_BATCH} FROM {name}".encode()).fetchall():
+            yield from rows
+        cursor.execute(f"CLOSE {name}".encode())
 
 
 def aliases_of_all(connection: Connection, tree: int) -> dict[str, list[str]]:

@@ -39,7 +39,7 @@ _BATCH = 500
 _FETCHED = 1_000
 _RECORD = (
     "SELECT done::text, pg_postmaster_start_time()::text "
-    "FROM (SELECT toolindex.record($1, $2)) AS it (done)"
+    "FROM (SELECT toolindex.record(%s, %s)) AS it (done)"
 )
 
 
