@@ -1,9 +1,11 @@
 """A small tree of tools, and settings that look at nothing outside the test."""
 
+import functools
 import os
 import sys
 
 import pytest
+import typer.main
 from hypothesis import settings as hypothesis_settings
 from pytools_hybrid import Settings
 from pytools_hybrid.index import has_numpy
@@ -17,6 +19,9 @@ hypothesis_settings.register_profile(
     "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
 )
 hypothesis_settings.load_profile("patient")
+
+# Making the options of all commands takes longer than most of what is tested by them.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 TOOLS = {
     "mcptools/github/create_issue.py": "Open a new issue in a repository, to report a bug.",

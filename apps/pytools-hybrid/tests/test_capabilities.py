@@ -6,7 +6,7 @@ import os
 import string
 import sys
 import tomllib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -74,10 +74,6 @@ def parsed(text):
 
 
 class TestReading:
-    def test_texts_are_stripped_and_empty_ones_say_nothing(self):
-        text = f'["{ISSUE}"]\nsynonyms = [" ticket ", "", "  "]'
-        assert parsed(text)[ISSUE].texts == ("ticket",)
-
     def test_a_file_that_is_not_there_says_nothing(self, tmp_path):
         assert read_text(tmp_path / FILE_NAME) == read_text(tmp_path / "gone" / FILE_NAME) == ""
         assert parsed("") == {}
@@ -191,21 +187,8 @@ class TestAliases:
         said = Capabilities(parsed(FILE + f'["{MERGE}"]\nsynonyms = ["acrobat"]'))
         assert said.aliases([MERGE]) == {MERGE: ("acrobat", "ticket")}
 
-    def test_ids_and_patterns_without_a_tool_are_idle(self):
-        said = Capabilities(parsed(FILE + '["*:gone:*"]\n["mcptools:gone:x"]'))
-        assert said.idle([MERGE, ISSUE]) == ["*:gone:*", "mcptools:gone:x"]
-        assert said.idle([]) == list(said.entries)
-
 
 class TestAnnotating:
-    def test_what_the_file_says_is_in_the_index(self, annotate, file, store):
-        file.write_text(FILE)
-        assert annotate() == 2
-        assert aliases(store) == {
-            ISSUE: ("complain about a crash", "ticket", "defect"),
-            MERGE: ("acrobat", "ticket"),
-        }
-
     def test_nothing_is_written_where_nothing_changed(self, annotate, file, store):
         file.write_text(FILE)
         annotate()
@@ -313,18 +296,6 @@ class TestAnnotating:
 
 
 class TestSearching:
-    @pytest.mark.anyio
-    async def test_a_change_of_the_file_alone_is_found_after_a_refresh_of_it(
-        self, root, file, settings
-    ):
-        async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            await tools.index.refresh()
-            file.write_text(FILE)
-            report = await tools.index.refresh([PurePosixPath(FILE_NAME)])
-            assert report.issues == ()
-            response = await tools.search("acrobat", mode=SearchMode.BM25)
-            assert [str(found.entry.id) for found in response.tools] == [MERGE]
-
     @pytest.mark.anyio
     async def test_a_broken_file_costs_no_search(self, root, file, settings):
         file.write_text("[broken")

@@ -386,20 +386,6 @@ def test_an_answer_names_the_model_that_was_used_and_says_first_what_is_wrong(
     assert answer_meta(stand_in)["model"] == by_default.model
 
 
-def test_an_answer_names_the_model_that_found_it(openai, settings, root):
-    openai.respond = lambda texts: Reply(status=401)
-
-    async def job(tools):
-        await tools.index.refresh()
-        return await tools.search("merge pdf"), await tools.probe()
-
-    for answer in run(root, settings, job):
-        assert answer.model == "static:tools2"
-        assert (
-            f"searched with vectors of static:tools2 (embedding model '{MODEL}'" in answer.notes[0]
-        )
-
-
 def test_doctor_says_what_searches_go_by_while_the_model_fails(openai, settings, root, tmp_path):
     asyncio.run(_embed_offline(settings(), root))
     openai.respond = lambda texts: Reply(status=401)

@@ -87,14 +87,6 @@ def test_the_portions_are_counted_as_one_look(store, large):
     assert (report.added, report.updated, report.unchanged) == (0, 0, 80)
 
 
-def test_a_start_after_a_kill_goes_on_where_the_other_ended(store, large):
-    killed_after(store, large, 50)
-    assert (tools_in(store), is_complete(store)) == (15, False)
-    report = refresh(store, large)
-    assert (report.added, report.unchanged) == (65, 15)
-    assert is_complete(store)
-
-
 def test_nothing_is_removed_before_all_is_read(store, large, tmp_path):
     root = shutil.copytree(large, tmp_path / "tree")
     refresh(store, root)

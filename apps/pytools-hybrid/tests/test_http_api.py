@@ -403,6 +403,7 @@ async def test_a_wrong_report_is_a_problem_that_points_at_it(client, body, point
         (b"tool_id=x", "application/x-www-form-urlencoded", 415),
         (b"{}", "text/plain", 415),
         (b"x" * 65537, "application/json", 413),
+        (b'{"tool_id": "a", "success": true, "latency_ms": 1e999}', "application/json", 422),
     ],
 )
 async def test_what_is_not_a_report_is_a_problem(client, content, kind, status):
@@ -410,14 +411,6 @@ async def test_what_is_not_a_report_is_a_problem(client, content, kind, status):
     answer = await client.post("/api/v1/outcomes", content=content, headers=headers)
 
     problem(answer, status)
-
-
-async def test_a_latency_that_no_number_can_hold_is_a_problem(client):
-    body = b'{"tool_id": "merge_pdfs", "success": true, "latency_ms": 1e999}'
-    headers = {"content-type": "application/json"}
-    answer = await client.post("/api/v1/outcomes", content=body, headers=headers)
-
-    assert answer.status_code in {400, 422}
 
 
 @pytest.mark.parametrize(

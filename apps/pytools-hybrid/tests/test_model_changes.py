@@ -104,23 +104,6 @@ def test_the_vectors_of_another_model_are_never_searched_with_its_own(settings, 
     assert len(other.documents) == 4
 
 
-def test_a_model_that_is_half_ready_finds_only_what_it_has_and_says_so(settings, root):
-    use(settings(), root, WordsEmbedder("a:one"), embed)
-    half = WordsEmbedder("b:other", most_texts=2)
-    half.answers = 1
-
-    async def job(search):
-        with pytest.raises(EmbeddingError, match="out of money"):
-            await search.index.embed_pending()
-        return await by_meaning(search)
-
-    response = use(settings(), root, half, job)
-
-    assert "2 of 4 tools have vectors so far" in response.notes[0]
-    assert "out of money" in response.notes[0]
-    assert len(ids(response)) == 2
-
-
 def test_switching_back_embeds_nothing_and_searches_at_once(settings, root):
     one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=300)
     for model in (one, other):
@@ -144,28 +127,6 @@ def test_what_changed_meanwhile_is_all_that_switching_back_embeds(settings, root
 
     assert use(settings(), root, one, embed) == 1
     assert len(one.documents) == len(other.documents) == 5
-
-
-def test_the_same_model_with_other_dimensions_is_another_model(settings, root):
-    wide, narrow = WordsEmbedder("a:one"), WordsEmbedder("a:one@300", dimensions=300)
-
-    for model in (wide, narrow, wide):
-        response = use(settings(), root, model, embed_and_search)
-        assert (response.notes, ids(response)[0]) == ((), MERGE)
-
-    assert (len(wide.documents), len(narrow.documents)) == (4, 4)
-
-
-def test_a_model_whose_dimensions_change_under_its_name_is_reported_and_another_serves(
-    settings, root
-):
-    use(settings(), root, WordsEmbedder("a:one"), embed)
-
-    changed = use(settings(), root, WordsEmbedder("a:one", dimensions=300), by_meaning)
-
-    assert "300 dimensions, the index has 512" in changed.notes[0]
-    assert "`pytools-hybrid index` embeds all tools again" in changed.notes[0]
-    assert ids(changed) == [MERGE]
 
 
 def test_vectors_of_the_offline_model_serve_until_those_of_another_are_ready(settings, root):
@@ -215,20 +176,6 @@ def test_the_offline_model_serves_until_nine_of_ten_tools_have_vectors(settings,
     assert (after.model, after.notes, ids(after)[0]) == ("b:other", (), MERGE)
 
 
-def test_a_model_that_fails_for_a_query_is_replaced_by_the_offline_one(settings, root):
-    model = WordsEmbedder("a:one")
-    use(settings(), root, model, embed)
-
-    async def fail(text):
-        raise EmbeddingError(model.model_id, "down")
-
-    model.embed_query = fail
-    response = use(settings(), root, model, lambda search: search.search("documents into one"))
-
-    assert (response.model, ids(response)[0]) == (OFFLINE, MERGE)
-    assert response.lost == (f"searched with vectors of {OFFLINE} (embedding model 'a:one': down)",)
-
-
 def test_vectors_of_a_paid_model_are_not_searched_by_another(settings, root):
     """Its query would have to be paid for, and nobody has asked for that."""
     paid = WordsEmbedder("a:one")
@@ -261,26 +208,3 @@ def test_models_used_at_the_same_time_are_both_kept_up(settings, root, write_too
 
     assert asyncio.run(main()) == {"a:one": 5, "b:other": 5}
     assert (len(one.documents), len(other.documents)) == (5, 5)
-
-
-def test_a_text_that_the_model_refuses_is_reported_and_all_others_get_their_vectors(
-    settings, root, caplog
-):
-    model = WordsEmbedder("a:one")
-    model.refuses = "PDF documents"
-
-    async def job(search):
-        first = await search.index.embed_pending()
-        asked = len(model.documents)
-        again = await search.index.embed_pending()
-        response = await search.search("show the history", mode=SearchMode.VECTOR)
-        return first, again, len(model.documents) - asked, response
-
-    first, again, asked_again, response = use(settings(), root, model, job)
-
-    assert (first, again, asked_again) == (3, 0, 0)
-    assert ids(response)[0] == "mcptools:github:list_commits"
-    assert "3 of 4 tools have vectors so far" in response.notes[0]
-    assert "1 refused by the model" in response.notes[0]
-    assert "has no vector" in caplog.text
-    assert "not this text" in caplog.text

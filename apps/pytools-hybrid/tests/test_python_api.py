@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
 from typing import Annotated
@@ -22,7 +21,6 @@ from pytools_hybrid import (
     BlockingIndex,
     BlockingToolSearch,
     Index,
-    SearchMode,
     SearchResponse,
     SettingsError,
     ToolArgumentsError,
@@ -33,7 +31,6 @@ from pytools_hybrid import (
     load_tool,
     result_text,
 )
-from pytools_hybrid.cli import main
 from pytools_hybrid.search import Reranking
 from toolembed import StaticEmbedder
 from toolindex import ForeignDatabaseError
@@ -82,17 +79,6 @@ def test_a_search_takes_three_lines(root, from_environment):
     )
 
 
-def test_entering_embeds_what_is_new(root, from_environment):
-    async def job():
-        async with ToolSearch(root) as tools:
-            return await tools.index.coverage(), (await tools.search("anything")).notes
-
-    coverage, notes = asyncio.run(job())
-
-    assert coverage.vectors == coverage.tools == 4
-    assert notes == ()
-
-
 def test_without_a_root_it_is_the_one_that_the_settings_name(root, from_environment, monkeypatch):
     monkeypatch.setenv("PYTOOLS_DIR", str(root))
 
@@ -103,13 +89,6 @@ def test_without_a_root_it_is_the_one_that_the_settings_name(root, from_environm
 def test_without_any_root_it_says_what_to_give():
     with pytest.raises(SettingsError, match="no --root or PYTOOLS_DIR given"):
         ToolSearch()
-
-
-def test_a_setting_that_cannot_work_is_an_error_at_once(root, monkeypatch):
-    monkeypatch.setenv("PYTOOLS_BM25_WEIGHT", "many")
-
-    with pytest.raises(SettingsError, match="PYTOOLS_BM25_WEIGHT"):
-        ToolSearch(root)
 
 
 @pytest.mark.parametrize(("values", "refresh"), [({"sync": False}, True), ({}, False)])
@@ -185,16 +164,6 @@ def test_it_can_be_entered_again_when_it_was_left(root, settings):
         return names
 
     assert asyncio.run(job()) == ["create_issue", "create_issue"]
-
-
-def test_it_cannot_be_entered_twice_at_once(root, settings):
-    async def job():
-        async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            with pytest.raises(RuntimeError, match="already open"):
-                await tools.__aenter__()
-            return await tools.search("report a bug")
-
-    assert asyncio.run(job())
 
 
 def test_of_two_that_enter_it_at_once_one_does(root, settings):
@@ -328,20 +297,6 @@ def test_both_indexes_have_the_same_methods():
         del wanted[takes_a_function]
     del wanted["stored_record"]  # It waits, too.
     assert blocking == wanted
-
-
-def test_both_searches_have_the_same_answers(toolbox, settings):
-    async def answer():
-        async with ToolSearch(toolbox, settings()) as tools:
-            return await tools.search("combine papers"), await tools.describe("merge_pdfs")
-
-    expected, described = asyncio.run(answer())
-    with BlockingToolSearch(toolbox, settings()) as tools:
-        response = tools.search("combine papers")
-        assert tools.describe("merge_pdfs") == described
-        assert tools.uses_vectors(SearchMode.HYBRID)
-
-    assert [(hit.id, hit.score) for hit in response] == [(hit.id, hit.score) for hit in expected]
 
 
 def test_it_works_inside_a_running_loop_as_in_a_notebook(root, settings):
@@ -1010,12 +965,6 @@ def test_what_cannot_be_called_is_refused():
 
 
 # The package
-
-
-def test_the_distribution_brings_the_command():
-    (command,) = entry_points(group="console_scripts", name="pytools-hybrid")
-
-    assert command.load() is main
 
 
 def test_importing_the_package_imports_nothing_heavy():

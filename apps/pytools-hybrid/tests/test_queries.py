@@ -57,16 +57,6 @@ def with_queries(path, job, model=CountingEmbedder):
     return asyncio.run(main())
 
 
-def test_a_question_asked_again_costs_no_call(path):
-    async def job(queries, embedder):
-        first, again = [await queries.vector("find a file") for _ in range(2)]
-        assert list(first[0].values) == list(again[0].values)
-        assert first[0].model_id == "counting:words"
-        return embedder.asked
-
-    assert with_queries(path, job) == ["find a file"]
-
-
 def test_questions_that_are_not_the_same_are_asked_each(path):
     async def job(queries, embedder):
         for text in ("find", "find ", "FIND"):
@@ -229,19 +219,6 @@ def test_a_model_that_is_still_being_loaded_is_not_said_to_give_no_answer(path, 
         assert (await queries.vector("find a file"))[1] == ""
 
     with_queries(path, job, Loading)
-
-
-def test_a_momentary_failure_costs_no_query_its_vector(path):
-    class Flapping(CountingEmbedder):
-        async def embed_query(self, text):
-            self.failure = "busy" if not self.asked else None
-            return await super().embed_query(text)
-
-    async def job(queries, embedder):
-        assert (await queries.vector("find a file"))[1] == ""
-        return embedder.asked
-
-    assert with_queries(path, job, Flapping) == ["find a file"] * 2
 
 
 @pytest.mark.parametrize("bad", [[0.0] * 3, [float("nan")] * 3, [float("inf")] * 3])

@@ -1,7 +1,6 @@
 """The order of results: parts of a request, likeness, past use, and scores that can be retraced."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from pytools_hybrid import Roots, SearchMode, ToolSearch
@@ -303,23 +302,6 @@ def test_an_answer_without_the_vector_of_a_part_is_not_given_again_when_there_is
 # Vectors that are missing.
 
 
-def test_a_tool_that_has_no_vector_yet_is_found_by_its_words_among_those_that_have(
-    settings, toolbox, write_tool
-):
-    async def job(search):
-        write_tool("mcptools/zoo/feed_penguins.py", "Give the penguins of the zoo their herring.")
-        await search.index.refresh()
-        return await search.search("herring for the penguins")
-
-    response = use(settings(), toolbox, job, UnhurriedEmbedder())
-
-    (found,) = [
-        tool for tool in response.tools if str(tool.entry.id) == "mcptools:zoo:feed_penguins"
-    ]
-    assert [each.retriever for each in found.contributions] == ["bm25"]
-    assert "tools have vectors so far" in response.notes[-1]
-
-
 # Likeness.
 
 
@@ -337,15 +319,6 @@ def test_the_same_tool_of_two_servers_is_one_result_that_names_the_other(
     assert {str(first.entry.id), *first.duplicates} == both
     assert len(both & set(ids(response))) == 1
     assert all(found.duplicates == () for found in response.tools[1:])
-
-
-@pytest.mark.parametrize("mode", SearchMode)
-def test_tools_of_one_name_that_do_other_things_stay(settings, toolbox, write_tool, mode):
-    write_tool("mcptools/shop/create_issue.py", "Print a new issue of the catalogue to send out.")
-    (response,) = ask(settings(), toolbox, {"query": "create_issue", "mode": mode, "limit": 50})
-
-    assert set(ids(response)[:2]) == {"mcptools:github:create_issue", "mcptools:shop:create_issue"}
-    assert all(found.duplicates == () for found in response.tools)
 
 
 def test_duplicates_do_not_shorten_the_list(settings, toolbox, write_tool):
@@ -423,28 +396,6 @@ def test_a_tool_that_failed_comes_after_its_equal_by_what_the_formula_says(setti
         assert ids(response).index(first) == 1
 
 
-def test_without_outcomes_use_has_no_say(settings, twins):
-    async def job(search):
-        before = await search.search("departures from the harbour", limit=50)
-        await search.index.flush()
-        return before, await search.search("departures from the harbour", limit=50)
-
-    before, after = use(settings(), twins, job)
-
-    assert all(found.explanation.usage == 1.0 for found in (*before.tools, *after.tools))
-    assert after.tools == before.tools
-
-
-def test_success_and_failure_move_a_clearly_better_tool_by_no_place(settings, toolbox):
-    async def job(search):
-        for _ in range(100):
-            await search.record_outcome(MERGE, success=False)
-            await search.record_outcome("mcptools:pdf:rotate_pages", success=True)
-        return await search.search("join several PDF documents into one file")
-
-    assert ids(use(settings(), toolbox, job))[0] == MERGE
-
-
 def by_id(response):
     return {str(found.entry.id): found.score for found in response.tools}
 
@@ -519,9 +470,3 @@ def test_a_part_has_the_score_that_it_has_as_a_request(settings, toolbox):
             max(part.get(id_, 0.0) for part in scores), abs=1e-5
         )
         assert told.part_score == pytest.approx(scores[told.part].get(id_, 0.0), abs=1e-5)
-
-
-def test_an_answer_given_again_is_the_same(settings, toolbox):
-    first, again = ask(settings(), toolbox, *[{"query": "merge and send an email"}] * 2)
-
-    assert replace(again, search_id=first.search_id) == first

@@ -10,13 +10,11 @@ from dataclasses import replace
 import pytest
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
-from pydantic_ai.models.test import TestModel
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder
 from pytools_hybrid.search import (
     Answering,
     Reranking,
-    RerankReport,
     Searcher,
     SearchRequest,
     hybrid_ranker,
@@ -230,15 +228,6 @@ def test_a_model_that_cannot_be_used_is_reported_in_the_note(rerank, monkeypatch
     assert again.notes == reranked.notes
 
 
-def test_preparing_tells_what_is_wrong_with_a_model():
-    async def main():
-        return await Reranking("nobody:nothing").prepare(), await Reranking(TestModel()).prepare()
-
-    wrong, right = asyncio.run(main())
-    assert "nobody" in wrong
-    assert right == ""
-
-
 @pytest.mark.parametrize(
     "name",
     ["test", "openai:gpt-5-mini", "anthropic:claude-haiku-4-5", "google-gla:gemini-x", "groq:m",
@@ -263,20 +252,6 @@ def test_nothing_is_imported_before_the_first_use():
         "assert 'pydantic_ai' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_report_is_values_of_json():
-    report = RerankReport(model="m", applied=False, reason="why", cost_usd=None, milliseconds=1.26)
-    assert report.as_dict() == {
-        "model": "m",
-        "applied": False,
-        "reason": "why",
-        "requests": 0,
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cost_usd": None,
-        "milliseconds": 1.3,
-    }
 
 
 def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, monkeypatch):

@@ -15,7 +15,6 @@ from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
 from pytools_hybrid.jobs.evaluate import Evaluator, configurations
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 from pytools_hybrid.serve.browse import ToolBrowser, Tools
-from pytools_hybrid.serve.mcp import create_server
 from pytools_hybrid.serve.results import tool_results
 from pytools_hybrid.settings import Roots
 from toolindex import ForeignRootError, ToolFilter
@@ -147,18 +146,6 @@ def test_a_tool_of_several_roots_is_taken_from_the_first_and_the_others_are_repo
     assert f"shadowed by {own.as_posix()}/{SEND}" in issue.detail
 
 
-def test_looking_again_at_what_has_not_changed_changes_nothing(store, own, shared):
-    refresh(store, [own, shared])
-    with store.reading() as reader:
-        before = reader.generation()
-
-    report = refresh(store, [own, shared])
-
-    assert (report.added, report.updated, report.removed, report.unchanged) == (0, 0, 0, 3)
-    with store.reading() as reader:
-        assert reader.generation() == before
-
-
 def test_a_tool_that_leaves_the_first_root_appears_from_the_next(store, own, shared):
     roots = [own, shared]
     refresh(store, roots)
@@ -189,12 +176,6 @@ def test_a_file_that_does_not_count_is_not_even_read(store, own, shared):
     (issue,) = refresh(store, [own, shared]).issues
 
     assert issue.reason == Reason.DUPLICATE_ID
-
-
-def test_one_root_is_stored_without_a_number(store, own):
-    refresh(store, [own])
-
-    assert paths_in(store) == {SEND}
 
 
 FILES = [SEND, READ, SPLIT, "mcptools/pdf/merge.py"]
@@ -378,19 +359,6 @@ def test_a_root_inside_another_holds_tools_of_its_own(store, own):
     assert report.issues == ()
 
 
-def test_a_tool_of_any_root_is_described_from_its_file(settings, own, shared):
-    async def main():
-        async with ToolSearch([own, shared], settings(), refresh=False) as search:
-            await search.index.refresh()
-            return await search.describe("mail.read", DetailLevel.FULL)
-
-    described = asyncio.run(main())
-
-    assert described.notes is None
-    assert described.path == f"{shared.as_posix()}/{READ}"
-    assert "from mcptools.mail.read import run" in described.stub
-
-
 def test_links_from_one_root_into_another_lead_outside(store, own, shared):
     (own / "mcptools" / "mail" / "alias.py").symlink_to(shared / READ)
 
@@ -438,15 +406,6 @@ def test_a_path_that_an_index_of_other_roots_has_left_lies_in_the_first(path):
     assert Roots.of(["one", "two"]).locate(path) == (Path("one"), path)
 
 
-def test_the_model_of_a_path_is_its_root_and_the_rest():
-    roots = Roots.of(["one", "two"])
-
-    assert roots.locate("1/mcptools/x/y.py") == (Path("two"), "mcptools/x/y.py")
-    assert roots.shown("1/mcptools/x/y.py") == roots.brief("1/mcptools/x/y.py")
-    assert roots.shown("1/mcptools/x/y.py") == "two/mcptools/x/y.py"
-    assert Roots.of("one").brief("mcptools/x/y.py") == "mcptools/x/y.py"
-
-
 def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own, shared):
     write(shared, "mcptools/zoo/feed.py", "Feed the penguins.")
     (shared / "mcptools" / "zoo" / "feed.py").write_text("def run(:\n")
@@ -465,13 +424,3 @@ def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own
 
     assert list(unknown.examples) == ["mcptools:zoo:feed"]
     assert "mcptools/zoo/feed.py was left out" in unknown.examples["mcptools:zoo:feed"]
-
-
-def test_a_server_over_the_files_lists_all_roots(settings, own, shared):
-    server = create_server(None, None, settings=settings(tools="basic"), root=[own, shared])
-
-    listed = str(asyncio.run(server.call_tool("list_tools", {"categories": "mail"})))
-
-    assert f"{own.as_posix()}/{SEND}" in listed
-    assert f"{shared.as_posix()}/{READ}" in listed
-    assert f"{shared.as_posix()}/{SEND}" not in listed

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 from contextlib import asynccontextmanager
 
 import apsw
@@ -32,17 +31,6 @@ async def eventually(search, query, holds):
             if holds(found):
                 return
             await asyncio.sleep(0.01)
-
-
-def test_changes_are_followed(settings, root, write_tool):
-    async def main():
-        async with kept_up(settings(), root) as search:
-            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
-            shutil.rmtree(root / "mcptools" / "zoo")
-            await eventually(search, "penguins", lambda found: found == [])
-
-    asyncio.run(main())
 
 
 def test_a_root_that_is_removed_and_comes_back_is_followed_again(settings, root, write_tool):

@@ -92,8 +92,3 @@ def test_an_id_is_text_and_back_and_sorts_by_its_parts():
     ids = [ToolId.parse(text) for text in ("b:a:a", "a:b:a", "a:a:ü", "a:a:b")]
     assert [str(it) for it in sorted(ids)] == ["a:a:b", "a:a:ü", "a:b:a", "b:a:a"]
     assert pickle.loads(pickle.dumps(ids)) == ids
-
-
-def test_layouts_are_values():
-    assert Layout("a", "{category}/{name}.py") == Layout(source="a", pattern="{category}/{name}.py")
-    assert pickle.loads(pickle.dumps(mcptools)) == mcptools
