@@ -45,9 +45,6 @@ class Backoff:
 class CircuitBreaker:
     """Keeps track of whether something that failed may be tried again yet.
 
-    Args:
-        backoff: How long to wait after each failure in a row.
-
     Attributes:
         failures: The number of failures since the last success.
     """
@@ -63,11 +60,7 @@ class CircuitBreaker:
         return max(0.0, self._until - time.monotonic())
 
     def failed(self, retry_after: float | None = None) -> None:
-        """Record a failure; attempts that fail at the same time count as one.
-
-        Args:
-            retry_after: The seconds that the provider asked to wait.
-        """
+        """Record a failure; attempts that fail at the same time count as one."""
         if not self.remaining:
             self.failures += 1
             self._until = time.monotonic() + self._backoff.delay(self.failures)

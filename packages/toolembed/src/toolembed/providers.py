@@ -329,10 +329,6 @@ def check_provider(model: str, *, usual: Collection[str]) -> None:
     Where it is not installed, nobody can tell. Then the first use of the model fails and says what
     to install, as with any other model that cannot be used.
 
-    Args:
-        model: Its name.
-        usual: Providers that are known without an import.
-
     Raises:
         ValueError: It has none.
     """
@@ -362,11 +358,7 @@ def check_model_name(name: str) -> str:
 
 
 def check_known_provider(name: str) -> None:
-    """Raise if there can be no embedder of a name.
-
-    Raises:
-        ValueError: It names a provider that pydantic-ai does not know.
-    """
+    """Raise ValueError if pydantic-ai does not know the provider that a name has."""
     if name not in _OURS:
         check_provider(name, usual=[it for it, provider in PROVIDERS.items() if provider.embeds])
 

@@ -75,6 +75,7 @@ class Database:
 
     Raises:
         AddressError: It is no address.
+        UnreachableStoreError: (in methods) The server cannot be reached.
     """
 
     def __init__(self, address: str) -> None:
@@ -105,17 +106,12 @@ class Database:
         Raises:
             NewerSchemaError: A later version made it; nothing has changed.
             DeniedError: The role may not make a schema.
-            UnreachableStoreError: The server cannot be reached.
         """
         with self._connections.writing() as connection:
             return migrate(connection, self.where)
 
     def status(self) -> DatabaseStatus:
-        """Return what there is.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached.
-        """
+        """Return what there is."""
         from toolindex_postgres._migrations import SUPPORTED
 
         with self._connections.reading(patient=True) as connection:
@@ -177,10 +173,7 @@ class Database:
             )
 
     def drop(self, tree: str) -> bool:
-        """Delete a tree with all that is known of it.
-
-        Returns:
-            Whether there was one.
+        """Delete a tree with all that is known of it; return whether there was one.
 
         Raises:
             DeniedError: The role may not.

@@ -102,12 +102,7 @@ class EngineStore(SharedStore):
         within: Collection[str] | None = None,
         stored: StoredFiles | None = None,
     ) -> SyncReport:
-        """Make the tree equal to a scan, its rows and its pages.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached; nothing has changed.
-            ReadOnlyIndexError: The store is for reading only.
-        """
+        """Make the tree equal to a scan, its rows and its pages."""
         self._check_writable()
         with self._alone(), self._connections.writing() as connection:
             self._polled = self._locked(connection)
@@ -116,12 +111,7 @@ class EngineStore(SharedStore):
             )
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Make what tools are also found by equal to a mapping.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached; nothing has changed.
-            ReadOnlyIndexError: The store is for reading only.
-        """
+        """Make what tools are also found by equal to a mapping."""
         self._check_writable()
         with self._alone(), self._connections.writing():
             return super().annotate(aliases, keep=keep)
@@ -138,11 +128,7 @@ class EngineStore(SharedStore):
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
-        """Look at one state of the tree, the newest.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached.
-        """
+        """Look at one state of the tree, the newest."""
         with self._copy.reading() as reader:
             # What others record counts from the next look on.
             with suppress(DatabaseError):

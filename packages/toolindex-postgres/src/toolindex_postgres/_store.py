@@ -197,10 +197,6 @@ class SharedStore:
         """Make the tree equal to a scan, on the server and in the copy.
 
         A scan that changes nothing needs no server.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached; nothing has changed.
-            ReadOnlyIndexError: The store is for reading only.
         """
         self._check_writable()
         self._refresh()
@@ -224,12 +220,7 @@ class SharedStore:
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Make what tools are also found by equal to a mapping, on the server and in the copy.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached; nothing has changed.
-            ReadOnlyIndexError: The store is for reading only.
-        """
+        """Make what tools are also found by equal to a mapping, on the server and in the copy."""
         self._check_writable()
         self._refresh()
         if not self._problem and not self._changes_aliases(aliases, keep):
@@ -287,8 +278,6 @@ class SharedStore:
         Raises:
             VectorError: Vectors of several lengths, or one that is not finite or all zeros;
                 none has been stored.
-            UnreachableStoreError: The server cannot be reached; nothing has changed.
-            ReadOnlyIndexError: The store is for reading only.
         """
         self._check_writable()
         if not vectors:

@@ -99,11 +99,7 @@ class ToolFilter:
         return self.min_success_rate is not None or self.max_latency_ms is not None
 
     def can_judge(self, outcomes: ToolOutcomes | None) -> bool:
-        """Return whether a tool has enough observations for this filter's bounds.
-
-        Args:
-            outcomes: The outcomes of using the tool; None if there are none.
-        """
+        """Return whether a tool has enough observations for this filter's bounds."""
         successes, failures, timed, _ = outcomes or (0, 0, 0, None)
         least = self.min_observations
         return (self.min_success_rate is None or successes + failures >= least) and (

@@ -125,20 +125,13 @@ class Lease:
         return True
 
     def _check_place(self) -> None:
-        """Raise if no file can be created, as in /proc, which filelock treats as another holder.
-
-        Raises:
-            OSError: The system's reason.
-        """
+        """Raise if no file can be created, as in /proc, which filelock treats as another holder."""
         with suppress(FileExistsError):
             os.close(os.open(self._lock.lock_file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644))
 
     @asynccontextmanager
     async def turn(self, *, patience: float) -> AsyncGenerator[None]:
         """Hold the lease for a block, waiting for it without blocking a thread.
-
-        Args:
-            patience: How long to wait for it, in seconds.
 
         Raises:
             LeaseHeldError: Another holds it for longer.

@@ -178,10 +178,6 @@ def compute_usage(connection: apsw.Connection, tool_id: str) -> ToolUsage | None
 def percentile(ordered: Sequence[float], percent: int) -> float | None:
     """Return the smallest value that at least `percent` % of the ordered ones do not exceed.
 
-    Args:
-        ordered: The values, smallest first.
-        percent: From 1 to 100.
-
     Returns:
         One of the values (the nearest-rank percentile), or None if there are none.
     """

@@ -307,12 +307,8 @@ class ToolIndex:
     ) -> dict[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        A refusal counts for less than a minute, and twice as long each time it is repeated.
-
-        Args:
-            model_id: The model.
-            limit: How many at most.
-            among: Only return texts with these hashes; None for any.
+        A refusal counts for less than a minute, and twice as long each time it is repeated. `among`
+        limits them to some hashes.
         """
         with self._pool.read() as connection:
             return pending_texts(connection, model_id, limit=limit, among=among)
@@ -332,11 +328,7 @@ class ToolIndex:
             return count_pending(connection, model_id)
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Record why a model refused some texts, by hash; they are not pending for a while.
-
-        Raises:
-            DatabaseError: The database cannot be written.
-        """
+        """Record why a model refused some texts, by hash; they are not pending for a while."""
         if reasons:
             with self._pool.write() as connection:
                 refuse(connection, model_id, reasons)
@@ -366,17 +358,10 @@ class ToolIndex:
             bump_generation(connection, model_id=model_id)
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
-        """Make a model's kept vectors searchable, in addition to those of other models in use.
+        """Make a model's kept vectors searchable, beside other models'; return if it has any.
 
         For its vectors, a model that changes their length counts as another model: the old vectors
-        are kept, and all texts are pending.
-
-        Args:
-            model_id: The model.
-            dimensions: The current length of its vectors; None for the last one.
-
-        Returns:
-            Whether it has vectors.
+        are kept, and all texts are pending. Without `dimensions`, it is the length used last.
 
         Raises:
             VectorError: Vectors of this length cannot be searched.
@@ -428,11 +413,7 @@ class ToolIndex:
             rebuild(connection, forget=forget)
 
     def prune(self) -> PruneReport:
-        """Delete the oldest vectors that no tool needs, and that are unlikely to be needed again.
-
-        Raises:
-            DatabaseError: The database cannot be written.
-        """
+        """Delete the oldest vectors that no tool needs, and that may not be needed again."""
         return prune(self._pool)
 
     @contextmanager
@@ -473,11 +454,7 @@ class ToolIndex:
         return self.damaged
 
     def try_writing(self) -> bool:
-        """Switch to writing, if the index can be written by now.
-
-        Returns:
-            Whether the database can be written now.
-        """
+        """Switch to writing if the index can be written by now; return whether it can."""
         return self._pool.try_writing()
 
     def _reader(self, connection: apsw.Connection) -> IndexReader:

@@ -106,9 +106,7 @@ class UsageLog:
     """Keeps searches and outcomes in the database; nothing leaves the machine.
 
     Every method is one transaction: one that raises has changed nothing, and can be retried.
-
-    Args:
-        pool: The database.
+    `DatabaseError` says that the database cannot be read or written.
     """
 
     def __init__(self, pool: ConnectionPool) -> None:
@@ -120,11 +118,7 @@ class UsageLog:
         return self._pool.read_only
 
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
-        """Record searches; those with known ids are ignored.
-
-        Raises:
-            DatabaseError: The database cannot be written.
-        """
+        """Record searches; those with known ids are ignored."""
         if rows := [_search_row(search) for search in searches]:
             with self._pool.write(patience_ms=_PATIENCE_MS) as connection:
                 connection.executemany(
@@ -135,11 +129,7 @@ class UsageLog:
                 )
 
     def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
-        """Record outcomes; each counts, so pass each only once.
-
-        Raises:
-            DatabaseError: The database cannot be written.
-        """
+        """Record outcomes; each counts, so pass each only once."""
         if rows := [_outcome_row(outcome) for outcome in outcomes]:
             with self._pool.write() as connection:
                 connection.executemany(
@@ -216,14 +206,7 @@ class UsageLog:
                 raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:
-        """Summarize the outcomes of one tool.
-
-        Args:
-            tool_id: The tool, indexed or not.
-
-        Returns:
-            Its item in `statistics().tools`, or None if it has no outcome.
-        """
+        """Return the item of one tool in `statistics().tools`, or None if it has no outcome."""
         with self._pool.read() as connection:
             return compute_usage(connection, _text(tool_id))
 
@@ -236,11 +219,7 @@ class UsageLog:
             return usage_generation(connection)
 
     def clear(self) -> RemovedRecords:
-        """Delete the whole record.
-
-        Raises:
-            DatabaseError: The database cannot be written.
-        """
+        """Delete the whole record."""
         with self._pool.read() as connection:
             sql = "SELECT EXISTS (SELECT 1 FROM searches) OR EXISTS (SELECT 1 FROM outcomes)"
             if not connection.execute(sql).get:

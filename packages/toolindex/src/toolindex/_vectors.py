@@ -70,11 +70,7 @@ def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes
 
 
 def check_dimensions(model_id: str, dimensions: int | None) -> None:
-    """Check that vectors of a length can be searched.
-
-    Raises:
-        VectorError: They are too long for sqlite-vec.
-    """
+    """Raise `VectorError` if vectors of a length are too long for sqlite-vec."""
     if dimensions is not None and dimensions > MAX_DIMENSIONS:
         raise VectorError(
             model_id,

@@ -59,6 +59,7 @@ class BM25Retriever:
     Raises:
         RankingArgumentError: A weight that is negative or not finite, or a share that is not from
             0 to 1.
+        RetrievalError: (in methods) The lexicon cannot be read.
     """
 
     def __init__(
@@ -91,9 +92,6 @@ class BM25Retriever:
         """Return the best `depth` rows that hold any of the query's terms.
 
         Scores are BM25 scores, zero or more, higher is better.
-
-        Raises:
-            RetrievalError: The lexicon cannot be read.
         """
         reading = self._open()
         weighted = [
@@ -105,9 +103,6 @@ class BM25Retriever:
         """Return the statistics of a request's terms, in their order.
 
         For a word that is split into parts, the whole is left out unless a row holds it.
-
-        Raises:
-            RetrievalError: The lexicon cannot be read.
         """
         reading = self._open()
         return tuple(
@@ -134,9 +129,6 @@ class BM25Retriever:
 
         Returns:
             Shares in [0, 1] by id, without rows that do not exist.
-
-        Raises:
-            RetrievalError: The lexicon cannot be read.
         """
         reading = self._open()
         rows = reading.rows_of(ids)
@@ -170,9 +162,6 @@ class BM25Retriever:
         Returns:
             The terms by id, those that add most first; empty for a row that holds none or does not
             exist.
-
-        Raises:
-            RetrievalError: The lexicon cannot be read.
         """
         reading = self._open()
         rows = reading.rows_of(ids)
@@ -189,14 +178,7 @@ class BM25Retriever:
         }
 
     def corrections(self, text: str) -> dict[str, str]:
-        """Return the corrections of a request's misspelt words, spelt as in the rows.
-
-        Returns:
-            The closest word of the rows, by unknown word in lower case.
-
-        Raises:
-            RetrievalError: The lexicon cannot be read.
-        """
+        """Return the closest word of the rows for each misspelt word of a request."""
         reading = self._open()
         corrections: dict[str, str] = {}
         for found in self._find(reading, text):

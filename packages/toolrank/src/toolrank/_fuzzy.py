@@ -27,21 +27,19 @@ _BESIDES_A_KNOWN_WORD = 0.4
 class FuzzyRetriever:
     """Rank rows by words that may be misspelt, cut short or run together.
 
-    Each word of a request, known or not, stands for the terms of the rows that
-    are like it (one or two slips away, longer words that start with or contain it, or the two words
-    it is made of) besides itself. In each row it counts once: as the best of similarity² · BM25
-    over its terms, as though each were at least as common as the most similar one. Where rows hold
-    the word itself, other terms count less. The sum over the words is the score. A request without
-    misspellings is answered a little worse than by `BM25Retriever`.
+    Each word of a request, known or not, stands for the terms of the rows that are like it (one or
+    two slips away, longer words that start with or contain it, or the two words it is made of)
+    besides itself. In each row it counts once: as the best of similarity² · BM25 over its terms, as
+    though each were at least as common as the most similar one. Where rows hold the word itself,
+    other terms count less. The sum over the words is the score. A request without misspellings is
+    answered a little worse than by `BM25Retriever`. `lexicon`, `common` and `evenness` are those of
+    `BM25Retriever`.
 
     Args:
-        lexicon: As for `BM25Retriever`.
         where: The rows to search among.
         name: What to call this retriever in contributions.
         postings: A cache of what was read, as for `BM25Retriever`. Without it the vocabulary is
             read for each request.
-        common: As for `BM25Retriever`.
-        evenness: As for `BM25Retriever`.
 
     Raises:
         RankingArgumentError: A share that is not from 0 to 1.
@@ -74,9 +72,6 @@ class FuzzyRetriever:
         """Return the best `depth` rows that hold any term like one of the query's.
 
         Scores are sums of reduced BM25 scores, zero or more, higher is better.
-
-        Raises:
-            RetrievalError: The lexicon cannot be read.
         """
         words = query_terms(query.text)
         if not words:

@@ -142,15 +142,8 @@ class HybridRanker:
     def ranking(self, query: Query, *, depth: int, pinned: Sequence[str] = ()) -> Ranking:
         """Return all that are found, in order, to make hits of some of them.
 
-        To make a hit takes as long as to rank it, so this is faster if few are wanted of many.
-
-        Args:
-            query: As for `rank`.
-            depth: As for `rank`.
-            pinned: As for `rank`.
-
-        Raises:
-            RetrievalError: A retriever's source is broken.
+        To make a hit takes as long as to rank it, so this is faster if few are wanted of many. The
+        arguments and errors are those of `rank`.
         """
         whole = self._asked(query, depth)
         asked = query.parts if self._part_share else ()

@@ -131,10 +131,8 @@ class Layout:
     def match(self, path: str) -> ToolId | None:
         """Return the id of the tool that a path holds.
 
-        It is `None` if the path can hold none, or several.
-
-        Args:
-            path: Posix path relative to the root. The file is not looked at.
+        It is `None` if the path can hold none, or several. The path is posix, relative to the root;
+        the file is not looked at.
         """
         values = self.values(path)
         if values is None or self.holds_several:

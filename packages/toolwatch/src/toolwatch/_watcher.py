@@ -150,17 +150,8 @@ def watch_tools(
 ) -> Generator[ChangeBatch]:
     """Yield the batches of `awatch_tools` to a thread that waits for them.
 
-    Args:
-        *roots: The folders, also as a list; none need exist yet.
-        stop: Ends the iteration within a moment when it is set, from whatever thread.
-        debounce_ms: As in `awatch_tools`.
-        step_ms: As in `awatch_tools`.
-        polling: As in `awatch_tools`.
-
-    Raises:
-        NoRootError: There are no roots.
-        NotAFolderError: (when batches are asked for) Every root is a file.
-        WatchUnavailableError: (when batches are asked for) No file can be opened any more.
+    It ends within a moment when `stop` is set, from whatever thread. The other arguments and the
+    errors are those of `awatch_tools`.
     """
     watch = _prepared(roots, debounce_ms, step_ms, polling)
     return _iterate(watch, stop)

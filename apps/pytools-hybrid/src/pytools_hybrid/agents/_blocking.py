@@ -179,28 +179,8 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
 
     It works in its own event loop, in a thread, so it can be used from any thread, even several at
     once, and in a notebook, where a loop is already running. Use it as a context manager, or with
-    `open` and `close`; if it is still open when the program ends, it is closed then.
-
-    Args:
-        root: As for `ToolSearch`.
-        settings: As for `ToolSearch`.
-        embedder: As for `ToolSearch`.
-        refresh: As for `ToolSearch`.
-        follow: As for `ToolSearch`.
-        store: As for `ToolSearch`.
-        ranker: As for `ToolSearch`.
-
-    Attributes:
-        wrapped: The `ToolSearch`.
-        index: The index.
-        settings: The settings.
-        roots: The trees.
-        policy: The tools that can be found, listed and described.
-
-    Raises:
-        SettingsError: A setting is invalid, or nothing says where the tools are; (on entering) a
-            root does not exist.
-        DatabaseError: (on opening) The index can be neither written nor read.
+    `open` and `close`; if it is still open when the program ends, it is closed then. The arguments,
+    attributes and errors are those of `ToolSearch`, which is `wrapped`.
     """
 
     def __init__(

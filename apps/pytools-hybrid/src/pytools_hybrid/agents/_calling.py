@@ -108,9 +108,6 @@ def load_tool(found: FoundTool) -> ToolFunction:
     whose code you trust. The tree's folder is appended to `sys.path`, so that tools can import each
     other. As usual in Python, a module is imported once and then kept.
 
-    Args:
-        found: A result of `ToolSearch.search`.
-
     Raises:
         ToolLoadError: The module cannot be read or imported, its file has changed since its import,
             or another module has its name.

@@ -76,7 +76,8 @@ class Index:
     Raises:
         SettingsError: A setting is invalid, or nothing says where the tools are; (on entering) a
             root does not exist.
-        DatabaseError: (on entering) The index can be neither written nor read.
+        DatabaseError: (on entering) The index can be neither written nor read; (in methods) it
+            cannot be read.
     """
 
     def __init__(
@@ -345,7 +346,6 @@ class Index:
 
         Raises:
             EmbeddingError: The model returned no vector.
-            DatabaseError: The index cannot be read.
         """
         return await self.vectors.compare()
 
@@ -355,28 +355,17 @@ class Index:
         return self.vectors.is_done
 
     async def refused(self) -> dict[str, str]:
-        """Return the ids of tools whose text the model has refused, with its reasons.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Return the ids of tools whose text the model has refused, with its reasons."""
         return await self.vectors.refused()
 
     async def coverage(self) -> Coverage:
-        """Count the tools in the index, and those with a vector of the model.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Count the tools in the index, and those with a vector of the model."""
         return (await self.state()).coverage
 
     async def changed_at(self) -> float | None:
         """Return when a tool was last added or updated, in seconds since 1970; None without any.
 
         This reads every tool.
-
-        Raises:
-            DatabaseError: The index cannot be read.
         """
         return await self.look(lambda reader: reader.changed_at())
 
@@ -408,11 +397,7 @@ class Index:
         )
 
     async def state(self) -> IndexState:
-        """Return the generation and the coverage of the index, from the same moment.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Return the generation and the coverage of the index, from the same moment."""
         model_id = self.embedder.model_id if self.embedder is not None else ""
         return await self.look(
             lambda reader: IndexState(
@@ -422,11 +407,7 @@ class Index:
         )
 
     async def idle_patterns(self) -> tuple[str, ...]:
-        """Return the include and exclude patterns that match no tool: they may be misspelt.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Return the include and exclude patterns that match no tool: they may be misspelt."""
         patterns = (*self.settings.include, *self.settings.exclude)
 
         def idle(reader: StoreReader) -> tuple[str, ...]:
@@ -444,18 +425,11 @@ class Index:
 
         Args:
             since: Leave out older records, in seconds since 1970.
-
-        Raises:
-            DatabaseError: The index cannot be read.
         """
         return await self.recorded(lambda usage: usage.statistics(since=since))
 
     async def recorded(self, read: Callable[[UsageStore], T]) -> T:
-        """Read the usage record in a thread, together with what was noted last.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Read the usage record in a thread, together with what was noted last."""
         await self.recorder.flush_unless_failing()
         return await self.sync.with_repair(lambda: asyncio.to_thread(read, self.store.usage))
 
@@ -478,11 +452,7 @@ class Index:
             await asyncio.to_thread(usage.clear)
 
     async def look(self, at: Callable[[StoreReader], T]) -> T:
-        """Read the current state of the index, in a thread.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Read the current state of the index, in a thread."""
 
         def look() -> T:
             with self.store.reading() as reader:

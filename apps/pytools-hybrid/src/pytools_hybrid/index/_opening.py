@@ -60,10 +60,6 @@ _AS_IT_LIES = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 def open_store(roots: Roots, settings: Settings) -> ToolStore:
     """Open the store of some trees: a file, or what many hosts share.
 
-    Args:
-        roots: The trees.
-        settings: What name it.
-
     Raises:
         SettingsError: What a shared one needs is not installed, or nothing says which tree it is.
         DatabaseError: As for `open_file`; or the server has no index.

@@ -56,30 +56,17 @@ class ToolSearch:
     """Searches a tree of tools, or several as one.
 
     Use it as an async context manager, which opens its index and brings it up to date. It can be
-    entered again after leaving.
+    entered again after leaving. Other arguments, attributes and errors are those of `Index`.
 
     Args:
-        root: As for `Index`.
-        settings: As for `Index`.
-        embedder: As for `Index`.
-        refresh: As for `Index`.
-        follow: As for `Index`.
-        store: As for `Index`.
         ranker: Makes the ranker of each search from its channels and the factors of past use by id;
             by default the one that the settings describe.
 
     Attributes:
         index: The index, with everything that keeps it up to date.
-        settings: The settings.
-        roots: The trees.
         policy: The tools that can be found, listed and described according to the settings; it
             applies in addition to every filter.
         tuning: The tuning file, which may not exist.
-
-    Raises:
-        SettingsError: A setting is invalid, or nothing says where the tools are; (on entering) a
-            root does not exist.
-        DatabaseError: (on entering) The index can be neither written nor read.
     """
 
     def __init__(
@@ -264,11 +251,7 @@ class ToolSearch:
         return response
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Return the request's terms that some tools have, with what each adds to the score.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Return the request's terms that some tools have, with what each adds to the score."""
         return await self.index.look(lambda reader: reader.terms(cut_query(query), ids))
 
     async def place(
@@ -284,20 +267,8 @@ class ToolSearch:
     ) -> Placement:
         """Return where a tool ranks for a request, and why it does not rank higher.
 
-        Args:
-            query: The request.
-            name: The tool, as `find` takes it.
-            mode: As for `search`.
-            scope: As for `search`.
-            where: As for `search`.
-            limit: How many tools were asked for: a tool that is not among them is compared with the
-                last one that is.
-            threshold: As for `search`.
-
-        Raises:
-            UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several tools have it.
-            DatabaseError: The index cannot be read.
+        `name` and its errors are those of `find`, and the other arguments those of `search`. A tool
+        beyond the limit is compared with the last one within.
         """
         id_ = str((await self.find(name)).id)
         shown = self.settings.limit if limit is None else limit
@@ -322,16 +293,7 @@ class ToolSearch:
     async def similar(self, name: str, *, limit: int = 5) -> tuple[FoundTool, ...]:
         """Return the tools most similar to a tool, best first.
 
-        Nothing is recorded.
-
-        Args:
-            name: The tool, as `find` takes it.
-            limit: How many at most.
-
-        Raises:
-            UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several tools have it.
-            DatabaseError: The index cannot be read.
+        Nothing is recorded. `name` and its errors are those of `find`.
         """
         entry = await self.find(name)
         text = f"{entry.id.name.replace('_', ' ')}. {entry.summary}"
@@ -355,22 +317,11 @@ class ToolSearch:
             _log.warning("results are not reranked: %s", without_keys(problem))
 
     async def categories(self) -> tuple[CategoryCount, ...]:
-        """Return the categories with tools that can be found, and their counts, by source and name.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Return the categories with tools that can be found, and counts, by source and name."""
         return await self.index.look(lambda reader: categories(reader, self.policy))
 
     async def entries(self, where: ToolFilter | None = None) -> tuple[ToolEntry, ...]:
-        """Return the tools that can be found, by id.
-
-        Args:
-            where: Which of them; None for all.
-
-        Raises:
-            DatabaseError: The index cannot be read.
-        """
+        """Return the tools that can be found, and pass a filter if one is given, by id."""
         allowed = under_policy(self.policy, where)
 
         def listed(reader: StoreReader) -> tuple[ToolEntry, ...]:
@@ -384,9 +335,6 @@ class ToolSearch:
         """Run a trial search in all channels, for the model and the notes of its answer.
 
         Nothing is recorded. An answer without notes means that all channels work.
-
-        Raises:
-            DatabaseError: The index cannot be read.
         """
         asked = SearchRequest(text="tool", limit=1)
         answer = await self._answering.answer(asked, self.index.vectors.failure)
@@ -402,7 +350,6 @@ class ToolSearch:
         Raises:
             UnknownToolError: No tool has that name.
             AmbiguousToolError: Several tools have it.
-            DatabaseError: The index cannot be read.
         """
         return await found_as(lambda entry: entry, self.index, name, self.policy)
 
@@ -411,14 +358,7 @@ class ToolSearch:
     ) -> ToolDescription:
         """Describe a tool.
 
-        Args:
-            name: The tool, as `find` takes it.
-            detail: How much to return.
-
-        Raises:
-            UnknownToolError: No tool has that name.
-            AmbiguousToolError: Several tools have it.
-            DatabaseError: The index cannot be read.
+        `name` and its errors are those of `find`.
         """
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None

@@ -42,11 +42,7 @@ class Roots:
 
     @classmethod
     def of(cls, roots: RootsLike, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Roots:
-        """Accept one tree or several; duplicates count at their first place.
-
-        Args:
-            roots: The trees; `Roots` are returned as they are.
-            layouts: Where the tools are in each tree.
+        """Accept one tree or several, or `Roots`; duplicates count at their first place.
 
         Raises:
             SettingsError: There are no trees.

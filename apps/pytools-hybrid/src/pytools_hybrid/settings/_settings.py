@@ -135,9 +135,6 @@ class Settings(SettingFields):
         Without a setting it is in the user's cache folder, under the root's full path, so
         that trees are not littered and may be read-only; freeact's root keeps freeact's place. Of
         an index on a server, the cache folder has a copy.
-
-        Raises:
-            SettingsError: As for `resolved_server`.
         """
         if self.db_path is not None:
             return self.db_path

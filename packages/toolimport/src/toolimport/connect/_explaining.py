@@ -19,14 +19,7 @@ _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Sessi
 
 
 def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redactor) -> ServerError:
-    """Explain what went wrong with a connection, without revealing secrets.
-
-    Args:
-        error: The error of the library.
-        server: The server's name.
-        tail: What the server wrote.
-        redactor: Knows its secrets.
-    """
+    """Explain what went wrong with a connection, without revealing secrets."""
     error = innermost(error)
     if isinstance(error, ServerError):
         return error

@@ -35,10 +35,6 @@ def read_json(file: Path) -> JsonValue:
 def parse_json(text: str, file: Path) -> JsonValue:
     """Parse JSON that may have comments and trailing commas.
 
-    Args:
-        text: The content of the file.
-        file: The file, for errors.
-
     Raises:
         ServersFileError: It is invalid; the error has the position.
     """

@@ -57,11 +57,7 @@ class ServerEntry:
 
     @property
     def transport(self) -> Literal["stdio", "http", "sse"]:
-        """Return the transport of the server.
-
-        Raises:
-            ServerError: The entry does not say.
-        """
+        """Return the transport of the server; raise `ServerError` if the entry does not say."""
         named = self.definition.get("type") or self.definition.get("transport")
         if named is not None:
             key = str(named).lower().replace("-", "").replace("_", "")
@@ -75,11 +71,7 @@ class ServerEntry:
 
     @property
     def address(self) -> str:
-        """Return the address as written in the file.
-
-        Raises:
-            ServerError: There is none.
-        """
+        """Return the address as written in the file; raise `ServerError` if there is none."""
         for key in _ADDRESSES:
             if isinstance(address := self.definition.get(key), str) and address.strip():
                 return address.strip()
@@ -119,33 +111,21 @@ class ServerEntry:
         )
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of strings as written in the file.
-
-        Raises:
-            ServerError: It is something else.
-        """
+        """Return a list of strings as in the file; raise `ServerError` for anything else."""
         value: JsonValue = self.definition.get(key) or []
         if not isinstance(value, list) or not all(_is_plain(it) for it in value):
             raise self._wrong(key, "must be a list of strings")
         return tuple(map(_plain, value))
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Return a mapping of strings as written in the file; null becomes an empty string.
-
-        Raises:
-            ServerError: It is something else.
-        """
+        """Return a mapping of strings as written in the file; null becomes an empty string."""
         value: JsonValue = self.definition.get(key) or {}
         if not isinstance(value, dict) or not all(_is_plain(it) for it in value.values()):
             raise self._wrong(key, "must be an object of strings")
         return {name: _plain(it) for name, it in value.items()}
 
     def file_variables(self, variables: Variables) -> dict[str, str]:
-        """Return the variables in the entry's `envFile`, a key of VS Code.
-
-        Raises:
-            ServerError: The file cannot be read.
-        """
+        """Return the variables in the entry's `envFile`, a key of VS Code."""
         named = self.definition.get("envFile")
         if named is None:
             return {}

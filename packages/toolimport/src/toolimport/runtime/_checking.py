@@ -21,10 +21,6 @@ def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
 
     Patterns are ignored, because an untrusted regular expression may take for ever. So are schemas
     that are invalid or large. The server checks everything anyway.
-
-    Args:
-        schema: The tool's schema.
-        arguments: The arguments.
     """
     try:
         validator = _validator(json.dumps(schema, sort_keys=True))

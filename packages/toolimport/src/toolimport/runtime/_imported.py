@@ -69,11 +69,7 @@ class ImportedTool:
 
 
 def imported_tool(module: Path) -> ImportedTool | None:
-    """Return the tool of a generated module; None if the module was not generated.
-
-    Args:
-        module: The module's file.
-    """
+    """Return the tool of a generated module; None if the module was not generated."""
     file = module.parent / MANIFEST_FILE
     try:
         stat = file.stat()

@@ -79,9 +79,7 @@ class ToolRunner:
     def call(self, tool_name: str, tool_args: Any) -> CallToolResult:  # noqa: ANN401
         """Call a tool and return its server's whole answer, including images and the like.
 
-        Args:
-            tool_name: The tool's name on the server.
-            tool_args: A module's `Params`, or a mapping.
+        The arguments are those of `run_sync`.
 
         Raises:
             ToolCallError: The tool failed, or could not be called.
@@ -140,11 +138,7 @@ class ToolRunner:
                 return await running.awaited(job)
 
     def check(self) -> None:
-        """Look whether the configuration has all that a connection needs; none is opened.
-
-        Raises:
-            ServerError: It has not.
-        """
+        """Raise `ServerError` if the configuration lacks what a connection needs; open none."""
         self._parameters(self._file())
 
     def is_connected(self) -> bool:

@@ -38,9 +38,6 @@ def imported_servers(root: Path) -> tuple[ImportedServer, ...]:
     """Return the servers that were imported into a tree, by category.
 
     Their configuration is read; none of them is started or asked.
-
-    Args:
-        root: The tree.
     """
     found: list[ImportedServer] = []
     for file in sorted(root.glob(f"mcptools/*/{MANIFEST_FILE}")):

@@ -1,7 +1,7 @@
 """Measures of one ranking for one query.
 
 Every function takes the ids that were found, best first, and those that are relevant. An id that
-is listed twice counts once, at its first rank.
+is listed twice counts once, at its first rank. The errors are those of `recall`.
 """
 
 from __future__ import annotations
@@ -33,20 +33,13 @@ def precision(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
     """Return the share of the first k places that hold a relevant id.
 
     A list shorter than k is divided by k all the same, as in trec_eval.
-
-    Raises:
-        RankingArgumentError: As for `recall`.
     """
     found, _ = _found(ranked, relevant, k)
     return len(found) / k
 
 
 def hit(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
-    """Return 1.0 if any relevant id is among the first k (trec_eval's `success`), or 0.0.
-
-    Raises:
-        RankingArgumentError: As for `recall`.
-    """
+    """Return 1.0 if any relevant id is among the first k (trec_eval's `success`), or 0.0."""
     found, _ = _found(ranked, relevant, k)
     return float(bool(found))
 
@@ -55,9 +48,6 @@ def completeness(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
     """Return 1.0 if all relevant ids are among the first k (COMP@k of Qu et al. 2024), else 0.0.
 
     A request that needs three tools is served by nothing less than the three.
-
-    Raises:
-        RankingArgumentError: As for `recall`.
     """
     found, gains = _found(ranked, relevant, k)
     return float(len(found) == len(gains))
@@ -66,15 +56,7 @@ def completeness(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 def reciprocal_rank(ranked: Sequence[str], relevant: Relevant, k: int | None = None) -> float:
     """Return 1 / rank of the first relevant id, or 0.0 where none is found (Voorhees 1999).
 
-    Its mean over queries is the MRR.
-
-    Args:
-        ranked: The ids found, best first.
-        relevant: The relevant ids.
-        k: How many places to look at; all of them by default.
-
-    Raises:
-        RankingArgumentError: As for `recall`.
+    Its mean over queries is the MRR. Without `k`, all places are looked at.
     """
     found, _ = _found(ranked, relevant, k)
     return 1 / min(found) if found else 0.0
@@ -85,9 +67,6 @@ def ndcg(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 
     After Järvelin & Kekäläinen (2002), in the form of trec_eval's `ndcg_cut`: gains as they are
     given, divided by log2(rank + 1); the best attainable is that of all relevant ids by gain.
-
-    Raises:
-        RankingArgumentError: As for `recall`.
     """
     found, gains = _found(ranked, relevant, k)
     ideal = sorted(gains.values(), reverse=True)[:k]
