@@ -11,8 +11,15 @@ import random
 import time
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["queries", "reword", "write_tree"]
+from toolscan import Parameter, ToolId, ToolRecord, embedding_text
+from toolscan._hashing import hash_bytes, hash_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["queries", "records", "reword", "write_tree"]
 
 _TOOLS_PER_SERVER = 25
 _SETTLE_SECONDS = 2.1
@@ -110,7 +117,7 @@ class _Words:
             for words in (_VERBS, _NOUNS, _ADJECTIVES, _FIELDS)
         }
 
-    def pick(self, words: list[str]) -> str:
+    def pick(self, words: Sequence[str]) -> str:
         return self._random.choices(words, cum_weights=self._weights[id(words)])[0]
 
     def fill(self, patterns: tuple[str, ...], count: int, **words: str) -> list[str]:
@@ -138,21 +145,54 @@ class _Words:
 
 def write_tree(root: Path, tools: int) -> list[str]:
     """Write that many tools, and give their paths relative to the root."""
-    words = _Words("tree", _servers(tools))
-    paths = []
-    for number in range(tools):
-        server = _coined(number // _TOOLS_PER_SERVER)
+    paths: list[str] = []
+    for server, name, description, parameters in _tools(tools):
         folder = root / "mcptools" / server
-        if number % _TOOLS_PER_SERVER == 0:
+        if not folder.exists():
             folder.mkdir(parents=True)
             (folder / "__init__.py").write_text("CLIENT = None\n", encoding="utf-8")
-        subject = words.subject() | {"server": server}
-        name = f"{subject['verb']}_{subject['noun']}_{number % _TOOLS_PER_SERVER}"
-        (folder / f"{name}.py").write_text(_module(words, name, subject), encoding="utf-8")
+        text = _module(name, description, parameters)
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
         paths.append(f"mcptools/{server}/{name}.py")
     # Older than the file system's clock can hide an edit in, so that every record has its stamp.
     time.sleep(_SETTLE_SECONDS)
     return paths
+
+
+def records(tools: int) -> Iterator[ToolRecord]:
+    """Make what a scan reads of such a tree, without its files and so without their stamps."""
+    signature = "def run(params: Params) -> Result"
+    for server, name, written, texts in _tools(tools):
+        id_ = ToolId(source="mcptools", category=server, name=name)
+        description = "\n".join(line.strip() for line in written.split("\n")).strip()
+        parameters = tuple(
+            Parameter(
+                name=field,
+                annotation="Optional[str]" if position else "str",
+                required=not position,
+                default="None" if position else None,
+                description=text,
+            )
+            for position, (field, text) in enumerate(texts.items())
+        )
+        module = _module(name, written, texts)
+        body = module.partition("\ndef run")[0]
+        yield ToolRecord(
+            id=id_,
+            path=f"mcptools/{server}/{name}.py",
+            entrypoint="run",
+            signature=signature,
+            summary=description.partition("\n")[0],
+            description=description,
+            parameters=parameters,
+            returns="Result",
+            is_async=False,
+            file_hash=hash_bytes(module.encode()),
+            text_hash=hash_text(embedding_text(id_, description, texts)),
+            stamp=None,
+            params_class="Params",
+            definitions="\n".join(filter(None, [*body.split("\n"), f"{signature}: ..."])),
+        )
 
 
 def reword(file: Path, word: str) -> None:
@@ -168,19 +208,35 @@ def queries(count: int, tools: int) -> list[str]:
     return [words.fill(_REQUESTS, 1, **words.subject())[0] for _ in range(count)]
 
 
-def _module(words: _Words, name: str, subject: dict[str, str]) -> str:
-    title = f"{subject['verb'].title()} the {{adjective}} {subject['noun']} of a {{other}}."
-    description = words.fill((title,), 1)[0]
-    if asides := words.fill(_ASIDES, words.upto(0, 4), **subject):
-        description += "\n\n    " + "\n    ".join(asides) + "\n    "
-    fields = dict.fromkeys(words.pick(_FIELDS) for _ in range(words.upto(1, 7)))
+def _tools(tools: int) -> Iterator[tuple[str, str, str, dict[str, str]]]:
+    """Yield the server, the name, the description and the parameters of each tool."""
+    words = _Words("tree", _servers(tools))
+    for number in range(tools):
+        server = _coined(number // _TOOLS_PER_SERVER)
+        subject = words.subject() | {"server": server}
+        name = f"{subject['verb']}_{subject['noun']}_{number % _TOOLS_PER_SERVER}"
+        title = f"{subject['verb'].title()} the {{adjective}} {subject['noun']} of a {{other}}."
+        description = words.fill((title,), 1)[0]
+        if asides := words.fill(_ASIDES, words.upto(0, 4), **subject):
+            description += "\n\n    " + "\n    ".join(asides) + "\n    "
+        fields = dict.fromkeys(words.pick(_FIELDS) for _ in range(words.upto(1, 7)))
+        yield (
+            server,
+            name,
+            description,
+            {
+                field: words.fill(("The {field} of the {noun}.",), 1, field=field, **subject)[0]
+                for field in fields
+            },
+        )
+
+
+def _module(name: str, description: str, texts: dict[str, str]) -> str:
     parameters = "".join(
         _PARAMETER.format(
-            name=field,
-            type="str" if position == 0 else "Optional[str] = None",
-            text=words.fill(("The {field} of the {noun}.",), 1, field=field, **subject)[0],
+            name=field, type="str" if position == 0 else "Optional[str] = None", text=text
         )
-        for position, field in enumerate(fields)
+        for position, (field, text) in enumerate(texts.items())
     )
     return _MODULE.format(name=name, description=description, parameters=parameters)
 
