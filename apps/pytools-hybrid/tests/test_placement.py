@@ -100,3 +100,25 @@ def test_it_is_also_values_of_json(place):
     assert told["id"] == "mcptools:pdf:rotate_pages"
     assert told["rank"] == placement.rank
     assert set(told["channels"]) <= {"bm25", "vector"}
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.02])
+def test_the_place_of_every_tool_is_the_one_that_a_search_gives_it(settings, toolbox, threshold):
+    async def main():
+        async with ToolSearch(toolbox, settings()) as search:
+            await search.index.refresh()
+            await search.index.embed_pending()
+            how = {"limit": 7, "threshold": threshold}
+            found = [it.id for it in await search.search("send a message to a person", **how)]
+            places = {
+                str(it.id): (await search.place("send a message to a person", str(it.id), **how))
+                for it in await search.entries()
+            }
+        return found, {it.rank: id_ for id_, it in places.items() if it.rank}, places
+
+    found, ids, places = asyncio.run(main())
+
+    assert len(found) > 2
+    assert [ids[place] for place in range(1, len(found) + 1)] == found
+    assert all((it.rank or 99) > len(found) for id_, it in places.items() if id_ not in found)
+    assert places[found[2]].ahead == found[1]

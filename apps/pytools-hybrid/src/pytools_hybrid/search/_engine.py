@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _CACHED_RESULTS = 512
 # To fill the list again after near-identical tools were merged.
 _SPARE = 5
+# How many candidates a channel is asked for, at least.
+_DEPTH = 100
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -203,12 +205,9 @@ class Searcher:
         ran = frozenset(channel.retriever.name for channel in channels)
         details = Details(reader, query, ran, model_id, usage.outcomes)
         depth = request.limit + _SPARE + len(named)
-        if request.place_of is not None:
-            ranking = _ranking(ranker, query, depth, named)
-            return _placed(request.place_of, ranking, request.limit, details, new)
         while True:
-            # Of several tools with the same name, the one that fits best comes first.
-            hits = _sorted(ranker.rank(query, limit=depth, pinned=list(named)), named)
+            ranking = _ranking(ranker, query, depth, named)
+            hits = ranking.hits(ranking.ids[:depth])
             distinct = details.distinct(hits)
             if len(distinct) >= request.limit or len(hits) < depth:
                 break
@@ -216,7 +215,10 @@ class Searcher:
         sure = (
             tool for tool in details.tools(distinct) if tool.confidence >= request.min_confidence
         )
-        return _Ranked(tuple(islice(sure, request.limit)), new)
+        shown = tuple(islice(sure, request.limit))
+        if request.place_of is None:
+            return _Ranked(shown, new)
+        return _placed(request.place_of, shown, ranking, details, new)
 
     def _usage(self, reader: StoreReader) -> _Usage:
         # Keyed by the store too: another database may have the same count.
@@ -279,9 +281,14 @@ def _sorted(hits: Sequence[RankedHit], named: Mapping[str, float]) -> Sequence[R
 
 
 def _ranking(ranker: Ranker, query: Query, depth: int, named: Mapping[str, float]) -> Ranking:
-    """Return all that a ranker finds, without making hits of it if the ranker can do that."""
+    """Return what a ranker finds for the first `depth` places, and beyond if it can tell.
+
+    Of several tools with the same name, the one that fits best comes first.
+    """
     if isinstance(ranker, HybridRanker):
-        ranking = ranker.ranking(query, depth=3 * depth, pinned=list(named))
+        ranking = ranker.ranking(query, depth=max(3 * depth, _DEPTH), pinned=list(named))
+        if len(named) <= 1:
+            return ranking
         first = _sorted(ranking.hits(ranking.ids[: len(named)]), named)
         return ranking._replace(ids=[*(hit.id for hit in first), *ranking.ids[len(named) :]])
     hits = _sorted(ranker.rank(query, limit=depth, pinned=list(named)), named)
@@ -294,13 +301,29 @@ def _ranking(ranker: Ranker, query: Query, depth: int, named: Mapping[str, float
 
 
 def _placed(
-    asked: tuple[str, int], ranking: Ranking, most: int, details: Details, new: tuple[str, ...]
+    id_: str,
+    shown: tuple[FoundTool, ...],
+    ranking: Ranking,
+    details: Details,
+    new: tuple[str, ...],
 ) -> _Ranked:
-    """Return the tool whose place is asked for, and the one that it is compared with."""
-    id_, shown = asked
-    ids = ranking.ids[:most]
+    """Return the tool whose place is asked for, and the one that it is compared with.
+
+    Args:
+        id_: The tool.
+        shown: The answer of a search.
+        ranking: What that search ranked.
+        details: What it knows of the tools.
+        new: The tools that fit but have no vector.
+    """
+    ids = ranking.ids
+    for at, tool in enumerate(shown):
+        if tool.id == id_:
+            before = shown[at - 1 : at]
+            return _Ranked((tool, *before), new, Placing(rank=at + 1, ranked=len(ids)))
+    last = shown[-1:]
     if id_ not in ids:
-        return _Ranked((), new, Placing(ranked=len(ids)))
+        return _Ranked(last, new, Placing(ranked=len(ids)))
     until = ids.index(id_) + 1
     # Only what comes before it matters to its place, and tools of its name to what it represents.
     alike = (each for each in ids[until:] if tool_key(each) == tool_key(id_))
@@ -311,15 +334,11 @@ def _placed(
         numbered = enumerate(distinct, start=1)
         same = next(((number, hit.id) for number, hit in numbered if id_ in hit.duplicates), None)
         return _Ranked((), new, Placing(ranked=len(ids), same=same))
-    compared = [place, min(place, max(shown, 1)) - 1] if place else [place]
     # The first too: all scores are measured by its confidence.
-    wanted = {distinct[each].id: distinct[each] for each in [0, *compared]}
-    hits = [
-        replace(hit, duplicates=wanted[hit.id].duplicates) for hit in ranking.hits(list(wanted))
-    ]
-    tools = {tool.id: tool for tool in details.tools(hits)}
-    found = [tools[distinct[each].id] for each in compared if distinct[each].id in tools]
-    return _Ranked(tuple(found), new, Placing(rank=place + 1, ranked=len(ids)))
+    wanted = {hit.id: hit for hit in (distinct[0], distinct[place])}
+    hits = [replace(hit, duplicates=wanted[hit.id].duplicates) for hit in ranking.hits([*wanted])]
+    found = [tool for tool in details.tools(hits) if tool.id == id_]
+    return _Ranked((*found, *last), new, Placing(rank=max(place, len(shown)) + 1, ranked=len(ids)))
 
 
 def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:

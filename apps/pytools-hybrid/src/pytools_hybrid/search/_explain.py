@@ -19,9 +19,6 @@ SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its s
 """How each channel finds a tool, as text."""
 
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
-PLACES = 1000
-"""How many places are searched for a tool."""
-
 _SHOWN_TERMS = 8
 
 
@@ -119,7 +116,7 @@ class Placement:
 
     Attributes:
         id: The tool.
-        rank: Its place, from 1; None if it is not among the first `PLACES`.
+        rank: Its place, from 1; None if the search does not get as far as this tool.
         score: Its score, in [0, 1]; None without a place.
         ahead: The id of the tool that it is compared with: the last one shown, or the one before it
             if it was shown itself. None if there is none.
@@ -163,22 +160,25 @@ def placed(
         reasons: tuple[str, ...] = ("the filters of this search leave it out",)
         return Placement(id=id_, rank=None, reasons=reasons, channels={}, terms=own)
     placing = response.placing
-    if not response.tools or placing is None or placing.rank is None:
-        reasons = _absent(placing, own)
-        return Placement(id=id_, rank=None, reasons=reasons, channels={}, terms=own)
-    tool, *others = response.tools
-    other = others[0] if others else None
+    tools = list(response.tools)
+    tool = tools.pop(0) if tools and tools[0].id == id_ else None
+    other = tools[0] if tools else None
+    lacking = (
+        () if other is None else tuple(term for term in terms.get(other.id, {}) if term not in own)
+    )
+    if tool is None or placing is None or placing.rank is None:
+        reasons = (*_absent(placing, own), *_lacks(lacking, other))
+        return Placement(
+            id=id_, rank=None, reasons=reasons, channels={}, terms=own, lacking=lacking
+        )
     reasons = (f"found {reason(tool)}",)
-    lacking: tuple[str, ...] = ()
     if tool.confidence < min_confidence:
         reasons += (
             f"its confidence is {tool.confidence:.2f}, and at least {min_confidence:g} was "
             "asked for",
         )
     if other is not None:
-        lacking = tuple(term for term in terms.get(other.id, {}) if term not in own)
-        compared = _compared(tool, other, response.channels)
-        reasons += (*compared, *_lacks(lacking, other))
+        reasons += (*_compared(tool, other, response.channels), *_lacks(lacking, other))
     return Placement(
         id=id_,
         rank=placing.rank,
@@ -228,7 +228,7 @@ def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Ite
             yield "  the other was used with more success"
 
 
-def _lacks(lacking: Sequence[str], other: FoundTool) -> Iterator[str]:
-    if lacking:
+def _lacks(lacking: Sequence[str], other: FoundTool | None) -> Iterator[str]:
+    if lacking and other is not None:
         words = ", ".join(lacking[:_SHOWN_TERMS])
         yield f"it lacks these words that {other.entry.id.name} has of the request: {words}"

@@ -16,7 +16,7 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Index, Recording, open_store
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
-from pytools_hybrid.search._explain import PLACES, Placement, placed
+from pytools_hybrid.search._explain import Placement, placed
 from pytools_hybrid.search._fusion import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, found_as
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
@@ -265,15 +265,23 @@ class ToolSearch:
         limit: int | None = None,
         threshold: float | None = None,
     ) -> Placement:
-        """Return where a tool ranks for a request, and why it does not rank higher.
+        """Return where a tool ranks in the answer of a search, and why it does not rank higher.
 
-        `name` and its errors are those of `find`, and the other arguments those of `search`. A tool
-        beyond the limit is compared with the last one within.
+        A tool that is not among the results has its place among the hundred or more tools that the
+        search compares, if it is one of these, and is compared with the last result.
+
+        `name` and its errors are those of `find`, and the other arguments those of `search`.
         """
         id_ = str((await self.find(name)).id)
-        shown = self.settings.limit if limit is None else limit
-        request = self._request(query, mode, scope, where, limit=PLACES, min_confidence=0.0)
-        asked = replace(request, place_of=(id_, shown))
+        request = self._request(
+            query,
+            mode,
+            scope,
+            where,
+            limit=self.settings.limit if limit is None else limit,
+            min_confidence=self.settings.threshold if threshold is None else threshold,
+        )
+        asked = replace(request, place_of=id_)
 
         def answer() -> Coroutine[None, None, SearchResponse]:
             return self._answering.answer(asked, self.index.vectors.failure)
@@ -287,7 +295,7 @@ class ToolSearch:
             passes=await self.index.look(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),
-            min_confidence=self.settings.threshold if threshold is None else threshold,
+            min_confidence=asked.min_confidence,
         )
 
     async def similar(self, name: str, *, limit: int = 5) -> tuple[FoundTool, ...]:

@@ -80,8 +80,8 @@ class SearchRequest:
         mode: Which channels to use.
         where: Which tools. limit: How many at most.
         min_confidence: The minimum confidence of a result, in [0, 1].
-        place_of: A tool's id, and how many tools are shown: the answer then has that tool and
-            the one that it is compared with, and says where it stands. None for a search.
+        place_of: A tool's id: the answer then has that tool, the one that it is compared with, and
+            where it stands in the answer of the search. None for a search.
     """
 
     text: str
@@ -89,7 +89,7 @@ class SearchRequest:
     where: ToolFilter = field(default_factory=ToolFilter)
     limit: int = 5
     min_confidence: float = 0.0
-    place_of: tuple[str, int] | None = None
+    place_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
