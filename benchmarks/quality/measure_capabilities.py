@@ -11,6 +11,10 @@ tools have no aliases are a group of their own: they show whether others' aliase
 vectors know the aliases too, at the end of each tool's text. `±` is half of a 95 % interval.
 """
 
+# pyright: reportCallIssue=false, reportPrivateUsage=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import argparse
@@ -18,15 +22,15 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytools_hybrid.index._store as store
+import pytools_hybrid.index._weights as index_weights
 from pytools_hybrid import SearchMode, Settings, ToolSearch
 from pytools_hybrid.index import parse_capabilities
 from toolembed import StaticEmbedder
-from toolindex import FTS_COLUMNS
 from toolrank.metrics import Evaluation, evaluate
 
 MODES = SearchMode.HYBRID, SearchMode.BM25
@@ -51,17 +55,20 @@ class Measurement:
         """Ask all queries in each mode; without a weight, without aliases."""
         embedder = StaticEmbedder(weights=self.model)
         settings = Settings(db_path=database, usage_log=False)
-        async with ToolSearch(self.tree, settings, embedder=embedder, refresh=False) as tools:
+        columns = {"alias_words": weight or 0.0}
+        async with AsyncExitStack() as stack:
+            # Read when a store is opened.
+            stack.enter_context(patch.dict(index_weights._COLUMN_WEIGHTS, columns))
+            tools = await stack.enter_async_context(
+                ToolSearch(self.tree, settings, embedder=embedder, refresh=False)
+            )
             await tools.index.refresh()
             ids = list(tools.index.store.stored(reader_version="").entries)
             tools.index.store.annotate({} if weight is None else self.said.aliases(ids))
             if self.embeds:
                 await embed_with_aliases(tools, embedder)
             await tools.index.embed_pending()
-            columns = {**store._COLUMN_WEIGHTS, "alias_words": weight or 0.0}
-            weights = tuple(columns[column] for column in FTS_COLUMNS)
-            with patch.object(store, "_WEIGHTS", weights):
-                return {mode: await self.ask(tools, mode) for mode in MODES}
+            return {mode: await self.ask(tools, mode) for mode in MODES}
 
     async def ask(self, tools: ToolSearch, mode: SearchMode) -> Run:
         """Return the ids that each query finds."""

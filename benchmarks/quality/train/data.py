@@ -11,7 +11,15 @@ from typing import Any
 
 from toolscan import ToolId, embedding_text, scan
 
-__all__ = ["TRAINING", "Collection", "Pool", "read_tree", "training_pool"]
+__all__ = [
+    "TRAINING",
+    "Collection",
+    "Pool",
+    "is_held",
+    "read_lines",
+    "read_tree",
+    "training_pool",
+]
 
 TRAINING = Path(__file__).parents[1] / "training"
 _TENTHS = 10
@@ -56,12 +64,13 @@ def training_pool(folder: Path = TRAINING, *, hold: bool = True) -> Pool:
         hold: Whether a tenth of the categories is held back; False learns from all.
     """
     files = sorted(folder.glob("tools_*.jsonl"))
-    learned, held = [], []
+    learned: list[Collection] = []
+    held: list[Collection] = []
     for file in files:
-        tools = _lines(file)
-        compounds = _lines(file.with_name(file.name.replace("tools_", "compound_")))
-        for is_held, into in ((False, learned), (True, held)):
-            kept = [tool for tool in tools if (hold and _is_held(tool["category"])) == is_held]
+        tools = read_lines(file)
+        compounds = read_lines(file.with_name(file.name.replace("tools_", "compound_")))
+        for apart, into in ((False, learned), (True, held)):
+            kept = [tool for tool in tools if (hold and is_held(tool["category"])) == apart]
             if kept:
                 into.append(_own(f"own {file.stem[6:]}", kept, compounds))
     return Pool(learned=tuple(learned), held=_together("own, held back", held))
@@ -80,7 +89,7 @@ def read_tree(root: Path, queries: Path) -> Collection:
     ]
     judged = [
         (line["query"], right)
-        for line in _lines(queries)
+        for line in read_lines(queries)
         if line.get("split") != "test"
         and (right := tuple(place[gold] for gold in line["gold"] if gold in place))
     ]
@@ -99,7 +108,9 @@ def _own(
         )
         for tool in tools
     ]
-    judged = [(query, (row,)) for row, tool in enumerate(tools) for query in tool["queries"]]
+    judged: list[tuple[str, tuple[int, ...]]] = [
+        (query, (row,)) for row, tool in enumerate(tools) for query in tool["queries"]
+    ]
     for compound in compounds:
         right = [place.get((category, name)) for category, name in compound["gold"]]
         # One whose tools are partly held back is in neither half.
@@ -133,11 +144,13 @@ def _together(name: str, parts: Sequence[Collection]) -> Collection:
     )
 
 
-def _is_held(category: str) -> bool:
+def is_held(category: str) -> bool:
+    """Return whether nothing is ever learned from a category."""
     return int(hashlib.sha256(category.encode()).hexdigest(), 16) % _TENTHS == 0
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """Return the JSON object of each line; none where there is no file."""
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
