@@ -98,7 +98,7 @@ def test_a_host_without_files_finds_what_another_has_indexed(host, tree, server,
 
     status = host("reader", "status", **READS).stdout
     assert f"postgresql://postgres@/{database}?host={server.folder}&tree=team" in status
-    assert "in this host's copy, which others write" in status
+    assert "in this host's copy, written by other hosts" in status
     assert "120 of 120 tools have vectors" in status
 
 
@@ -198,7 +198,7 @@ def test_an_index_is_taken_to_a_server_and_back_with_vectors_and_usage(host, tre
     # The record beside it cannot be recreated, so it is not replaced either.
     back.unlink()
     assert "back.db-kept exists already" in host("b", "migrate", address, back).stderr
-    assert "give a file and a server" in host("b", "migrate", file, back).stderr
+    assert "one must be a file, the other a server" in host("b", "migrate", file, back).stderr
 
 
 def test_a_migration_that_is_killed_goes_on_where_it_was(

@@ -74,7 +74,7 @@ def test_nothing_of_the_last_days_is_reported_and_the_file_is_whole_all_the_same
 
     assert done.returncode == 1
     assert done.stdout == "id,at,query,mode,parameters,results,latency_ms,degraded\n"
-    assert "no searches are recorded of the last 0 days" in done.stderr
+    assert "no searches are recorded for the last 0 days" in done.stderr
 
 
 def test_an_empty_record_is_reported(run, tmp_path):

@@ -614,7 +614,7 @@ async def test_a_user_is_only_sent_to_addresses_that_can_be_read(served):
         sent = await asked_by(client, "old", about="https://tea.example/")
         refused = await asked_by(client, "old", about="https://tea.example/\x1b[2J")
     assert sent["user"] == {"action": "accept"}
-    assert "its reader would not see" in refused["user"]["message"]
+    assert "invisible characters" in refused["user"]["message"]
 
 
 @pytest.mark.parametrize("server", ["shop", "old"])

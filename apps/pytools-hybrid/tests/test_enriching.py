@@ -520,7 +520,7 @@ class TestTheCommand:
             monkeypatch.setattr(sys, "stdin", terminal)
             _, _, err = command("--model", "test", "--root", root)
         assert "Ask?" in err
-        assert ("nothing was asked" in err) == (written == 0)
+        assert ("no model was called" in err) == (written == 0)
         assert (len(said_in(root)) if written else (root / FILE_NAME).exists()) == written
 
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")

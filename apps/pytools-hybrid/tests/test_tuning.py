@@ -105,7 +105,7 @@ def test_requests_that_contradict_each_other_change_nothing(
         main(tuning(toolbox, settings, file))
 
     assert ended.value.code == 1
-    assert "nothing was written: that may be chance" in capsys.readouterr().err
+    assert "nothing was written, because the improvement may be chance" in capsys.readouterr().err
     assert not settings().resolved_tuning(toolbox).exists()
 
 
@@ -121,8 +121,8 @@ def test_nothing_is_learned_from_fewer_than_ten_requests(toolbox, settings, requ
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"{", "it is not a file of pytools-hybrid tune"),
-        (b"[1]", "it is not a file of pytools-hybrid tune"),
+        (b"{", "it was not written by pytools-hybrid tune"),
+        (b"[1]", "it was not written by pytools-hybrid tune"),
         (
             Tuning(
                 model_id="another:model",

@@ -56,7 +56,7 @@ class PytoolsError(Exception):
 
 
 class SettingsError(PytoolsError):
-    """A setting that cannot work; commands end with exit code 2.
+    """A setting is invalid; commands end with exit code 2.
 
     Attributes:
         setting: The flag or variable to change.
@@ -72,7 +72,7 @@ class RootUnreadableError(PytoolsError):
 
     Attributes:
         root: The tree.
-        report: What the sync of other trees did, or None where there are none.
+        report: The result of syncing the other trees, or None if there are none.
     """
 
     def __init__(self, root: Path, reason: str) -> None:
@@ -95,7 +95,7 @@ class UnknownCategoryError(PytoolsError):
 
     Attributes:
         name: The name that was requested.
-        candidates: The categories that there are, those nearest to it first.
+        candidates: The existing categories, the most similar first.
     """
 
     def __init__(self, name: str, candidates: tuple[str, ...], *, more: int) -> None:
@@ -111,8 +111,8 @@ class UnknownToolError(PytoolsError):
 
     Attributes:
         name: The name that was requested.
-        candidates: Ids of the tools that are nearest to it, nearest first.
-        is_early: Whether some files have not been scanned yet, so that the tool may still turn up.
+        candidates: Ids of the tools with the most similar names, best first.
+        is_early: Whether some files have not been scanned yet, so that the tool may still be found.
     """
 
     def __init__(self, name: str, candidates: tuple[str, ...], *, is_early: bool = False) -> None:
@@ -189,7 +189,7 @@ class ToolArgumentsError(PytoolsError):
 
 
 def _plain(name: str) -> str:
-    """Return the name of a folder, which is not to be trusted, on one line."""
+    """Return the untrusted name of a folder, on one line."""
     line = "".join(char if char.isprintable() else " " for char in name)
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 

@@ -1,4 +1,4 @@
-"""The user's configuration folder, and replacing files so that a crash leaves either content."""
+"""The user's configuration folder, and atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["discard_unfinished", "newline_of", "own_folder", "replace_file"]
 
 
 def own_folder() -> Path:
-    """Return the folder for what the user has decided: `$XDG_CONFIG_HOME/pytools-hybrid`."""
+    """Return the folder for the user's decisions: `$XDG_CONFIG_HOME/pytools-hybrid`."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pytools-hybrid"
 
 
@@ -40,7 +40,7 @@ def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None
 
 
 def discard_unfinished(path: Path) -> None:
-    """Remove what `replace_file` left beside a file when its process was killed.
+    """Remove files that a killed `replace_file` left beside a file.
 
     A process that is replacing the file at that moment gets an `OSError`.
     """

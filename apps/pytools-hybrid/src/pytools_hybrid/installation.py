@@ -1,7 +1,7 @@
 """How this copy was installed, and the commands that work there.
 
-Remedies name a command to install what is missing. It depends on what installed this copy (uv as a
-tool, uv into an environment, pip) and from where (an index, a clone, a wheel).
+Remedies name a command that installs a missing package. It depends on what installed this copy (uv
+as a tool, uv into an environment, pip) and from where (an index, a clone, a wheel).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Installation", "install_command"]
 
 _NAME = "pytools-hybrid"
 _RECEIPT = "uv-receipt.toml"
-# Where uv's receipt says that a requirement was a folder or a file.
+# The keys of uv's receipt for a requirement that was a folder or a file.
 _FOLDERS = ("directory", "editable", "path")
 _PACKAGES = "packages/tool*/pyproject.toml"
 _ACCURATE = "toolembed-accurate"
@@ -37,8 +37,8 @@ def install_command(*wanted: str, again: bool = False, upgrade: bool = False) ->
 
     Args:
         wanted: Requirements, such as `pytools-hybrid[openai]` or `apsw`.
-        again: Whether an installed version is to be replaced.
-        upgrade: Whether newer versions are wanted.
+        again: Whether to replace an installed version.
+        upgrade: Whether to install newer versions.
     """
     return Installation.current().command(*wanted, again=again, upgrade=upgrade)
 
@@ -154,7 +154,7 @@ def _receipt(file: Path) -> tuple[str, ...] | None:
 
 
 def _requirement(entry: dict[str, Any]) -> str:
-    """Return an entry of a receipt as it is given to `--with`; ours by its name and extras."""
+    """Return an entry of a receipt as an argument of `--with`; ours by name and extras."""
     extras = f"[{','.join(map(str, entry['extras']))}]" if entry.get("extras") else ""
     named = f"{entry['name']}{extras}"
     if entry["name"] == _NAME:

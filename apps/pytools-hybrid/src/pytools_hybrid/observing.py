@@ -1,7 +1,7 @@
 """What is counted, timed and traced: searches, calls and other work, from every interface.
 
-Each event is counted once, where it happens. Numbers are those of the whole process, as monitoring
-expects.
+Each event is counted once, where it happens. Numbers are for the whole process, as monitoring
+systems expect.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Work:
         plural: As in "Searches".
         labels: The names of the labels besides the outcome.
         outcomes: The possible outcomes.
-        operation: Its name in traces; as the conventions for GenAI have it, where they do.
+        operation: Its name in traces, from the GenAI conventions if they define one.
         bounds: The upper bounds of the buckets, in seconds.
     """
 
@@ -230,14 +230,14 @@ SEARCHES = Work(
     bounds=_QUICK_SECONDS,
 )
 LOST_CHANNELS = Count(
-    "pytools_search_channels_lost", "Searches that had to do without a channel.", "channel"
+    "pytools_search_channels_lost", "Searches in which a channel failed.", "channel"
 )
 CALLS = Work(
     "call",
     "Calls",
     "transport",
     "category",
-    outcomes="ok, error (told by the tool), refused, failed (no answer) or cancelled",
+    outcomes="ok, error (reported by the tool), refused, failed (no answer) or cancelled",
     operation="execute_tool",
 )
 MODEL_REQUESTS = Work(
@@ -255,7 +255,7 @@ SYNCS = Work(
     operation="sync",
 )
 HTTP_REQUESTS = Count(
-    "pytools_http_requests", "HTTP requests, to /mcp too.", "method", "route", "status"
+    "pytools_http_requests", "HTTP requests, including those to /mcp.", "method", "route", "status"
 )
 HTTP_SECONDS = Durations(
     "pytools_http_request_seconds",

@@ -20,7 +20,7 @@ _HIDDEN = re.compile(
 
 
 def readable(text: str) -> str:
-    """Return untrusted text without what could control a terminal or hide from its reader."""
+    """Return untrusted text without characters that control a terminal or are invisible."""
     return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
 
 

@@ -1,7 +1,7 @@
 """Spans for OpenTelemetry: nothing is imported or recorded unless this program traces.
 
-A program that has set up OpenTelemetry itself gets the spans of its searches there. The command
-sets it up as the standard variables `OTEL_…` say, with the extra `otel`.
+A program that has set up OpenTelemetry itself gets the spans of its searches there. With the extra
+`otel`, the command sets it up from the standard variables `OTEL_…`.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def span(
     kind: Kind = "internal",
     carrier: Mapping[str, str] | None = None,
 ) -> AbstractContextManager[Span | None]:
-    """Record what is done in the block, as a part of what is being done already.
+    """Record the work of the block as a span, below the current one.
 
     Args:
-        name: What it is; there are few of them.
-        attributes: What else is known when it begins.
-        kind: On which side of a request it is.
-        carrier: Headers that may name what it is a part of.
+        name: The name of the span, one of a few.
+        attributes: Attributes known at the start.
+        kind: The side of a request that it is on.
+        carrier: Headers that may name the parent span.
 
     Returns:
-        What gives the span, or None where this program does not trace.
+        A context manager that yields the span, or None if this program does not trace.
     """
     if (tracer := _tracer()) is None:
         return _OFF
@@ -60,12 +60,12 @@ def span(
 
 
 def is_tracing() -> bool:
-    """Return whether spans go anywhere."""
+    """Return whether spans are recorded."""
     return _tracer() is not None
 
 
 def traced_ids() -> dict[str, str]:
-    """Return the ids of the trace and span that this is a part of, as logs name them."""
+    """Return the ids of the current trace and span, as in logs."""
     if (trace := sys.modules.get("opentelemetry.trace")) is None:
         return {}
     context = trace.get_current_span().get_span_context()
@@ -75,7 +75,7 @@ def traced_ids() -> dict[str, str]:
 
 
 def is_wanted() -> bool:
-    """Return whether the environment names a place to which traces are sent."""
+    """Return whether the environment says where to send traces."""
     given = os.environ.get
     return (
         given("OTEL_SDK_DISABLED", "").lower() != "true"
@@ -94,7 +94,7 @@ def is_wanted() -> bool:
 
 
 def start_tracing() -> None:
-    """Send traces over OTLP, as the environment says.
+    """Send traces over OTLP, as the environment configures it.
 
     Raises:
         ImportError: The extra `otel` is not installed.
@@ -108,7 +108,7 @@ def start_tracing() -> None:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     if _tracer() is not None:
-        # Whoever started this program has seen to it.
+        # The program that called this has set up tracing already.
         return
     ours = Resource({SERVICE_NAME: _NAME, SERVICE_VERSION: version(_NAME)})
     theirs = Resource.create()
@@ -121,7 +121,7 @@ def start_tracing() -> None:
 
 
 def end_tracing() -> None:
-    """Send what has not been sent yet, if that can be done soon."""
+    """Send the remaining spans, if that can be done quickly."""
     if _tracer() is None:
         return
     from threading import Thread
@@ -130,14 +130,14 @@ def end_tracing() -> None:
 
     flush = getattr(trace.get_tracer_provider(), "force_flush", None)
     if flush is not None:
-        # In a thread: it would wait for a receiver that is gone for as long as that may take.
+        # In a thread, because it would wait long for a receiver that has gone away.
         flushing = Thread(target=flush, daemon=True)
         flushing.start()
         flushing.join(_END_SECONDS)
 
 
 def _tracer() -> Tracer | None:
-    # The library of MCP imports the interface; only who has set up more traces.
+    # The MCP library imports the interface; only programs that trace import the SDK.
     if (trace := sys.modules.get("opentelemetry.trace")) is None:
         return None
     if getattr(trace, "_TRACER_PROVIDER", _OFF) is None:
@@ -166,7 +166,7 @@ def _recorded(
         context=None if carrier is None else extract(carrier),
         kind=SpanKind[kind.upper()],
         attributes=attributes,
-        # What went wrong may quote a query, or arguments.
+        # The error's message may quote a query, or arguments.
         record_exception=False,
         set_status_on_exception=False,
     ) as recorded:

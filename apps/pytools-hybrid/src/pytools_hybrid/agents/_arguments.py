@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import core_schema
 
-# The default of every field: an argument that is not given is left to the function.
+# The default of every field: the function decides about arguments that are not given.
 _LEFT_OUT = object()
 _EMPTY = inspect.Parameter.empty
 

@@ -183,7 +183,7 @@ def _taken(root: Path, relative: Path) -> str:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file and Path(file).resolve().parent != (root / folder).resolve():
             return (
-                f"the package {name} was imported from {file}, and a program has one of each "
-                "name; call the tools of this folder in another process"
+                f"the package {name} was imported from {file}, and a program can import only one "
+                "package of that name; call the tools of this folder in another process"
             )
     return ""

@@ -1,4 +1,4 @@
-"""Threads at the end of a program, when Python 3.12.0 to 3.12.2 no longer start any."""
+"""Threads for the end of a program, when Python 3.12.0 to 3.12.2 can no longer start any."""
 
 from __future__ import annotations
 

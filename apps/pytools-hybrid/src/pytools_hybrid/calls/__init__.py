@@ -1,4 +1,4 @@
-"""Calling the tools that a search has found, for clients that run no code of their own.
+"""Calling the tools that a search has found, for clients that cannot run code.
 
 A tool that was imported from an MCP server is called on that server, if this user imported it.
 Other Python tools only run if that is allowed, in a separate process.

@@ -50,7 +50,7 @@ _SHOWN_HINTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallableTool:
-    """A tool in the index, with what a call needs.
+    """A tool in the index, with everything that a call needs.
 
     Attributes:
         schema: The JSON Schema of its arguments; None if unknown.
@@ -89,7 +89,7 @@ class ToolCaller:
         return await found_as(self._looked_up, search.index, name, search.policy)
 
     async def looked_up(self, entries: Iterable[ToolEntry]) -> list[CallableTool]:
-        """Return what calls to some tools need."""
+        """Return everything that calls to some tools need."""
         return await asyncio.to_thread(lambda: [self._looked_up(entry) for entry in entries])
 
     async def call(
@@ -111,16 +111,17 @@ class ToolCaller:
             on_progress: Called with the progress that the tool reports.
             confirm: Asks the user, if the settings require confirmation for this tool; None if
                 nobody can be asked.
-            client: Answers what the tool's server asks meanwhile; None if nobody can be asked.
+            client: Answers questions of the tool's server during the call; None if nobody can be
+                asked.
 
         Returns:
-            All that its server answered, also where it says that the tool failed.
+            The server's whole answer, even if it says that the tool failed.
 
         Raises:
             UnknownToolError: No tool has that name, or it is hidden.
             AmbiguousToolError: Several have it.
-            ToolRefusedError: It is not called here, the arguments do not fit, or nobody agreed.
-            ToolCallError: Its server could not be reached, or did not answer as it should.
+            ToolRefusedError: It cannot be called here, the arguments are invalid, or nobody agreed.
+            ToolCallError: Its server could not be reached, or gave an invalid answer.
         """
         with Observed(CALLS, transport(), "") as seen:
             try:
@@ -183,7 +184,7 @@ class ToolCaller:
         refusal = ""
         if not is_trusted(imported.servers_file, root):
             refusal = (
-                f"its server is not started, for {imported.servers_file} was not imported into "
+                f"its server is not started, because {imported.servers_file} was not imported into "
                 f"{root} by this user; if you trust both, run `pytools-hybrid import`, or set "
                 "PYTOOLS_SERVERS to the file that configures the server"
             )

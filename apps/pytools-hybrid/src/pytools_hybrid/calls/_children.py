@@ -1,4 +1,4 @@
-"""Ending all that a process has started, also what has left its group."""
+"""Killing all child processes of a process, even those that have left its group."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ZOMBIE = "Z"
 
 
 def end_children(process: int) -> None:
-    """End the children of a process and theirs; on Linux, elsewhere nothing is done.
+    """Kill the descendants of a process, on Linux; do nothing elsewhere.
 
-    The process is stopped, so that it starts no more; it should have said that it takes the
-    children of children that have ended (`PR_SET_CHILD_SUBREAPER`).
+    The process is stopped, so that it starts no more. It should have made itself the parent of its
+    orphaned descendants (`PR_SET_CHILD_SUBREAPER`).
     """
     if sys.platform != "linux":
         return
     with suppress(ProcessLookupError, PermissionError):
         os.kill(process, signal.SIGSTOP)
-    # One that is ended in one round may have started another before.
+    # A process that is killed in one round may have started another before.
     for _ in range(_ROUNDS):
         if not (living := _descendants(process)):
             return

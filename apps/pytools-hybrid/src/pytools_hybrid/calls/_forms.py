@@ -24,11 +24,11 @@ def compact_form(schema: Mapping[str, Any], *, length: int) -> str:
     not look complete.
 
     Args:
-        schema: The JSON Schema of an object, which is not to be trusted.
+        schema: The untrusted JSON Schema of an object.
         length: The approximate maximum length.
     """
     parts = list(_properties(schema, schema, _DEEPEST))
-    # What is inside of a large one can be asked for; that it is there must be seen.
+    # The contents of a large one can be requested, but its existence must be visible.
     brief = list(_properties(schema, schema, 1))
     shown, size = list[str](), 2
     for whole, short in zip(parts, brief, strict=True):

@@ -51,7 +51,7 @@ class PythonTool:
     reads_files: bool
 
     def problems(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return what is wrong with some arguments, in at most two sentences; none if they fit."""
+        """Return what is wrong with some arguments, in at most two sentences."""
         return argument_problems(self.input_schema, arguments)
 
     async def call(
@@ -62,7 +62,7 @@ class PythonTool:
         on_progress: ProgressFnT | None = None,
         caller: Caller | None = None,
     ) -> CallToolResult:
-        """Run the tool, which gets no metadata and cannot ask."""
+        """Run the tool, which gets no metadata and cannot ask questions."""
         del meta, on_progress, caller
         python = str(self.python or sys.executable)
         call = {
@@ -112,7 +112,9 @@ def _result(ran: Ran) -> CallToolResult:
     if ran.length:
         text = TextContent(type="text", text=readable(_sendable(ran.begin)))
         rest = (
-            "the rest is not kept; ask for less" if ran.file is None else "the linked file has all"
+            "the rest is not kept; ask for less"
+            if ran.file is None
+            else "the linked file has all of it"
         )
         cut = f"[cut: {len(ran.begin):,} of {ran.length:,} characters; {rest}]"
         note = TextContent(type="text", text=cut)

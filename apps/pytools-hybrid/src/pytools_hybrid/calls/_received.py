@@ -1,4 +1,4 @@
-"""What is changed in a server's answers and questions before a client gets them: little."""
+"""The few changes to a server's answers and questions before a client gets them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINKED = (
     "read them."
 )
 
-_HIDDEN_IN_ADDRESS = "the address has characters that its reader would not see"
+_HIDDEN_IN_ADDRESS = "the address has invisible characters"
 
 
 def received(result: CallToolResult) -> CallToolResult:
@@ -51,7 +51,7 @@ def shown_question(request: ElicitRequest, server: str) -> ElicitRequest | Error
 
 
 def _readable(value: object) -> object:
-    """Return a JSON value with readable texts: a form shows names and choices, too."""
+    """Return a JSON value with readable texts, including the names and choices of a form."""
     if isinstance(value, str):
         return readable(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A separate process for the Python tools of a tree, which may do anything to it."""
+"""A separate process for the Python tools of a tree, which may even crash it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _WAITING = 256
 _LOOK_SECONDS = 0.1
 _LAST_SECONDS = 1.0
 _END_SECONDS = 5.0
-_UNSTABLE = "its files change all the time"
+_UNSTABLE = "its files keep changing"
 _BUSY = f"not run: {_WAITING} other calls are waiting for their turn; try again later"
 _UNREADABLE = "its result cannot be read"
-_CLOSED = "it closed its output, so that its process had to be ended"
+_CLOSED = "it closed its output, so its process had to be killed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Ran:
         stdout: The end of what it printed.
         stderr: The end of what it printed to stderr.
         file: The file with the whole answer, if that is too long to send; it is deleted with the
-            worker, or when later ones need its room.
+            worker, or when later files need its space.
         begin: The beginning of that answer.
         length: How many characters it has.
     """
@@ -120,9 +120,9 @@ class PythonWorker:
                 await running.ask({**call, **files})
         except TimeoutError:
             await self._end()
-            return running.ran(error=f"no result within {seconds:g} s; its process was ended")
+            return running.ran(error=f"no result within {seconds:g} s; its process was killed")
         except asyncio.CancelledError:
-            # Nobody waits for its answer any more, but the next call would have to.
+            # Nobody is waiting for its answer any more, but the next call would have to wait.
             await self._end()
             raise
         if not running.is_alive:
@@ -245,7 +245,7 @@ class _Running:
                 task.cancel()
 
     async def ended(self) -> int | None:
-        """Return the exit code of a process that has closed its streams, None if it goes on."""
+        """Return the exit code of a process that has closed its streams; None if it still runs."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SECONDS):
                 return await self._process.wait()
@@ -292,7 +292,7 @@ def _read(answer: Path, running: _Running) -> Ran:
 
 
 def _make_room(newest: Path) -> None:
-    """Delete the oldest whole answers beside one, where all together are too large."""
+    """Delete the oldest files of whole answers beside one, if together they are too large."""
     files = sorted(newest.parent.glob(f"*{_WHOLE}"), key=lambda it: int(it.name.partition(".")[0]))
     sizes = {file: file.stat().st_size for file in files}
     total = sum(sizes.values())
@@ -324,5 +324,5 @@ def _exit(code: int) -> str:
 
 
 def _is_ours(name: str, value: str) -> bool:
-    """Return whether a variable of the environment opens what tools have no business with."""
+    """Return whether an environment variable is a secret that tools should not get."""
     return name == "PYTOOLS_TOKEN" or (name == "PYTOOLS_DATABASE" and "://" in value)

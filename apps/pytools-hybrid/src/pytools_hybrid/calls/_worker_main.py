@@ -37,7 +37,7 @@ def main() -> None:
         os.close(nothing)
         _limit_memory(int(memory))
         _keep_children()
-        # A tool may close its own.
+        # A tool may close its own streams.
         outputs = {number: os.dup(number) for number in (1, 2)}
         sys.path.append(root)
         process, seen = os.getpid(), dict[str, float]()
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _answer(result: object, call: dict[str, Any], process: int) -> str:
-    """Return what is sent of a result, and write a long one to a file."""
+    """Return the part of a result to send, and write a long result to a file."""
     content = json.dumps({"result": result}, default=_as_json)
     text = (
         result
@@ -129,7 +129,7 @@ def _told(error: BaseException) -> str:
 
 
 def _keep_children() -> None:
-    """Have children of children that have ended, so that they can be found and ended."""
+    """Adopt orphaned descendants, so that they can be found and killed."""
     if sys.platform == "linux":
         with suppress(Exception):
             import ctypes

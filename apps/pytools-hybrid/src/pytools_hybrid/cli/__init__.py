@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("PYTOOLS_LOG_FORMAT") == "json":
-        # At once: what is wrong with the settings is a line too.
+        # Before anything is read, so that errors in the settings are JSON lines too.
         use_format("json")
     try:
         app(args=arguments)

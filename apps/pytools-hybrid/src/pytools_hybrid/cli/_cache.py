@@ -29,7 +29,7 @@ class _Cached:
 
     Attributes:
         root: Its tree, or several as one string; empty if it cannot be read.
-        is_there: Whether any of them exists.
+        is_there: Whether any of its trees exists.
         tools: The number of its tools; None if it cannot be read.
         bytes: The size of all its files together.
         used_at: When it was last written, in seconds since 1970.

@@ -1,4 +1,4 @@
-"""`pytools-hybrid database`: the server of an index that hosts share."""
+"""`pytools-hybrid database`: manage a shared index on a server."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ app.add_typer(_database, name="database")
   $ createdb tools
   $ pytools-hybrid database init --database postgresql://owner@db.example.com/tools
 
-The role of the address becomes the owner of the index. The tables are in a schema of their own,
-toolindex, so the database may be one that others use, too. No extension is needed. Run it again
-after an upgrade."""
+The role in the address becomes the owner of the index. The tables are in a separate schema,
+toolindex, so you can use a database that has other tables too. No extension is needed. Run it
+again after an upgrade."""
 )
 def init(*, db: Database = None) -> None:
-    """Make the tables of a shared index, or bring older ones up to date."""
+    """Create the tables of a shared index, or migrate older ones."""
     server, database = _opened(db)
     with database:
         before = database.init()
@@ -55,7 +55,7 @@ def init(*, db: Database = None) -> None:
 \b
   $ pytools-hybrid database status --database postgresql://me@db.example.com/tools
 
-Lists the trees that the role of the address may read."""
+Lists the trees that the role in the address may read."""
 )
 def status(
     *,
@@ -73,7 +73,7 @@ def status(
         return
     if found.schema is None:
         typer.echo(f"{printable(server.shown)}: PostgreSQL {found.server}, no index yet")
-        say("make it with pytools-hybrid database init")
+        say("create it with pytools-hybrid database init")
         return
     size = f"{found.size / (1 << 20):.1f} MiB"
     schema = f"schema {found.schema} of {found.supported}"
@@ -94,17 +94,17 @@ def status(
   $ pytools-hybrid database grant agents --tree acme/tools
   $ pytools-hybrid database grant ci --write --tree acme/tools --tree acme/legacy
 
-The role must exist. What it was granted before is replaced. Row level security of the server keeps
-it from the tools of all other trees, whatever a client sends; vectors are shared."""
+The role must exist. This replaces what it was granted before. Row level security on the server
+keeps the role out of all other trees, whatever a client sends."""
 )
 def grant(
-    role: Annotated[str, typer.Argument(help="The role, as CREATE ROLE made it.")],
+    role: Annotated[str, typer.Argument(help="The role, which must exist.")],
     *,
     write: Annotated[
         bool,
         typer.Option(
             "--write/--read",
-            help="It scans files, embeds and removes tools; or it only searches. [default: read]",
+            help="Whether it may also add, embed and remove tools, or only search. [default: read]",
             show_default=False,
         ),
     ] = False,
@@ -115,7 +115,7 @@ def grant(
         ),
     ] = None,
     all_trees: Annotated[
-        bool, typer.Option("--all-trees", help="All trees, also those that are made later.")
+        bool, typer.Option("--all-trees", help="All trees, including those created later.")
     ] = False,
     db: Database = None,
 ) -> None:
@@ -124,7 +124,7 @@ def grant(
     trees = tree or ([server.tree] if server.tree and not all_trees else [])
     if bool(trees) == all_trees:
         raise SettingsError(
-            "--tree / --all-trees", "say which trees the role may use: give one of them"
+            "--tree / --all-trees", "say which trees the role may use: give one of these flags"
         )
     with database:
         database.grant(role, write=write, trees=trees)
@@ -139,7 +139,7 @@ def grant(
   $ pytools-hybrid database drop acme/legacy
 
 Other trees keep their vectors. Files on the hosts stay, and a host that still writes this tree
-makes it again."""
+creates it again."""
 )
 def drop(
     tree: Annotated[str, typer.Argument(help="The tree, as database status shows it.")],
@@ -157,7 +157,9 @@ def drop(
             question = f"Delete {tree} with its {found.entries} tools from {server.shown}?"
             typer.confirm(question, abort=True, err=True)
         if not database.drop(tree):
-            raise SettingsError("TREE", f"{tree} was not deleted: only the owner of the index may")
+            raise SettingsError(
+                "TREE", f"{tree} was not deleted: only the owner of the index can delete trees"
+            )
     say(f"{tree} is deleted")
 
 

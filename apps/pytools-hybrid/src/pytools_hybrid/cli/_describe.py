@@ -87,7 +87,7 @@ def _about(described: ToolDescription) -> Iterator[str]:
         yield f"  tags: {', '.join(described.tags)}"
     usage = described.usage or {}
     if observations := usage.get("observations"):
-        yield f"  used {observations} times, {usage['successes']} of them with success"
+        yield f"  used {observations} times, {usage['successes']} of them successfully"
     for note in described.notes or ():
         yield f"  {note}"
 

@@ -63,8 +63,8 @@ def doctor(
         bool,
         typer.Option(
             "--call",
-            help="With --models: ask the models of providers for a vector too. This costs money, "
-            "though little: a call is of four words.",
+            help="With --models: call providers' models too. This costs money, but little: each "
+            "call embeds four words.",
         ),
     ] = False,
     output: Annotated[

@@ -91,7 +91,7 @@ def enrich(
     if not plan.requests:
         return
     if not yes and not _agrees():
-        say("nothing was asked")
+        say("no model was called")
         return
     from pytools_hybrid.jobs.enrich import Asker
 

@@ -110,14 +110,14 @@ def evaluate(
     """Measure how well searches find your tools, on your own queries, and compare modes or models.
 
     Searches run one after the other, each query once per mode; the latency is that of the whole
-    search, including embedding the query. Where pytools-hybrid tune has made a file, the table also
+    search, including embedding the query. If pytools-hybrid tune has written a file, the table also
     has a row without it.
     """
     from pytools_hybrid.jobs import evaluate as evaluation
     from pytools_hybrid.search import SearchMode
 
     if mode is not None and all_modes:
-        raise SettingsError("--mode / --all-modes", "give one of them")
+        raise SettingsError("--mode / --all-modes", "give only one of these flags")
     models = model or []
     if all_modes and len(models) > 1:
         raise SettingsError("--all-modes", "compares the modes of one --model; give --mode instead")

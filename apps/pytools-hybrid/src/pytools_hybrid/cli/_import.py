@@ -45,8 +45,8 @@ Afterwards, with the root on PYTHONPATH:
   run(Params(timezone="Europe/Vienna"))
 
 The modules contain no secrets: they read the connection from SERVERS.json when they are called.
-Variables that the file refers to have to be set then too; VS Code's ${input:api-key} is the
-variable PYTOOLS_INPUT_API_KEY.""",
+Variables that the file refers to must be set then too; for VS Code's ${input:api-key}, set
+PYTOOLS_INPUT_API_KEY.""",
 )
 def import_(
     servers: Annotated[
@@ -121,7 +121,7 @@ def import_(
     settings = settings_from(root=root, database=db, embedding_model=embedding_model)
     into = settings.root[0] if settings.root else DEFAULT_ROOT
     if "mcptools" not in settings.layouts:
-        say("no search finds what is imported: add mcptools to layouts (PYTOOLS_LAYOUTS)")
+        say("searches cannot find imported tools: add mcptools to layouts (PYTOOLS_LAYOUTS)")
     is_folder(into)
     options = ImportOptions(
         only=tuple(only or ()),

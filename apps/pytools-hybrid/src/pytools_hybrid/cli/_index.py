@@ -57,7 +57,8 @@ def index(
         ),
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Keep updating as files change, until Ctrl-C.")
+        bool,
+        typer.Option("--watch", help="Keep the index up to date as files change, until Ctrl-C."),
     ] = False,
     strict: Annotated[
         bool,
@@ -76,12 +77,16 @@ def index(
     Files that were left out are listed with the reason.
     """
     if watch and output == "json":
-        raise SettingsError("--watch / --output", "json is for a single scan; give one of them")
+        raise SettingsError(
+            "--watch / --output", "json is for a single scan; give only one of these flags"
+        )
     if watch and strict:
-        raise SettingsError("--watch / --strict", "strict is for a single scan; give one of them")
+        raise SettingsError(
+            "--watch / --strict", "strict is for a single scan; give only one of these flags"
+        )
     if check and rebuild:
         raise SettingsError(
-            "--check / --rebuild", "give one of them: --rebuild replaces everything"
+            "--check / --rebuild", "give only one of these flags: --rebuild replaces everything"
         )
     settings = settings_from(
         root=root,

@@ -21,26 +21,28 @@ from pytools_hybrid.terminal import Progress, say
   $ pytools-hybrid migrate search.db 'postgresql://me@host/db?tree=acme/tools' --root tools
   $ pytools-hybrid migrate 'postgresql://me@host/db?tree=acme/tools' search.db
 
-To a server, the tools are read from the files again, and their vectors taken from the index: no
-model is asked. Interrupted, it goes on where it was when it is run again."""
+For a server, the tools are read from the files again. Vectors are copied from the index, so
+nothing is embedded again. If the command is interrupted, run it again to continue."""
 )
 def migrate(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The index: a file or a server.")],
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="The existing index: a file or a server.")
+    ],
     target: Annotated[
-        str, typer.Argument(metavar="TO", help="Where it is to be: a server, or a new file.")
+        str, typer.Argument(metavar="TO", help="Where to copy it: a server, or a new file.")
     ],
     *,
     root: Root = None,
 ) -> None:
-    """Take an index from a file to a server, or back, with its vectors and usage record.
+    """Copy an index from a file to a server, or back, with its vectors and usage record.
 
-    FROM stays as it is.
+    FROM is not changed.
     """
     from pytools_hybrid.jobs.migrate import to_file, to_server
 
     given, wanted = settings_from(database=source), settings_from(database=target, root=root)
     if (given.server is None) == (wanted.server is None):
-        raise SettingsError("FROM / TO", "give a file and a server: postgresql://…")
+        raise SettingsError("FROM / TO", "one must be a file, the other a server: postgresql://…")
     if wanted.server is None:
         say(str(run_job(to_file(given, wanted))))
         return

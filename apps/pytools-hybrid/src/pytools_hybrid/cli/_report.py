@@ -139,14 +139,14 @@ def usage_records(
             from pytools_hybrid.index import open_store
 
             say_tree(settings, roots)
-            # With what the server has of other hosts.
+            # With the server's events of other hosts.
             with closing(open_store(roots, settings)) as store:
                 return store.usage.searches(since=start), store.usage.outcomes(since=start)
         database = settings.resolved_database(roots)
     if not database.exists():
         raise PytoolsError(
-            f"{database} does not exist: nothing has been searched there yet. Name the index by "
-            "--root or --db as where you search"
+            f"{database} does not exist: nothing has been searched there yet. Give the same "
+            "--root or --db as for your searches"
         )
     with ToolIndex(database, read_only=True) as index:
         return index.usage.searches(since=start), index.usage.outcomes(since=start)
@@ -156,7 +156,7 @@ def _say_nothing(settings: Settings, since: float | None, *, what: str = "search
     if not settings.usage_log:
         say("nothing is recorded: PYTOOLS_USAGE_LOG is off")
     elif since is not None:
-        say(f"no {what} are recorded of the last {since:g} days; try without --since")
+        say(f"no {what} are recorded for the last {since:g} days; try without --since")
     elif what == "outcomes":
         say("no outcomes are recorded yet; agents report them with report_outcome")
     else:

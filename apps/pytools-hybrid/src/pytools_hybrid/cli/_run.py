@@ -96,13 +96,13 @@ def settings_from(
             # The variables may be meant for another program.
             logging.getLogger("pytools_hybrid").log(
                 logging.WARNING if is_server else logging.INFO,
-                "variables OTEL_… are set, and no traces are sent without an extra: %s",
+                "variables OTEL_… are set, but sending traces needs an extra: %s",
                 install_command("pytools-hybrid[otel]"),
             )
     # At this level it logs every change, even those of the index itself.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     for name in ("embedding_model", "rerank_model"):
-        # Queries and tools are never sent to others without a word.
+        # Queries and tools are never sent to others without saying so.
         origin, value = settings.origins.get(name, ""), str(getattr(settings, name))
         if ":" in value and origin.endswith(".toml"):
             say(f"{name} {value} is from {origin}")

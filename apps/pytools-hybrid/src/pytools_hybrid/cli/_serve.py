@@ -36,7 +36,8 @@ def serve(
         Literal["search", "call", "basic", "all"] | None,
         typer.Option(
             help="search: search_tools, describe_tool and report_outcome. call: call_tool as "
-            "well, for clients that run no code. basic: list_categories and list_tools, which need "
+            "well, for clients that cannot run code. basic: list_categories and list_tools, which "
+            "need "
             "no index. all: search and basic. [env: PYTOOLS_TOOLS; default: search]"
         ),
     ] = None,
@@ -60,7 +61,7 @@ def serve(
         bool | None,
         typer.Option(
             "--run-python",
-            help="With --tools call: also run Python tools, in a process of their own. [env: "
+            help="With --tools call: also run Python tools, in a separate process. [env: "
             "PYTOOLS_RUN_PYTHON]",
         ),
     ] = None,
@@ -69,7 +70,8 @@ def serve(
         typer.Option(
             metavar="PATTERN",
             help="With --tools call: ask the user before calling tools whose id matches, such as "
-            "'*:delete_*'; refused where the client cannot ask. [env: PYTOOLS_CONFIRM, separated "
+            "'*:delete_*'; if the client cannot ask, the call is refused. [env: PYTOOLS_CONFIRM, "
+            "separated "
             "by commas]",
         ),
     ] = None,
@@ -87,7 +89,7 @@ def serve(
     host: Annotated[
         str | None,
         typer.Option(
-            help="The address to listen at; any but this machine's own requires a token. "
+            help="The address to listen on; any but a loopback address requires a token. "
             "[env: PYTOOLS_HOST; default: 127.0.0.1]"
         ),
     ] = None,
@@ -115,7 +117,7 @@ def serve(
         bool | None,
         typer.Option(
             "--console/--no-console",
-            help="Over HTTP: show a page at / on which people search, and look at tools. "
+            help="Over HTTP: serve the console at /, where people search and inspect tools. "
             "[env: PYTOOLS_CONSOLE; default: console]",
         ),
     ] = None,

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
   $ pytools-hybrid setup --print
   $ pytools-hybrid setup --undo
 
-The servers of a client are copied into our file, and imported. Those that could be imported are
-moved in the client's file under a key that the client ignores; our server takes their place. The
-others stay as they are. A copy of the file is kept beside it, as NAME.before-pytools."""
+The servers of a client are copied into our file, and imported. In the client's file, the
+imported servers are moved to a key that the client ignores, and our server takes their place.
+The others stay. A copy of the original file is kept beside it, as NAME.before-pytools."""
 )
 def setup(
     clients: Annotated[
@@ -63,12 +63,12 @@ def setup(
         bool, typer.Option("--print", help="Print the entry for any other client, and stop.")
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Restore the clients' files as they were.")
+        bool, typer.Option("--undo", help="Restore the clients' original files.")
     ] = False,
 ) -> None:
     """Let MCP clients find their tools through pytools-hybrid.
 
-    Without --root the tools are written to a folder beside the servers' file.
+    Without --root, the tools are written to a folder beside the servers file.
     """
     from pytools_hybrid.jobs.setup import NAME, Change, ServersFile, SetupError, own_entry
     from pytools_hybrid.settings import is_folder
@@ -153,7 +153,7 @@ def _imported(names: set[str], file: Path, roots: Sequence[Path], settings: Sett
 
 
 def _made(change: Change, imported: set[str]) -> bool:
-    """Apply a change and report it; return whether all of it could be done."""
+    """Apply a change and report it; return whether it was complete."""
     from pytools_hybrid.jobs.setup import SetupError
 
     client = change.client
@@ -164,7 +164,10 @@ def _made(change: Change, imported: set[str]) -> bool:
         return False
     left = [theirs for theirs, name in change.names.items() if name not in imported]
     if left:
-        say(f"{client.title}: {', '.join(left)} stays as it is, for it could not be imported")
+        say(
+            f"{client.title}: {', '.join(left)} stays in the client, because it could not be "
+            "imported"
+        )
     if is_changed:
         say(f"{client.title} now finds its tools through pytools-hybrid; {client.next_step}")
     return not left

@@ -64,7 +64,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
-        # Of a shared index, the copy of this host.
+        # For a shared index, this host's copy.
         database = settings.resolved_database(roots)
         server = settings.resolved_server(roots)
         where = str(server or tools.index.store.where)
@@ -159,7 +159,7 @@ def _kind(settings: Settings, *, read_only: bool) -> str:
         return ", read-only" * read_only
     if settings.server.is_engine:
         return " in this host's files; the index is on the server"
-    return " in this host's copy" + ", which others write" * settings.only_reads
+    return " in this host's copy" + ", written by other hosts" * settings.only_reads
 
 
 def _size(size: int) -> str:

@@ -30,8 +30,8 @@ _SHOWN = 10
   $ pytools-hybrid tune --since 30
   $ pytools-hybrid tune --undo
 
-Nothing leaves this machine, and the file holds no requests. It maps one
-model's query vectors; stored vectors are unchanged, and running servers follow the file.
+Nothing leaves this machine, and the file contains no requests. It maps one model's query
+vectors. Stored vectors do not change, and running servers use the new file at once.
 PYTOOLS_TUNING names another file, or none."""
 )
 def tune(
@@ -68,7 +68,7 @@ def tune(
         bool, typer.Option("--yes", "-y", help="Use the recorded requests without asking.")
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Remove the file, so that searches are as before.")
+        bool, typer.Option("--undo", help="Remove the file, which undoes tuning.")
     ] = False,
 ) -> None:
     """Learn from your own requests, so that searches find your tools better.
@@ -95,7 +95,7 @@ def tune(
     if queries is None:
         asked = _recorded(settings, since, yes=yes)
     elif since is not None:
-        raise SettingsError("--since", "is for the usage record; leave out --queries")
+        raise SettingsError("--since", "selects from the usage record; leave out --queries")
     else:
         asked = evaluation.read_queries(queries, by=by)
     if not has_numpy():
@@ -109,7 +109,10 @@ def tune(
     outcome = run(tuning.tune(settings, roots, asked, by=by))
     print_lines(f"{evaluation.tables(outcome.report)}\n\n{outcome}")
     if not outcome.is_better and not force:
-        say("nothing was written: that may be chance. More requests help; --force writes it anyway")
+        say(
+            "nothing was written, because the improvement may be chance. Try with more requests, "
+            "or write it anyway with --force"
+        )
         raise typer.Exit(1)
     write_tuning(path, outcome.tuning)
     say(f"wrote {path}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Encode = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
-# 0.3 to 0.6 ms of CPU a text of 150 to 300 characters, on two busy cores.
+# Each text of 150 to 300 characters takes 0.3 to 0.6 ms of CPU on two busy cores.
 _MOST = 64
 _MOST_CHARACTERS = 30_000
 # A kilobyte per vector.
@@ -37,7 +37,7 @@ _SPANS = {name: f"channel {name}" for name in ("bm25", "fuzzy", "vector")}
 
 
 class Asked(NamedTuple):
-    """A request with everything else that its answer depends on, except the state of the store.
+    """A request with everything that its answer depends on, except the state of the store.
 
     Attributes:
         request: The request.
@@ -186,7 +186,7 @@ def unembedded(reader: StoreReader, words: Words, query: Query, asked: Asked) ->
 
 
 def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
-    # Our own store returns such objects, hundreds for every search.
+    # Our own store returns hundreds of such objects for every search.
     if candidates and isinstance(candidates[0], Hit):
         return cast("list[Hit]", candidates)
     return [Hit(id=found.id, score=found.score) for found in candidates]

@@ -1,4 +1,4 @@
-"""What a ranked tool is worth: how sure it is an answer, and what it was found by."""
+"""Judging a ranked tool: how likely it is an answer, and how it was found."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def calibration_of(model_id: str) -> Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A request, or a part of one, with what its words say about the tools found.
+    """A request, or a part of one, with its words' evidence about the tools found.
 
     Attributes:
-        text: What is asked.
+        text: The text of it.
         terms: How many terms it has.
         coverage: The share of the terms that a tool has, by id; None if words were not searched.
         scale: The divisor of spelling scores; None if spelling was not searched.
@@ -51,7 +51,7 @@ class _Asked:
     def of(
         cls, text: str, ids: Sequence[str], channels: Set[str], reader: StoreReader, unknown: float
     ) -> _Asked:
-        """Read what the channels that ran need from the store."""
+        """Read the evidence of the channels that ran from the store."""
         return cls(
             text=text,
             terms=len(query_terms(text)),
@@ -144,7 +144,7 @@ def _strength(contributions: Sequence[Contribution], scale: float) -> float:
 
 
 def _contrast(contributions: Sequence[Contribution]) -> float:
-    # Among two or three tools, rivals may be negative, which means no more than zero.
+    # Among two or three tools, rivals may be negative, which counts as zero.
     found = (
         each.score - max(each.rivals, 0.0) for each in contributions if each.retriever == "vector"
     )

@@ -173,11 +173,11 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
 def _fetched(
     entry: ToolEntry, stored: Callable[[str], ToolRecord]
 ) -> tuple[ToolRecord | None, str]:
-    """Return what an index that hosts share has of a tool's file, or say why it has nothing."""
+    """Return a shared index's record of a tool's file, or say why there is none."""
     try:
         return stored(str(entry.id)), ""
     except ToolIndexError as error:
-        return None, f"its source cannot be had now, so this is from this host's copy: {error}"
+        return None, f"its source cannot be fetched now, so this is from this host's copy: {error}"
 
 
 def _readable(schema: JsonValue) -> JsonValue:

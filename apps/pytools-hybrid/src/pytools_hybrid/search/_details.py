@@ -1,4 +1,4 @@
-"""From ranked ids to found tools: those that say the same are one, and details are read late."""
+"""From ranked ids to found tools: near-identical ones are merged, and details are read last."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def tool_key(id_: str) -> str:
 
 
 class Details:
-    """What one search needs to know of the tools that it has ranked, from one state of the store.
+    """Reads what a search needs to know about the tools it has ranked, from one state of the store.
 
     Args:
         reader: The state.
         query: The request with its parts.
         channels: The channels that ran.
         model_id: The model whose vectors were searched, or an empty string.
-        outcomes: What came of using tools, by id.
+        outcomes: The outcomes of using tools, by id.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Details:
         self._entries: dict[str, ToolEntry] = {}
 
     def distinct(self, hits: Sequence[RankedHit]) -> list[RankedHit]:
-        """Return hits without those that say the same as one before them.
+        """Return hits without those that are nearly identical to an earlier one.
 
-        Only tools of one name are compared, whose descriptions and parameters say enough.
+        Only tools with the same name are compared, if their descriptions and parameters say enough.
         """
         keys = {hit.id: tool_key(hit.id) for hit in hits}
         counts = Counter(keys.values())

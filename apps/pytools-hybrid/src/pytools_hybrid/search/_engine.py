@@ -1,4 +1,4 @@
-"""Answering a query from one state of the store: candidates, fusion, details, lost channels."""
+"""Answering a query from one state of the store: candidates, fusion, details, failed channels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search._fusion import RankerFactory
 
 _CACHED_RESULTS = 512
-# To fill the list again after near-identical tools were merged.
+# So that the list is still full after near-identical tools were merged.
 _SPARE = 5
 # How many candidates a channel is asked for, at least.
 _DEPTH = 100
@@ -58,7 +58,7 @@ class Searcher:
         store: What to search.
         bm25_weight: The weight of words in hybrid mode.
         vec_weight: The weight of meaning in hybrid mode.
-        ranker: Makes the ranker of a search from its channels and the factors of past use by id.
+        ranker: Creates the ranker of a search from its channels and the usage factors by id.
         tuning: What was learned from the user's own requests.
     """
 
@@ -99,10 +99,11 @@ class Searcher:
         Args:
             request: The request.
             model_id: The model whose vectors are wanted, or None.
-            query: The query's vector, of that model or of one that stands in for it; or what makes
-                it of the request, spelled as in the tools. That also embeds tools at once which
-                fit the request and have no vector yet, for this answer.
-            why: Why there is no vector, or one of another model; empty if nobody need know.
+            query: The query's vector, of that model or of one that stands in for it; or an encoder
+                that makes it from the request, spelled as in the tools. The encoder also embeds,
+                for this answer, tools that fit the request and have no vector yet.
+            why: Why there is no vector, or one of another model; empty if that need not be
+                reported.
 
         Raises:
             DatabaseError: The index cannot be read.
@@ -240,12 +241,12 @@ class Searcher:
             return {name: weight for name, weight in both.items() if weight}
         if mode is SearchMode.VECTOR and has_vector:
             return {"vector": 1.0}
-        # A request must be answered even if its only channel is lost.
+        # A request must be answered even if its only channel fails.
         return {"bm25": self._bm25_weight or 1.0}
 
 
 def _corrected(reader: StoreReader, text: str, *, known: Callable[[str], bool]) -> str:
-    """Return a request with its misspelt words as the tools spell them, but for known words."""
+    """Return a request with its misspelt words corrected to the tools' spelling."""
     found = reader.corrections(text)
     corrections = {word: right for word, right in found.items() if not known(word)}
     if not corrections:
@@ -325,7 +326,7 @@ def _placed(
     if id_ not in ids:
         return _Ranked(last, new, Placing(ranked=len(ids)))
     until = ids.index(id_) + 1
-    # Only what comes before it matters to its place, and tools of its name to what it represents.
+    # Its place depends only on tools before it, and its duplicates are only tools of its name.
     alike = (each for each in ids[until:] if tool_key(each) == tool_key(id_))
     bare = [RankedHit(id=each, score=0.0, contributions=()) for each in (*ids[:until], *alike)]
     distinct = details.distinct(bare)

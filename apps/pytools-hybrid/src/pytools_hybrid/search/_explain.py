@@ -1,4 +1,4 @@
-"""Why a tool was found and ranks where it does, in numbers and in words."""
+"""Why a tool was found and ranks where it does, in numbers and in plain language."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def reason(found: FoundTool) -> str:
         if explanation.group is not None and explanation.group > explanation.merged:
             told.append(f"{found.entry.id.category} has a tool that fits better")
         if explanation.verb < 1:
-            told.append("its name stands for another action")
+            told.append("its name means another action")
         if explanation.usage > 1:
             told.append("was used successfully before")
         elif explanation.usage < 1:
@@ -225,7 +225,7 @@ def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Ite
         if other.explanation.pinned and not tool.explanation.pinned:
             yield "  the request names the other"
         if tool.explanation.usage < other.explanation.usage:
-            yield "  the other was used with more success"
+            yield "  the other was used more successfully"
 
 
 def _lacks(lacking: Sequence[str], other: FoundTool | None) -> Iterator[str]:

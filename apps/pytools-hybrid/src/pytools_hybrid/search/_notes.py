@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots
 
 _FEW = 20
-# Of a filter with a thousand tags, the usage record keeps these many.
+# The usage record keeps only this many of a filter's tags.
 _FILTER_VALUES = 20
 _VALUE_CHARACTERS = 200
 _DEFAULTS = [(field.name, getattr(ToolFilter(), field.name)) for field in fields(ToolFilter)]
@@ -34,7 +34,7 @@ def doubt(response: SearchResponse) -> str:
 
 
 def unknown(response: SearchResponse, where: ToolFilter) -> str:
-    """Return a note on tools that passed a filter on use only for lack of data, if any."""
+    """Return a note on tools that passed a usage filter only because data is missing, if any."""
     count = sum(not where.can_judge(found.outcomes) for found in response.tools)
     if not count:
         return ""
@@ -52,7 +52,7 @@ def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, 
     most, count = index.settings.max_tools, index.sync.over_limit
     limit = () if most is None or not count else (left_out(count, most),)
     if away and not response.tool_count and index.settings.only_reads:
-        # No answer is of any time; an empty one says what is missing.
+        # There is nothing that could be out of date; an empty answer gives the reason itself.
         return limit
     return (*((away,) if away else _out_of_date(index, response)), *limit)
 
@@ -63,7 +63,7 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
     if index.store.read_only and not index.settings.only_reads:
         note = "the index may be out of date: it cannot be written"
         problem = index.store.kept_problem
-        return (note, f"the usage record is left out: {problem}") if problem else (note,)
+        return (note, f"the usage record is not used: {problem}") if problem else (note,)
     if not response.is_complete:
         # An empty answer says so anyway.
         is_told = not response.tools or not index.settings.sync
@@ -98,7 +98,7 @@ def why_empty(
         syncs: Whether the index follows the files.
         only_reads: Whether the files are on other hosts.
         is_engine: Whether the index is searched on its server.
-        away: Why the server of a shared index is away, or an empty string.
+        away: Why the server of a shared index is unreachable, or an empty string.
         fails: Whether the last sync failed, which another note reports.
         filling: The progress of an index that is being filled, if known.
         is_filtered: Whether the caller set a filter.
@@ -109,14 +109,15 @@ def why_empty(
         far = "" if filling is None else f" ({filling})"
         return f"the tools of {root} are still being indexed{far}: try again in a moment"
     if response.tool_count and not count:
-        return "no tool can be found: the settings include and exclude leave none"
+        return "no tool can be found: the settings include and exclude hide all of them"
     if count == 0 and away and is_engine:
         return (
             "the server has no pages of this tree yet: run pytools-hybrid index on a host that "
             "writes, with mode=engine in its address"
         )
     if count == 0 and away:
-        return "this host has no copy of the tree yet: it is made when the server can be reached"
+        return "this host has no copy of the tree yet: it will be made once the server can be "
+        "reached"
     if count == 0 and only_reads:
         return (
             "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "

@@ -27,6 +27,6 @@ async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> Searc
             },
         )
         if response.lost:
-            # Only this channel can be lost: the others only need the index.
+            # Only this channel can fail: the others only need the index.
             LOST_CHANNELS.add("vector")
     return response

@@ -1,4 +1,4 @@
-"""Vectors of queries by the offline model, which takes less time than to ask another thread."""
+"""Vectors of queries by the offline model, which is faster than handing work to a thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class QueryEncoder:
 
     @property
     def documents(self) -> Encode | None:
-        """What embeds tools at once, if that can be done without loading anything."""
+        """Embeds tools at once; None if something would have to be loaded first."""
         return self._embedder.encode_documents if self._embedder.is_instant else None
 
     def _vector(self, text: str) -> QueryVector:

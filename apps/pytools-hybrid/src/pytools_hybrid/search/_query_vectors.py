@@ -39,7 +39,7 @@ _SECONDS = 10.0
 _AGAIN_SECONDS = 1.0
 _LATEST_SECONDS = 60.0
 _REMEMBERED = 1024
-# With the time of a request, a model that works again is noticed within 20 seconds.
+# Together with a request's time limit, a recovered model is noticed within 20 seconds.
 _BACKOFF = Backoff(first=1.0, longest=8.0)
 _LEFT_ALONE = "not called for a while"
 _AT_ONCE = 2
@@ -148,7 +148,7 @@ class QueryEmbedder:
             return None
 
     async def _asked(self, text: str) -> Sequence[float]:
-        """Ask the model once for all callers; one that gives up does not stop the others."""
+        """Call the model once for all callers; if one gives up, the others go on waiting."""
         seconds = _AGAIN_SECONDS if self._breaker.failures else _SECONDS
         if isinstance(self.embedder, _Loads):
             await self._within(seconds, self.embedder.load(), "is still being loaded after")
@@ -169,7 +169,7 @@ class QueryEmbedder:
     def _asked_for(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
         del self._asking[text]
         if not task.cancelled():
-            # Retrieved, because all callers may have given up, and asyncio would report the error.
+            # Retrieved so that asyncio does not report the error when all callers have given up.
             task.exception()
 
     async def _embed(self, text: str) -> Sequence[float]:
@@ -180,7 +180,7 @@ class QueryEmbedder:
                 except EmbeddingError as error:
                     if error.kind is not FailureKind.TRANSIENT or error.retry_after is not None:
                         raise
-                    # Most brief failures are gone at the next attempt.
+                    # Most brief failures are over at the next attempt.
                     values = await self._values(text)
             seen.outcome = "answered"
         self._breaker.succeeded()
@@ -267,7 +267,7 @@ class Answering:
                 if response.coverage.vectors >= response.coverage.tools:
                     return response
         vector, why = await self._vector(request, sooner)
-        # Users need not know that the wanted model is not done yet, only that it fails.
+        # Users only need to know if the wanted model fails, not that it is unfinished.
         model_id = wanted.model_id if failure else sooner.model_id
         return await self._looked_up(request, vector, why or failure, model_id=model_id)
 
@@ -309,8 +309,8 @@ class Answering:
         if not query_terms(request.text, stop_words=()):
             return None, ""
         if isinstance(embedder, StaticEmbedder):
-            # It knows nothing of a misspelt word, and is asked where the tools' words are known;
-            # other models cope with a misspelling.
+            # It does not know misspelt words, so it runs where the tools' words are known; other
+            # models cope with misspellings.
             if embedder.model_id not in self._encoders:
                 self._encoders[embedder.model_id] = QueryEncoder(embedder)
             return self._encoders[embedder.model_id], ""
@@ -325,7 +325,8 @@ def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...
     """Return the models that can find more than the one that answered, best first.
 
     The offline model is one of them without any stored vectors: it embeds the tools that fit by
-    their words before it answers. Where words do not count, half of the vectors are better.
+    their words before it answers. In modes without words, half of the wanted model's vectors are
+    better.
     """
     coverage = response.coverage
     is_enough = request.mode is SearchMode.VECTOR or coverage.vectors >= _ENOUGH * coverage.tools

@@ -32,7 +32,7 @@ _AT_ONCE = 4
 # Longer texts of a tool are cut.
 _PARAMETERS_LENGTH = 200
 _REASON_LENGTH = 300
-# How long a model that failed is not called.
+# How long a model is not called after a failure.
 _BACKOFF = Backoff(first=1.0, longest=120.0)
 
 
@@ -40,8 +40,8 @@ class Reranking:
     """Has a language model order the first tools of an answer.
 
     The model is not called if the request names the first tool or the lead is clear, and only once
-    for the same question. Whatever it answers, no tool is lost. A model that fails is not called
-    for a while, so that searches do not wait for it one after the other.
+    for the same request. Whatever it answers, no tool is lost. After a failure, the model is not
+    called for a while, so that not every search waits for it.
 
     Args:
         model: A pydantic-ai model, or its name. Nothing is imported or connected before the first

@@ -157,8 +157,8 @@ class ToolSearch:
                 setting. With `toolrank.RECOMMENDED_CONFIDENCE`, most requests that no tool answers
                 find nothing.
             rerank: Whether a language model orders the first tools; None if the settings name one.
-            record: Whether the search enters the usage record. Half a request, as it is while
-                somebody types, does not belong there.
+            record: Whether to add the search to the usage record. Unfinished requests, while
+                somebody is typing, do not belong there.
             top_k: Another name for `limit`.
 
         Raises:
@@ -227,7 +227,7 @@ class ToolSearch:
             is_kept_up = self.settings.sync and not self.index.store.read_only and not is_failing
             if not response.is_complete and is_kept_up:
                 early = why
-        # Goes first if another model than the one in the settings was used.
+        # The first note if another model than the configured one was used.
         first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
         notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
         response = replace(
@@ -455,7 +455,7 @@ class ToolSearch:
         return replace(found, root=root, path=root / relative, layouts=layouts)
 
     def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
-        """Return whether the configured model should have been used and was not."""
+        """Return whether the configured model should have been used but was not."""
         embedder = self.index.embedder
         return (
             embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id

@@ -111,7 +111,7 @@ class Tuning:
                 after=float(fields["after"]),
             )
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-            raise ValueError("it is not a file of pytools-hybrid tune") from error
+            raise ValueError("it was not written by pytools-hybrid tune") from error
 
 
 class TuningFile:
@@ -144,7 +144,7 @@ class TuningFile:
         if (tuning.model_id, tuning.dimensions) != (vector.model_id, len(vector.values)):
             return vector, (
                 f"{self.path} is ignored: it was tuned for {tuning.model_id}, searches use "
-                f"{vector.model_id}; `pytools-hybrid tune` makes another, or --undo removes it"
+                f"{vector.model_id}; run `pytools-hybrid tune` again, or remove it with --undo"
             )
         parts = tuple((text, values and tuning.mapped(values)) for text, values in vector.parts)
         values = tuning.mapped(vector.values)
@@ -194,7 +194,7 @@ def _unpacked(text: str, dimensions: int) -> tuple[array[float], ...]:
     values = _little(values)
     count, rest = divmod(len(values), dimensions)
     if rest or not 0 < count <= _MOST_FACTORS or not all(map(math.isfinite, values)):
-        raise ValueError("another number of values")
+        raise ValueError("a wrong number of values")
     return tuple(values[row * dimensions : (row + 1) * dimensions] for row in range(count))
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MAX_LIMIT = 50
-# No request is this long; what is pasted after it is ignored.
+# No request is this long; anything pasted after it is ignored.
 _QUERY_CHARACTERS = 20_000
 _NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
 
@@ -186,7 +186,7 @@ class FoundTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankReport:
-    """What a language model did to the order, and what that cost.
+    """How a language model changed the order, and what that cost.
 
     Attributes:
         model: The model.
@@ -216,11 +216,11 @@ class RerankReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """Where a tool stands among those that answer a request.
+    """A tool's place in the ranking for a request.
 
     Attributes:
         ranked: How many were ranked.
-        rank: Its place, from 1, or None where it is not among them.
+        rank: Its place, from 1, or None if it is not among them.
         same: The place and the id of a near-identical tool that represents it, if one does.
     """
 
@@ -238,26 +238,26 @@ class SearchResponse(Sequence[FoundTool]):
 
     Attributes:
         tools: The tools, best first.
-        notes: What a reader should know about the answer: channels that were lost and why, vectors
-            still missing, and what to try if nothing was found.
-        lost: Those of the notes that tell of a lost channel, or of a model that was replaced.
+        notes: What to know about the answer: failed channels with the reasons, missing vectors, and
+            what to try if nothing was found.
+        lost: The notes about failed channels, or about a model that was replaced.
         generation: The generation of the index that answered.
         coverage: How many tools the index has, and how many of them have a vector of the model that
             was used, or would have been.
         channels: The names of the channels that ran: "bm25", "vector", "fuzzy".
         model: The embedding model whose vectors were searched; empty if only words were.
-        rerank: What a language model did to the order; None if reranking is off.
+        rerank: How a language model changed the order; None if reranking is off.
         is_complete: Whether the whole tree has been indexed since the database was created.
         misfit: Whether the length of the query's vector differs from those in the index.
-        shortfall: Why the vectors of the wanted model found less than they could, or nothing;
-            empty where they did not.
+        shortfall: Why the wanted model's vectors found less than they could, or nothing; empty if
+            they did not.
         fuller_models: Models that have vectors for more tools than the one that was used, best
             first.
         unembedded: Ids of tools that fit by words and have no vector yet, best first.
         search_id: The id of the search in the usage record.
-        early: A message that nothing was found because the index is still being filled, and how far
-            it is; otherwise empty.
-        placing: Where the tool stands whose place was asked for.
+        early: A message that nothing was found because the index is still being filled, with its
+            progress; otherwise empty.
+        placing: The place of the tool in `place_of`.
     """
 
     tools: tuple[FoundTool, ...]

@@ -1,4 +1,4 @@
-"""Browsing tools by category, without an index: the alternative to searching."""
+"""Browsing tools by category, without an index, as an alternative to searching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of this process for Prometheus: what was done, and how an index is."""
+"""The metrics of this process for Prometheus: its activity, and the state of an index."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["ToolMetrics"]
 class ToolMetrics:
     """A collector for prometheus-client: `REGISTRY.register(ToolMetrics(tools.index))`.
 
-    Searches and calls are those of the whole process, by whichever interface.
+    Searches and calls of the whole process are counted, through any interface.
 
     Args:
-        index: The index whose state is told as well, while it is open.
+        index: The index whose state is included while it is open.
     """
 
     def __init__(self, index: Index | None = None) -> None:
         self._index = index
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics as they are now."""
+        """Return the current metrics."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
         for count in COUNTS:
@@ -64,7 +64,7 @@ def _state(index: Index) -> Generator[Metric]:
         yield GaugeMetricFamily("pytools_tools", "Tools in the index.", coverage.tools)
         yield GaugeMetricFamily("pytools_vectors", "Tools with a vector.", coverage.vectors)
         yield GaugeMetricFamily(
-            "pytools_index_generation", "The number of the state of the index.", generation
+            "pytools_index_generation", "The generation of the index.", generation
         )
         pending = store.count_pending(model) if model else 0
         refused = len(store.refused(model)) if model else 0
@@ -75,7 +75,7 @@ def _state(index: Index) -> Generator[Metric]:
             "pytools_embedding_refused", "Tools whose text the model has refused.", refused
         )
     except ToolIndexError:
-        # The rest is what tells of it.
+        # The other metrics show that.
         is_readable = False
     is_current = (
         is_readable
@@ -85,13 +85,13 @@ def _state(index: Index) -> Generator[Metric]:
     )
     yield GaugeMetricFamily(
         "pytools_index_up_to_date",
-        "1, or 0 while the index or its server cannot be read, or the index could not be made "
-        "equal to the files.",
+        "1; or 0 while the index or its server cannot be read, or the index could not be "
+        "synchronised with the files.",
         int(is_current),
     )
     if sync.synced_at is not None:
         yield GaugeMetricFamily(
             "pytools_index_synced_timestamp_seconds",
-            "When the index was last made equal to the files.",
+            "When the index was last synchronised with the files.",
             sync.synced_at,
         )

@@ -1,4 +1,4 @@
-"""Shaping answers for agents: the tools of a response and its metadata."""
+"""Formatting answers for agents: the tools of a response and its metadata."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "model": ("embedding_model",),
     "alpha": ("bm25_weight", "vec_weight"),
 }
-"""What each alias stands for; `alpha` is the share of meaning, the rest is that of words."""
+"""The settings of each alias; `alpha` is the weight of meaning, and 1 - `alpha` that of words."""
 
 
 class AliasError(ValueError):

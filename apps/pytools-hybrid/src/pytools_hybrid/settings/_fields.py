@@ -52,7 +52,7 @@ _Weights = Annotated[
     BeforeValidator(values.split_weights),
     AfterValidator(values.check_weights),
 ]
-# A file, or a server; what is shown of that has no password.
+# A file, or a server, which is shown without its password.
 _Database = Annotated[
     Path | InstanceOf[Server] | None,
     NoDecode,
@@ -132,7 +132,7 @@ class SettingFields(BaseSettings):
     embedding_model: Annotated[str, AfterValidator(check_model_name)] = Field(
         default_factory=lambda: ACCURATE if has_accurate_weights() else OFFLINE,
         description="`static` (comes with the installation, offline), `accurate` (larger, "
-        "offline, an extra; the default where it is installed), `none`, `test` (for tests only: "
+        "offline, an extra; the default if it is installed), `none`, `test` (for tests only: "
         "its vectors mean nothing), or a pydantic-ai model: `openai:…`, `google:…`, `cohere:…`, "
         "`voyageai:…`, `ollama:…`, `sentence-transformers:…`",
     )
@@ -158,11 +158,13 @@ class SettingFields(BaseSettings):
     max_tools: int | None = Field(
         None,
         ge=1,
-        description="maximum number of tools in the index: the first by id are kept; files that "
-        "turn out not to be tools count too",
+        description="maximum number of tools in the index, of which the first by id are kept; "
+        "files that turn out not to be tools count too",
     )
     sync: bool = Field(default=True, description="bring the index up to date at the start")
-    watch: bool = Field(default=True, description="follow the files while serving")
+    watch: bool = Field(
+        default=True, description="update the index when files change while serving"
+    )
     bm25_weight: float = Field(1.0, ge=0, le=1000, description="weight of words; 0 turns them off")
     vec_weight: float = Field(1.0, ge=0, le=1000, description="weight of meaning; 0 turns it off")
     fusion: Literal["linear", "rrf"] = Field(
@@ -211,9 +213,9 @@ class SettingFields(BaseSettings):
     )
     usage_log: bool = Field(
         default=True,
-        description="keep a record of searches beside the index, or for a shared index on its "
-        "server; `false` turns it off and deletes it, of a shared index this host's only (query "
-        "vectors are still cached, by hash)",
+        description="keep a record of searches beside the index, or on the server of a shared "
+        "index; `false` turns it off and deletes it, or only this host's part of a shared one "
+        "(query vectors are still cached, by hash)",
     )
     include: _Patterns = Field(
         (),
@@ -235,14 +237,14 @@ class SettingFields(BaseSettings):
     )
     run_python: bool = Field(
         default=False,
-        description="`serve --tools call` also runs Python tools, in a process of their own: any "
-        "code of the tree",
+        description="`serve --tools call` also runs Python tools, in a separate process: this can "
+        "run any code in the root",
     )
     python: Path | None = Field(
         None, description="the interpreter of Python tools; by default the one of this program"
     )
     python_memory: int = Field(
-        2048, ge=64, description="the most MiB of memory of that process (not on Windows)"
+        2048, ge=64, description="maximum memory of that process, in MiB (not on Windows)"
     )
     confirm: _Patterns = Field(
         (),
@@ -253,7 +255,7 @@ class SettingFields(BaseSettings):
     )
     host: str = Field(
         "127.0.0.1",
-        description="where it listens; any address but this machine's own requires a token",
+        description="the address to listen on; any but a loopback address requires a token",
     )
     port: int = Field(8000, ge=0, le=65535, description="the port; 0 selects a free one")
     token: Annotated[SecretStr | None, AfterValidator(values.check_token)] = Field(
@@ -270,7 +272,7 @@ class SettingFields(BaseSettings):
         Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(values.in_capitals)
     ] = Field("WARNING", description="how much is logged to stderr")
     log_format: Literal["text", "json"] = Field(
-        "text", description="whether stderr gets lines for people, or one JSON object a line"
+        "text", description="the format of stderr: lines for people, or one JSON object per line"
     )
 
     @model_validator(mode="after")

@@ -98,7 +98,7 @@ def read_settings_file(path: Path, *, known: Collection[str]) -> SettingsFile:
         raise SettingsError(f"{path}: {error.alias}", str(error)) from None
     values |= {name: _below(base, values[name]) for name in _PATHS & values.keys()}
     if isinstance(root := values.get("root"), str):
-        # The separator of folders in a variable is part of the name here.
+        # In a file, the character that separates paths in a variable is part of a name.
         values["root"] = [root]
     return SettingsFile(path, values)
 

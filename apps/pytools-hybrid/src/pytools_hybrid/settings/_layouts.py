@@ -18,7 +18,7 @@ def parsed_layouts(names: Iterable[str]) -> tuple[Layout, ...]:
     layouts = [_parsed(name) for name in names]
     sources = [layout.source for layout in layouts]
     if twice := [source for source in sources if sources.count(source) > 1]:
-        raise ValueError(f"{twice[0]!r} is there twice: each source needs a single layout")
+        raise ValueError(f"{twice[0]!r} is given twice: each source has only one layout")
     return tuple(layouts)
 
 
@@ -40,7 +40,7 @@ def _parsed(name: str) -> Layout:
 
 
 def shown_layouts(layouts: tuple[Layout, ...]) -> str:
-    """Return a phrase that says where tools lie."""
+    """Return a phrase that says where tools are."""
     patterns = " and ".join(_shown(layout) for layout in layouts)
     runs = any(not (it.any_function or it.holds_several) for it in layouts)
     return f"{patterns} with a documented {'run() or run_parsed()' if runs else 'function'}"

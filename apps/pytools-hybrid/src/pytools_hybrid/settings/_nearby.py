@@ -30,7 +30,7 @@ def is_folder(root: Path) -> bool:
     """Return whether a root exists.
 
     Raises:
-        SettingsError: It is a file, or the system does not say what it is.
+        SettingsError: It is a file, or cannot be accessed.
     """
     try:
         mode = root.stat().st_mode
@@ -51,14 +51,14 @@ def check_roots(roots: Iterable[Path], name: str) -> None:
 
 
 def missing(root: Path) -> str:
-    """Return a message that a root does not exist, with the one that may be meant."""
+    """Return a message that a root does not exist, with the one that was probably meant."""
     meant = meant_folder(root)
     hint = f"did you mean {meant}?" if meant else "give the folder that contains the tools"
     return f"{root} does not exist; {hint}"
 
 
 def no_tools(roots: Roots) -> str:
-    """Return a message that says what was looked for, and which root or layout has tools."""
+    """Return a message that says where tools were expected, and which root or layout has some."""
     if absent := [root for root in roots if not os.path.exists(root)]:  # noqa: PTH110 - no errors
         return missing(absent[0])
     looked = f"no tools in {roots}: looked for {shown_layouts(roots.layouts)}"
@@ -67,12 +67,12 @@ def no_tools(roots: Roots) -> str:
             return f"{looked}; {meant} has tools: give that folder as the root"
     for root in roots:
         if fitting := fitting_layouts(root):
-            return f"{looked}; {root} has tools laid out otherwise: set PYTOOLS_LAYOUTS={fitting}"
+            return f"{looked}; {root} has tools in another layout: set PYTOOLS_LAYOUTS={fitting}"
     return looked
 
 
 def without_tools(roots: Roots) -> str | None:
-    """Return that message if no file has the name of a tool; otherwise None."""
+    """Return that message if no file could be a tool, judging by its name; otherwise None."""
     if any(_has_folders(root, roots.layouts) or _has_tools(root, roots.layouts) for root in roots):
         return None
     return no_tools(roots)

@@ -72,12 +72,12 @@ class Roots:
 
     @property
     def full_names(self) -> str:
-        """What the index is of: full paths with links resolved, separated as in `PYTOOLS_DIR`."""
+        """The trees as the index stores them: full paths without links, with PATH's separator."""
         return os.pathsep.join(os.path.realpath(path) for path in self.paths)
 
     @property
     def tree_name(self) -> str:
-        """What a shared index calls these trees: by the checkout, wherever on a host that is."""
+        """The default name of these trees in a shared index, derived from the checkout's folder."""
         return "+".join(_name_in_checkout(Path(os.path.realpath(path))) for path in self.paths)
 
     @property
@@ -118,7 +118,7 @@ class Roots:
         Bytes that are not UTF-8 appear as `\xNN`.
         """
         root, relative = self.locate(stored_path)
-        # Not joined with pathlib, which would parse both for every result of every search.
+        # Not joined by pathlib, which would parse both for every result of every search.
         above = root.as_posix().rstrip("/")
         path = relative if above == "." else f"{above}/{relative}"
         return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -105,7 +105,9 @@ def parsed_database(value: object) -> object:
         raise ValueError("an address begins with postgresql://")
     if kind in {"sqlite", "file"}:
         raise ValueError("give the path itself, without anything before it")
-    raise ValueError("an index is a file or on a PostgreSQL server: give a path or postgresql://…")
+    raise ValueError(
+        "an index is a file, or is on a PostgreSQL server: give a path or postgresql://…"
+    )
 
 
 def is_address(value: str | os.PathLike[str]) -> bool:

@@ -88,17 +88,17 @@ class Settings(SettingFields):
 
     @property
     def db_path(self) -> Path | None:
-        """The file that is named for the index; None where none is, or a server."""
+        """The file named for the index; None if none or a server is named."""
         return self.database if isinstance(self.database, Path) else None
 
     @property
     def only_reads(self) -> bool:
-        """Whether a shared index is searched as others write it: no root need exist here."""
+        """Whether this host only reads a shared index, so no root has to exist here."""
         return self.server is not None and not self.sync
 
     @property
     def server(self) -> Server | None:
-        """The server that the index is on; None where it is a file."""
+        """The server that the index is on; None if it is a file."""
         return self.database if isinstance(self.database, Server) else None
 
     @property
@@ -132,15 +132,15 @@ class Settings(SettingFields):
     def resolved_database(self, root: RootsLike) -> Path:
         """Decide where the index of some roots is kept.
 
-        Without a setting it is in the user's cache folder, under the root's full path, so
-        that trees are not littered and may be read-only; freeact's root keeps freeact's place. Of
+        By default it is in the user's cache folder, under the root's full path, so that nothing is
+        written to trees, which may be read-only. For freeact's root it is where freeact has it. For
         an index on a server, the cache folder has a copy.
         """
         if self.db_path is not None:
             return self.db_path
         roots = Roots.of(root, self.resolved_layouts)
         if (server := self.resolved_server(roots)) is not None:
-            # The stamps in it are those of the files of these roots.
+            # The copy has the stamps of these roots' files.
             return _cached_copy(server, "" if self.only_reads else _identity(roots))
         first, *others = roots
         is_freeacts = Path(os.path.abspath(first)).parts[-2:] == FREEACT_ROOT.parts  # noqa: PTH100
@@ -158,7 +158,8 @@ class Settings(SettingFields):
     def resolved_server(self, root: RootsLike) -> Server | None:
         """Return the server that the index is on, with the name of the tree; None for a file.
 
-        Without a name it is that of the checkout: hosts that have the same one share a tree.
+        If the address names no tree, it is named after the checkout, so hosts with the same
+        checkout share a tree.
 
         Raises:
             SettingsError: The address names no tree, and there is no root to name it after.
@@ -196,7 +197,7 @@ class Settings(SettingFields):
         )
         if not unknown:
             return {}
-        # Rarely needed.
+        # Imported here because it is rarely needed.
         from difflib import get_close_matches
 
         return {
@@ -324,7 +325,7 @@ def _found_file() -> Path | None:
 
 
 def _refuse_exposure(file: SettingsFile) -> None:
-    """Let no file that merely lies about open this machine to others: it may be a stranger's."""
+    """Prevent a file that was not named, maybe a stranger's, from exposing this machine."""
     is_shared = is_address(str(file.values.get("database", "")))
     for name in (*EXPOSING, *["database"] * is_shared):
         if name in file.values:

@@ -1,4 +1,4 @@
-"""Counting requests, and telling all numbers to Prometheus."""
+"""Counting requests, and exporting all metrics to Prometheus."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
-        # Most servers are never asked.
+        # Imported here, because most servers are never scraped.
         from prometheus_client import CollectorRegistry, generate_latest
 
         from pytools_hybrid.serve.metrics import ToolMetrics
@@ -46,12 +46,12 @@ class Metrics:
         return generate_latest(registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Return what only a server has."""
+        """Return the metrics that only a server has."""
         from prometheus_client.core import GaugeMetricFamily
 
-        # Nothing public counts them.
+        # The SDK has no public count of them.
         sessions = self._server.session_manager._server_instances  # pyright: ignore[reportPrivateUsage]
-        yield GaugeMetricFamily("pytools_mcp_sessions", "Open sessions of MCP.", len(sessions))
+        yield GaugeMetricFamily("pytools_mcp_sessions", "Open MCP sessions.", len(sessions))
 
 
 class CountRequests:
@@ -61,7 +61,7 @@ class CountRequests:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count it when its response begins, it fails or it is let go."""
+        """Pass a request on, and count it when it is answered, fails or is cancelled."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -72,7 +72,7 @@ class CountRequests:
             if not answered:
                 answered = True
                 route = getattr(scope.get("route"), "path", "none")
-                # Anybody can make up a method, and each would be a series of its own.
+                # Anybody can make up a method, and each would become a separate time series.
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 HTTP_REQUESTS.add(method, route, str(status))
                 HTTP_SECONDS.add(time.perf_counter() - started, route)
@@ -94,7 +94,7 @@ class CountRequests:
 
 
 def _carrier(scope: Scope) -> dict[str, str]:
-    """Return the headers that name what a request is a part of."""
+    """Return the headers that name the trace of a request."""
     return {
         name.decode(): value.decode("latin-1")
         for name, value in scope["headers"]

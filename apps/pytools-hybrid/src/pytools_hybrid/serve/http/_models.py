@@ -55,7 +55,7 @@ class SearchMetadataModel(BaseModel):
     model: str = Field(
         description="The embedding model whose vectors were searched; empty if only words were"
     )
-    lost: list[str] = Field(description="Channels that were lost, and why")
+    lost: list[str] = Field(description="Channels that failed, and why")
     notes: list[str] = Field(description="What to know about the answer")
     latency_ms: float = Field(description="How long the search took, including time in the queue")
     rerank: dict[str, Any] | None = Field(description="The outcome and cost of reranking")
@@ -100,7 +100,7 @@ class StatisticsModel(BaseModel):
     acceptance_rate: float | None
     latency_p50_ms: float | None
     latency_p95_ms: float | None
-    degraded: int = Field(description="Searches that lacked a channel")
+    degraded: int = Field(description="Searches in which a channel failed")
     tools: list[ToolUsageModel] = Field(description="The most used first")
     coverage: CoverageModel
     generation: int
@@ -140,5 +140,5 @@ class CallAnswerModel(BaseModel):
         Any, Field(alias="structuredContent", description="The result as JSON, if it has any")
     ] = None
     is_error: Annotated[
-        bool, Field(alias="isError", description="Whether the tool says that it failed")
+        bool, Field(alias="isError", description="Whether the tool reports a failure")
     ] = False

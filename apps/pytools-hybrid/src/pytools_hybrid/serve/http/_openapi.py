@@ -46,7 +46,7 @@ _PROBLEMS = {
     413: "The body is too large",
     415: "The body is not application/json",
     422: "The request is invalid; errors says where",
-    502: "The tool's MCP server could not be reached, or did not answer as it should",
+    502: "The tool's MCP server could not be reached, or gave an invalid answer",
     503: "Too many requests, or the index cannot be read; try again",
 }
 _ALWAYS = {
@@ -85,7 +85,7 @@ _STATUS = {
         problems=(422, 503),
     ),
     ("/openapi.json", "get"): _Operation(
-        id="openapi", summary="Give this document", answers={200: ("OpenAPI 3.1", _DOCUMENT)}
+        id="openapi", summary="Return this document", answers={200: ("OpenAPI 3.1", _DOCUMENT)}
     ),
 }
 _OVER_THE_INDEX = {
@@ -113,7 +113,7 @@ _OVER_THE_INDEX = {
     ),
     ("/api/v1/stats", "get"): _Operation(
         id="statistics",
-        summary="Sum the usage record up",
+        summary="Summarize the usage record",
         query=StatisticsQuery,
         answers={200: ("The usage record in numbers", StatisticsModel)},
         problems=(422, 503),
@@ -138,7 +138,7 @@ _CALLING = {
         summary="Call a tool on its MCP server",
         body=CallBody,
         path_parameter=_ANY_SPELLING,
-        answers={200: ("The answer of its server, also where the tool failed", CallAnswerModel)},
+        answers={200: ("The server's answer, even if the tool failed", CallAnswerModel)},
         problems=(400, 404, 408, 409, 413, 415, 422, 502, 503),
     ),
 }

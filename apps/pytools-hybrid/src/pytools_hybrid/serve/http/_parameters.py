@@ -29,7 +29,7 @@ _LONGEST_NAME = 500
 
 
 def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValidator:
-    """Only accept the JSON notation: pydantic alone would read ` 1_0 ` as ten."""
+    """Only accept JSON notation: pydantic alone would read ` 1_0 ` as ten."""
     compiled = re.compile(pattern, re.ASCII)
 
     def validate(value: object) -> object:
@@ -186,7 +186,9 @@ class CallBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    arguments: Annotated[dict[str, Any], Field(description="As its input schema says")] = Field({})
+    arguments: Annotated[
+        dict[str, Any], Field(description="The arguments, as described by the tool's input schema")
+    ] = Field({})
 
 
 def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) -> Q:

@@ -123,7 +123,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
         case ProblemError():
             return error
         case HTTPException(status_code=404):
-            return ProblemError(404, "nothing is here; /openapi.json lists all paths")
+            return ProblemError(404, "there is nothing at this path; /openapi.json lists all paths")
         case HTTPException(status_code=405):
             methods = sorted((error.headers or {}).get("Allow", "").split(", "))
             allowed = ", ".join(methods)
@@ -143,7 +143,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
         case ToolImportError():
             return ProblemError(502, str(error))
         case PytoolsError():
-            # Including unforeseen ones: each says what to do.
+            # Even for unforeseen errors, the message says what to do.
             return ProblemError(409, str(error))
         case FilterError() | UsageError():
             return ProblemError(422, str(error))

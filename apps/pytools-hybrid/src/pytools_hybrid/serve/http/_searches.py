@@ -123,7 +123,7 @@ class Searches:
         """
         async with self.turn():
             if await request.is_disconnected():
-                raise ProblemError(408, "the client has gone")
+                raise ProblemError(408, "the client has disconnected")
             if where is not None:
                 await self._check_categories(tuple(where.categories))
             started = time.perf_counter()

@@ -90,7 +90,7 @@ class Gate:
                 403, "that Origin is not allowed; allow its host with --allowed-host"
             )
         if not origins and _is_embedded(scope):
-            return ProblemError(403, "pages of other servers may link to this one, no more")
+            return ProblemError(403, "pages of other servers may only link to this one")
         if self._token is None or self._has_token(scope):
             return None
         console = self._console
@@ -118,9 +118,9 @@ class Gate:
 
 
 def _is_embedded(scope: Scope) -> bool:
-    """Return whether a browser asks for a page elsewhere, as for an image of it or a frame in it.
+    """Return whether a browser requests this for another site's page, as an image or a frame.
 
-    It would hide the answer from that page; but what was asked would be in the usage record.
+    The browser would hide the answer from that page, but the request would be in the usage record.
     """
     is_foreign = not {"cross-site", "same-site"}.isdisjoint(_values(scope, b"sec-fetch-site"))
     return is_foreign and _values(scope, b"sec-fetch-dest") != ["document"]

@@ -43,8 +43,8 @@ class AddressError(PytoolsError):
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(
-            f"cannot listen at {host}, port {port}: {reason}. Choose others with --host and "
-            "--port; --port 0 takes a free one."
+            f"cannot listen on {host}, port {port}: {reason}. Choose others with --host and "
+            "--port; --port 0 selects a free one."
         )
         self.host = host
         self.port = port

@@ -1,4 +1,4 @@
-"""Asking a client during a call: whether its user agrees, and what a called tool's server asks."""
+"""Asking a client during a call: for its user's consent, and on behalf of the tool's server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # From this version on, a server asks in its answer, and the client repeats its call.
 _BY_ANSWER = "2026-07-28"
-# How many times longer than a call it is held; a question is given up a little earlier.
+# A call is held this many times its time limit; a question times out a little earlier.
 _PATIENCE = 6
 _NOTHING_TO_FILL_IN: dict[str, Any] = {"type": "object", "properties": {}}
 _NO_ADDRESSES = ErrorData(code=INVALID_REQUEST, message="the client cannot open URLs")
@@ -70,11 +70,11 @@ class Asker:
 
     @property
     def is_held(self) -> bool:
-        """Whether the client may be asked by an answer."""
+        """Whether the client can be asked through an answer."""
         return self._by_answer and bool(self._abilities)
 
     def caller(self) -> Caller | None:
-        """Return what the servers of tools see of the client; None if it cannot be asked."""
+        """Return the client as the servers of tools see it; None if it cannot be asked."""
         if not self._abilities:
             return None
         headers = self.context.headers
@@ -119,7 +119,7 @@ class Asker:
             del self._asked[key]
 
     def go_on(self, context: Context[None, Any]) -> None:
-        """Take the answers that the repeated call brings."""
+        """Accept the answers in the repeated call."""
         self.context = context
         for key, response in (context.input_responses or {}).items():
             if key in self._asked and not self._asked[key][1].done():
@@ -136,7 +136,7 @@ class Asker:
 
 
 class HeldCalls:
-    """Calls that go on while their clients are asked by an answer."""
+    """Calls that continue while an answer asks their clients."""
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[Asker, asyncio.Task[CallToolResult], asyncio.Handle]] = {}
@@ -144,11 +144,11 @@ class HeldCalls:
     async def answer(
         self, context: Context[None, Any], call: Callable[[Asker], Awaitable[CallToolResult]]
     ) -> CallToolResult:
-        """Make a call, or go on with the one that this one repeats.
+        """Make a call, or continue the one that this call repeats.
 
         Raises:
-            InputRequired: The client is asked.
-            ToolError: The call that this one repeats is over.
+            InputRequired: The client has to answer questions.
+            ToolError: The call that this one repeats has ended.
         """
         if context.request_state is not None:
             if context.request_state not in self._held:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class NoArguments(Arguments):
-    """Nothing."""
+    """No arguments."""
 
 
 class ListArguments(Arguments):
-    """Whose tools."""
+    """The categories whose tools to list."""
 
     categories: list[str]
 

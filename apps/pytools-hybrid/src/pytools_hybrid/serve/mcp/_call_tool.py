@@ -82,7 +82,7 @@ class PinnedTool:
     async def listed(self) -> Tool | None:
         """Return its definition; None while there is no such tool that can be called."""
         try:
-            # An existing index is read at once, and a new one is not waited for long.
+            # An existing index is read at once; the wait for a new one is short.
             if not await self._calls.follower.opened(within=_PATIENCE_SECONDS):
                 return None
             await self._calls.follower.looked(within=_PATIENCE_SECONDS)
@@ -124,7 +124,7 @@ class Calls:
     async def answer(
         self, tool_id: str, arguments: Mapping[str, Any], client: Progress
     ) -> CallToolResult:
-        """Call a tool, and ask the client what its server asks."""
+        """Call a tool, and pass its server's questions on to the client."""
         await self.follower.looked(client)
         context = client.context
         if context is None:

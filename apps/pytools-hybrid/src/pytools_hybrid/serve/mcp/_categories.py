@@ -18,7 +18,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 # A client that lists the tools of many servers waits for the slowest.
 _PATIENCE_SECONDS = 1.0
-# Folder names are not to be trusted, and long ones say no more.
+# Folder names are untrusted, and long ones add nothing.
 _NAME_CHARACTERS = 40
 # About 110 tokens.
 _LISTED_CHARACTERS = 190

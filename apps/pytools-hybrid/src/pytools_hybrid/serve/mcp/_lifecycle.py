@@ -102,8 +102,8 @@ async def _serve(
 async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer) -> None:
     """Open the index once the client has been greeted, and keep it up to date until cancelled.
 
-    Opening, scanning and embedding in other threads would delay the greeting, on a busy machine so
-    long that clients give up.
+    Opening, scanning and embedding in other threads would delay the greeting. On a busy machine,
+    clients would give up.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_GREETING_SECONDS):

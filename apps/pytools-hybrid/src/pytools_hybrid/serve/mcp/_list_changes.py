@@ -1,4 +1,4 @@
-"""Notifying clients when the list of tools changes because there are other categories."""
+"""Notifying clients when the list of tools changes because the categories have changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.serve.mcp._categories import Inventory
 
-# A folder that is copied arrives file by file.
+# The files of a copied folder arrive one by one.
 _QUIET_SECONDS = 0.5
 _AT_MOST_QUIET = 10
 _PATIENCE_SECONDS = 2.0

@@ -52,7 +52,7 @@ class ToolServer(MCPServer[None]):
             clients are told so.
 
     Attributes:
-        greeted: Set at the first request other than `initialize`, which has been answered by then.
+        greeted: Set at the first request after `initialize`.
     """
 
     def __init__(

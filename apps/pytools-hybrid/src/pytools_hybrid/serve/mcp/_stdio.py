@@ -112,7 +112,7 @@ class _CheckedLines(anyio.AsyncFile[str]):
     async def readline(self) -> str:
         """Read the next line that can be served; "" at the end."""
         while line := await super().readline():
-            # Some clients begin with a byte-order mark.
+            # Some clients send a byte-order mark first.
             message = line.removeprefix(_BYTE_ORDER_MARK)
             if message.isspace():
                 continue

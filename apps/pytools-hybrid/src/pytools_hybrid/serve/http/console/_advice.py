@@ -28,7 +28,7 @@ def advice(entry: ToolEntry, similar: Iterable[FoundTool]) -> list[str]:
     """
     found: list[str] = []
     name = _words(" ".join(split_identifier(entry.id.name)))
-    # A tool without any docstring is none: the catalogue names its file.
+    # A file without any docstring is not a tool: the catalogue lists it.
     if len(_words(entry.description) - name) < _FEWEST_WORDS:
         found.append(
             "Its docstring says little more than its name: say what it does, to what, and when to "

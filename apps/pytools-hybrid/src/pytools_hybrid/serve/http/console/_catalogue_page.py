@@ -1,4 +1,4 @@
-"""The catalogue: categories with their tools, and what was left out of the index and why."""
+"""The catalogue: categories with their tools, and files left out of the index, with the reason."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def catalogue_page(
 
 
 def left_out(search: ToolSearch) -> list[ScanIssue]:
-    """Return what the last look at the files left out; nothing where tools are hidden."""
+    """Return the files that the last scan left out; none if any tools are hidden."""
     report = search.index.sync.report
     if report is None or search.policy != ToolFilter():
         # A file that is not a tool has no id, and may be one that the policy hides.

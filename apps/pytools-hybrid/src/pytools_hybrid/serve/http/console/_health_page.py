@@ -95,7 +95,7 @@ class HealthPage:
         if self._checking.locked():
             raise ProblemError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                "all checks are being run already; try again in some seconds",
+                "all checks are already running; try again in a few seconds",
                 headers={"Retry-After": "5"},
             )
         async with self._checking:

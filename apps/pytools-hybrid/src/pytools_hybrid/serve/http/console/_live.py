@@ -88,7 +88,7 @@ class LiveState:
             status = f"indexing: {sync.filling}"
             progress = min(sync.filling.read / max(sync.filling.total, 1), 1.0)
         elif sync.is_first_look:
-            status = "looking at the files"
+            status = "scanning the files"
             progress = 0.0
         elif away:
             status = away
@@ -98,7 +98,7 @@ class LiveState:
             status = "up to date with the files; embedding"
             progress = coverage.vectors / coverage.tools
         else:
-            status = "up to date" if index.settings.follows_files else "searched as it is"
+            status = "up to date" if index.settings.follows_files else "searched without updates"
         if not embeds:
             vectors = "no model: tools are found by their words"
         else:

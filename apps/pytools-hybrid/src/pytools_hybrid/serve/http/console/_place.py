@@ -1,4 +1,4 @@
-"""Whether a request finds a tool, in a sentence, and what would make it do so."""
+"""Whether a request finds a tool, in a sentence, and what would make it find the tool."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DELETE = "\x7f"
 
 
 def verdict(placement: Placement, settings: Settings) -> str:
-    """Return whether an agent that sends a request is shown a tool."""
+    """Return whether an agent that sends a request would see a tool."""
     if placement.rank is None:
         return "No. It is not found."
     told = f"It is number {placement.rank}, with a score of {placement.score:.2f}"
     if placement.rank > settings.limit:
         return f"No. {told}, and an agent is shown the first {settings.limit}."
-    # A threshold may hide what has a place; then that is among the reasons.
+    # A threshold may hide a tool that has a place; the reasons then mention it.
     return f"{told}." if settings.threshold else f"Yes. {told}."
 
 

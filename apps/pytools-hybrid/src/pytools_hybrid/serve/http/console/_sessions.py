@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 12 * 60 * 60
 _MOST = 1_000
-# It is among the arguments of the browser, which others may see.
+# It is among the browser's arguments, which other users may see.
 _INVITED_SECONDS = 10 * 60
 _AFTER_A_WRONG_ONE = 1.0
 

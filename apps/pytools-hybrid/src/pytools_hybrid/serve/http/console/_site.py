@@ -107,7 +107,7 @@ class Site:
         return await self._page(request, "tool.html", make)
 
     async def why(self, request: Request) -> Response:
-        """Answer `GET /console/why`: lead to what the page of a tool says of a request."""
+        """Answer `GET /console/why`: redirect to a tool's page, for a request."""
         asked = request.query_params
         there = tool_path(asked.get("tool", "").strip())
         query = urlencode({"q": asked.get("q", "")}, errors="replace")
@@ -147,14 +147,14 @@ class Site:
             raise ProblemError(HTTPStatus.UNAUTHORIZED, "log in first")
         live = self._health.live
         if live.streams >= MOST_STREAMS:
-            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are watched")
+            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are being watched")
         is_by_cookie = self.sessions.opened_by(scope)
         stream = live.events(lambda: not is_by_cookie or self.sessions.opened_by(scope))
         headers = {**_HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def log_in(self, request: Request) -> Response:
-        """Answer `POST /console/login`: open a session, and redirect to where it was needed."""
+        """Answer `POST /console/login`: open a session, and redirect to the requested page."""
         if (foreign := _foreign(request)) is not None:
             return self._problem(foreign)
         form = parse_qs((await request.body()).decode("latin-1"), errors="replace")
@@ -177,7 +177,9 @@ class Site:
         if name is not None:
             return self._logged_in(request, name, "/", is_secure=False)
         if request.scope.get(PUBLIC):
-            return self._login("/", "This address works once, and was used. Was it not by you?")
+            return self._login(
+                "/", "This address works only once, and has been used. Was that not you?"
+            )
         return RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
 
     def _logged_in(self, request: Request, session: str, back: str, *, is_secure: bool) -> Response:
@@ -203,7 +205,7 @@ class Site:
         return response
 
     async def static(self, request: Request) -> Response:
-        """Answer `GET /console/static/{name}`, for which nobody needs to log in."""
+        """Answer `GET /console/static/{name}`, which requires no login."""
         name = request.path_params["name"]
         folder = files(__package__).joinpath("static")
         file = next((it for it in folder.iterdir() if it.name == name), None)
@@ -266,7 +268,7 @@ def _readable(value: object) -> object:
 
 
 def _foreign(request: Request) -> ProblemError | None:
-    """Return what is wrong with a form that does not come from a page of this server."""
+    """Return an error if a form does not come from a page of this server."""
     host = NetworkLocation.parse(request.headers.get("host", ""))
     origin = request.headers.get("origin", "")
     if host is not None and is_same_origin(origin, host):
@@ -275,7 +277,7 @@ def _foreign(request: Request) -> ProblemError | None:
 
 
 def _own_path(target: str) -> str:
-    """Return a path of the console with its query; for other addresses, that of the first page."""
+    """Return a console path with its query, or the first page's for any other address."""
     try:
         parts = urlsplit(target)
     except ValueError:

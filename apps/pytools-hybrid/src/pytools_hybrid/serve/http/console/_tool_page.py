@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.http._searches import Searches
 
-# Some servers' schemas are as long as a book.
+# Some servers' schemas are very long.
 _SHOWN_CHARACTERS = 20_000
 _SHOWN_PARAMETERS = 100
 

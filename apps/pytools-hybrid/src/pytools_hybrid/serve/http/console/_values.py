@@ -37,7 +37,7 @@ def highlighted(text: str, terms: Iterable[str]) -> Markup:
 
     Args:
         text: The text.
-        terms: The terms of the request that a tool has, as `ToolSearch.terms` returns them.
+        terms: The terms of the request that a tool contains, as returned by `ToolSearch.terms`.
     """
     wanted = {form.lower() for term in terms for form in term.split(_SLIP)}
     parts: list[Markup] = []
