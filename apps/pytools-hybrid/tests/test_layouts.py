@@ -177,7 +177,7 @@ def test_a_tree_that_is_laid_out_otherwise_is_answered_with_the_layouts_that_fit
     root = write(mail=function("send"), pdf__merge=function("merge"))
 
     assert no_tools(Roots.of(root)).endswith(
-        f"{root} has tools laid out otherwise: set PYTOOLS_LAYOUTS=modules,functions"
+        f"{root} has tools in another layout: set PYTOOLS_LAYOUTS=modules,functions"
     )
     with pytest.raises(SystemExit):
         main(["status", "--root", str(root)])
