@@ -70,7 +70,7 @@ def test_a_gold_tool_that_is_not_there_is_reported_and_counts(evaluate):
     result = evaluate("--mode", "bm25", "--output", "json")
 
     assert (
-        "warning: 1 of 3 gold ids is not in the index; the query that names it counts all the same:"
+        "warning: 1 of 3 gold ids is not in the index; the query that names it counts nevertheless:"
         "\n  mcptools:finance:gone: the tree has no tool at mcptools/finance/gone.py\n"
     ) in result.stderr
     assert json.loads(result.stdout)["unknown_gold"]["count"] == 1

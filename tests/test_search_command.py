@@ -240,7 +240,7 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_is(run, tree, tmp_pat
         folder.chmod(0o755)
 
     assert "mcptools:pdf:merge_pdfs" in result.stdout
-    assert "searched as it is" in result.stderr
+    assert "used as it is" in result.stderr
 
 
 def test_a_reader_that_has_seen_enough_is_met_without_a_traceback(command, tree, environment):

@@ -123,7 +123,7 @@ def test_what_a_client_has_changed_since_is_kept_by_undo(setup, cursor):
     assert setup("cursor", "--yes")[0] == 0
     changed = json.loads(cursor.read_text()) | {"theme": "light"}
     cursor.write_text(json.dumps(changed))
-    assert "has been changed since" in setup("cursor", "--undo")[2]
+    assert "has changed since" in setup("cursor", "--undo")[2]
     assert json.loads(cursor.read_text()) == {"theme": "light", "mcpServers": {}}
 
 

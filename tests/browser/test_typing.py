@@ -132,7 +132,7 @@ def test_a_link_holds_the_whole_query(visit, site, scripts):
     page.get_by_label("Search by").select_option("words")
     page.locator("[name=scope]").select_option("MCP servers' tools")
     page.get_by_label("Category").fill("mail")
-    page.get_by_label("Confidence from").fill("0.01")
+    page.get_by_label("Minimum confidence").fill("0.01")
     page.get_by_label("Results", exact=True).fill("2")
     page.get_by_role("button", name="Search").click()
     expect(page.locator(RESULTS)).to_have_count(2)

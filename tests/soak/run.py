@@ -204,7 +204,7 @@ def _try_limits(folder: Path, seed: int, *, files: int) -> None:
 
 
 def main() -> None:
-    """Soak for the time that was asked for."""
+    """Soak for the requested time."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))

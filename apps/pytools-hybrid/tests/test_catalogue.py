@@ -150,7 +150,9 @@ def test_a_policy_that_leaves_nothing_is_reported_instead_of_other_words(setting
     async def job(search):
         return (await search.search("report a bug", mode="bm25")).notes[-1]
 
-    assert "the settings include and exclude hide all of them" in use(settings(exclude=("*",)), root, job)
+    assert "the settings include and exclude hide all of them" in use(
+        settings(exclude=("*",)), root, job
+    )
     assert "none of the 1 tools" in use(settings(include=("*:pdf:*",)), root, job)
 
 

@@ -214,7 +214,7 @@ def test_a_search_needs_nothing_of_a_file_that_cannot_be_opened(settings, root, 
             assert str(found.tools[0].entry.id) == ISSUE
             assert found.notes[-1].startswith(f"the usage record is not used: {kept}: ")
             assert await search.record_outcome(ISSUE, success=True) is Recording.READ_ONLY
-        assert f"so it is searched as it is: {kept}: this is a folder" in caplog.text
+        assert f"so it is used as it is: {kept}: this is a folder" in caplog.text
 
     asyncio.run(main())
 

@@ -99,7 +99,7 @@ def said_in(root):
 class TestTheFile:
     def test_a_new_file_says_what_it_is(self):
         text = added("", {ISSUE: MADE})
-        assert text.startswith("# What people call the tools")
+        assert text.startswith("# Search words for the tools")
         assert text.endswith(
             f'["{ISSUE}"]\nuse_cases = [\n    "a case",\n]\nsynonyms = ["word"]\ntext_hash = "1"\n'
         )

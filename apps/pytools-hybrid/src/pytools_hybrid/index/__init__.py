@@ -1,4 +1,4 @@
-"""The index of trees of tools: opened, brought up to date, embedded, followed."""
+"""The index of trees of tools: opening it, and keeping it up to date and embedded."""
 
 from pytools_hybrid.index._aliases import Annotator
 from pytools_hybrid.index._capabilities import (

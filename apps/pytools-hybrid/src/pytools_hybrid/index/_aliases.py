@@ -29,7 +29,7 @@ _SHOWN = 5
 
 @dataclass(slots=True)
 class _Source:
-    """The capabilities file of one root, as it was when last read."""
+    """The capabilities file of one root, as last read."""
 
     path: Path
     text: str | None = None
@@ -66,7 +66,7 @@ class Annotator:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the invalid files."""
+        """The errors in the invalid files."""
         return tuple(it.problem for it in self._sources.values() if it.problem is not None)
 
     def annotate(self, store: ToolStore) -> int:
@@ -83,7 +83,7 @@ class Annotator:
             count = self._annotate_by_root(store)
         else:
             count = store.annotate({})
-        # A change of the store is checked once more the next time.
+        # A change of the store is checked again the next time.
         self._done_at = None if count else state
         return count
 

@@ -77,7 +77,7 @@ async def catch_up(
         patience: How many seconds to wait for the next vector of a slow model; None for no limit.
         trusts_stamps: Whether to skip files with unchanged size and times.
         at_once: As for `VectorWork.embed`.
-        progress: Called from any thread with what is being done, how much of it is done, and the
+        progress: Called from any thread with the current step, how much of it is done, and the
             total if that is known.
     """
     report, files_error = None, None

@@ -51,7 +51,7 @@ def sooner_than(embedder: Embedder | None) -> StaticEmbedder | None:
 
 
 class VectorWork:
-    """Embeds what a model has not embedded yet.
+    """Embeds the texts that a model has not embedded yet.
 
     Args:
         sync: Repairs a store that turns out to be damaged.
@@ -82,7 +82,7 @@ class VectorWork:
         *,
         at_once: bool = False,
     ) -> int:
-        """Embed what is new, storing each batch as it comes; see `Index.embed_pending`.
+        """Embed new texts, storing each batch as it arrives; see `Index.embed_pending`.
 
         If a search is waiting (`at_once`) and there is a faster model, the wanted one embeds only a
         few tools, and the result counts those of the faster one.
@@ -139,7 +139,7 @@ class VectorWork:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the model's vectors have another length than those embedded last."""
+        """Whether the length of the model's vectors has changed since the last embedding."""
         now = None if self._embedder is None else self._embedder.dimensions
         return now is not None and now != self._dimensions
 
@@ -161,7 +161,8 @@ class VectorWork:
         if not kept.vectors or given == kept.dimensions:
             return ""
         return (
-            f"{embedder.model_id} now gives vectors of {given} dimensions, those in the index have "
+            f"{embedder.model_id} now returns vectors of {given} dimensions, those in the index "
+            "have "
             f"{kept.dimensions}"
         )
 

@@ -35,14 +35,14 @@ class FirstSync:
     async def ready(self, progress: Callable[[float, str], Awaitable[None]] | None = None) -> None:
         """Wait until all files are scanned and new tools embedded, for a limited time.
 
-        Without it, a search sent along with the first message to a server would be answered from an
-        empty index. The limits count from the start and from the end of the first scan, so a slow
-        tree, or a model that is slow or fails, holds nobody up. Only while there are no tools at
-        all do callers wait longer.
+        Without it, a search that arrives with the first message to a server would be answered from
+        an empty index. The limits count from the start and from the end of the first scan, so that
+        a slow tree, or a slow or failing model, does not delay callers. They only wait longer while
+        there are no tools at all.
 
         Args:
-            progress: Called now and then during the wait, with the seconds so far and what is being
-                done.
+            progress: Called now and then during the wait, with the seconds so far and the current
+                step.
         """
         if not await self.looked(progress):
             await self._some_tools(progress)
@@ -77,7 +77,7 @@ class FirstSync:
         return await self._wait(self._synced, until, progress, "scanning the files")
 
     async def _some_tools(self, progress: Callable[[float, str], Awaitable[None]] | None) -> None:
-        """Wait until there is any tool, whichever process added it, for a limited time."""
+        """Wait until there is any tool, added by any process, for a limited time."""
         until = self._started + _FIRST_TOOLS_SECONDS
         loop = asyncio.get_running_loop()
         while not (self._synced.is_set() or (await self._index.state()).coverage.tools):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _REFRESHING = Backoff(first=0.5, longest=5.0)
-# With the time of a request, a model that works again is noticed within 20 seconds; a provider is
-# not asked as often with a wrong key.
+# Together with a request's time limit, a recovered model is noticed within 20 seconds. After an
+# error such as a wrong key, a provider is called less often.
 _EMBEDDING = Backoff(first=1.0, longest=8.0)
 _EMBEDDING_UNAVAILABLE = Backoff(first=1.0, longest=30.0)
 _REFUSED_SECONDS = 10.0
@@ -42,8 +42,8 @@ _TIDY_EVERY = 24 * 3600.0
 class Follower(FirstSync):
     """Brings an index up to date, and keeps it so as files change.
 
-    The index has to be open when `run` is called; callers may wait before that. What fails is
-    retried with growing delays, and does not interrupt searches.
+    The index has to be open when `run` is called; callers may wait before that. Failures are
+    retried with growing delays, and do not interrupt searches.
 
     Args:
         index: The index.
@@ -70,7 +70,7 @@ class Follower(FirstSync):
                     settings = self._index.settings
                     if settings.follows_files:
                         tasks.create_task(self._follow_entries())
-                    # Who only reads a shared index adds to its record all the same.
+                    # A host that only reads a shared index still adds to its usage record.
                     if settings.follows_files or settings.server is not None:
                         tasks.create_task(self._tidy())
                 return
@@ -79,7 +79,7 @@ class Follower(FirstSync):
                     problem = innermost(error)
                     _log.info("stopping to follow %s failed: %s", self._index.roots, problem)
                     raise asyncio.CancelledError from error
-                # Whatever the error is, the files have to be followed.
+                # The files have to be followed, whatever the error is.
                 _log.exception("following %s failed; restarting", self._index.roots)
                 await asyncio.sleep(_RESTART_PAUSE)
 
@@ -98,7 +98,7 @@ class Follower(FirstSync):
         from toolwatch import ToolWatchError, awatch_tools
 
         roots = self._index.roots
-        # The first batch of each root asks for a full scan, which the sync at the start was.
+        # The first batch of each root asks for a full scan, which the sync at the start has done.
         passed = {root.absolute() for root in roots} if settings.sync else set[Path]()
         while True:
             try:
@@ -134,7 +134,7 @@ class Follower(FirstSync):
                 self._embedded.set()
                 failures += 1
                 await asyncio.sleep(_REFRESHING.delay(failures))
-                # What else changed in the meantime is unknown.
+                # Other changes in the meantime are unknown.
                 within = None
             else:
                 if report.added or report.updated or report.removed:
@@ -152,7 +152,7 @@ class Follower(FirstSync):
                 return
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
-        """Leave out the index itself: following our own writes would never end."""
+        """Leave out the index itself: its own writes would trigger endless updates."""
         try:
             own = Path(self._index.store.where).relative_to(os.path.realpath(batch.root))
         except ValueError:
@@ -177,7 +177,7 @@ class Follower(FirstSync):
                     await self._index.sync.changed.wait()
             self._index.sync.changed.clear()
             self.refreshed.set()
-            # During the first scan, there is more to embed than is known.
+            # During the first scan, not all new texts are known yet.
             is_all = self._synced.is_set()
             try:
                 await self._embed(is_all=is_all)

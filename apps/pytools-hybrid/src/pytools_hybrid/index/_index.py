@@ -57,13 +57,13 @@ class Index:
     `refresh` and `embed_pending` do so, or `follow` does. It can be entered again after leaving.
 
     Args:
-        root: The tree of tools, or several, of which the first that has a tool counts. None for the
-            one that the command would use. It must exist on entering, unless the index follows the
-            files or is not brought up to date.
+        root: The tree of tools, or several; if several have the same tool, the first one wins. None
+            for the tree that the command would use. It must exist on entering, unless the index
+            follows the files or is not brought up to date.
         settings: The settings; None to read them as the command does.
         embedder: The model to use instead of the one in the settings.
         refresh: Whether to bring the index up to date on entering, unless the settings turn that
-            off; answers report what fails.
+            off; answers report failures.
         follow: Whether to follow the files from then on, for long-running programs.
         store: Opens the store, in a thread, each time the index is entered; by default the SQLite
             file from the settings. The index closes it on leaving.
@@ -152,7 +152,7 @@ class Index:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread goes on, perhaps for long: another process may be creating the index.
+            # The thread continues, perhaps for long: another process may be creating the index.
             opening.add_done_callback(_close_late)
             raise
 
@@ -191,7 +191,7 @@ class Index:
             await parts.sync.aclose()
             await parts.recorder.aclose()
         finally:
-            # A store that the caller opened is the caller's to remove.
+            # Only the caller may remove a store that it opened.
             is_own = self._open_store is open_store and self.settings.server is None
             is_left = not is_own or not await self._is_empty()
             parts.store.close()
@@ -272,9 +272,9 @@ class Index:
         trusts_stamps: bool = True,
         progress: Callable[[str, int, int | None], object] | None = None,
     ) -> CatchUp:
-        """Bring the index up to date with the files and embed what is new.
+        """Bring the index up to date with the files and embed new texts.
 
-        Failures are returned, not raised, because searches work all the same.
+        Failures are returned, not raised, because searches work nevertheless.
 
         Args:
             vectors: Whether to embed.
@@ -283,8 +283,8 @@ class Index:
                 is a faster model, that one embeds everything new, and the wanted one only a few
                 tools.
             trusts_stamps: As for `refresh`.
-            progress: Called from any thread with what is being done, how much of it is done, and
-                the total if that is known.
+            progress: Called from any thread with the current step, how much of it is done, and the
+                total if that is known.
         """
         return await catch_up(
             self.sync,
@@ -327,7 +327,7 @@ class Index:
         await self.sync.with_repair(lambda: asyncio.to_thread(self.store.rebuild, forget=forget))
 
     async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
-        """Embed what the model has not embedded yet, storing each batch as it comes.
+        """Embed the texts that the model has not embedded yet, storing each batch as it arrives.
 
         Args:
             progress: Called with the number of texts embedded so far, and the total.
@@ -370,10 +370,10 @@ class Index:
         return await self.look(lambda reader: reader.changed_at())
 
     def stored_record(self, tool_id: str) -> ToolRecord:
-        """Return what a shared index has of a tool's file; call it from a thread.
+        """Return a shared index's record of a tool's file; call it from a thread.
 
         Raises:
-            DatabaseError: The server is away, or has no such tool.
+            DatabaseError: The server cannot be reached, or has no such tool.
         """
         store = self.store
         found = store.records([tool_id]) if isinstance(store, SharedIndex) else ()
@@ -382,13 +382,13 @@ class Index:
         return found[0]
 
     async def away(self) -> str:
-        """Return what answers say while the server of a shared index is away, or ""."""
+        """Return the note of answers while the server of a shared index is unreachable, or ""."""
         if not isinstance(self.store, SharedIndex):
             return ""
         return await asyncio.to_thread(away_note, self.store)
 
     async def waiting(self) -> int:
-        """Return how many searches and outcomes wait for the server of a shared index."""
+        """Return how many searches and outcomes have not been sent to the server yet."""
         store = self.store
         return (
             (await asyncio.to_thread(store.freshness)).waiting

@@ -1,4 +1,4 @@
-"""Opening the store of some trees, whatever file is at its path.
+"""Opening the store of some trees, even if there is another file at its path.
 
 The file may be the database of freeact's own search, damaged, or read-only.
 """
@@ -51,17 +51,17 @@ _VECTORS = frozenset(
 _WORDS = frozenset(
     f"entries_fts{part}" for part in ("", "_data", "_idx", "_content", "_docsize", "_config")
 )
-# What the end of a process removes, but a kill does not.
+# Files that remain if a process is killed.
 _LEFT = ("-wal", "-journal", ".lock")
 _READ_WRITE = apsw.SQLITE_OPEN_READWRITE
 _AS_IT_LIES = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
 def open_store(roots: Roots, settings: Settings) -> ToolStore:
-    """Open the store of some trees: a file, or what many hosts share.
+    """Open the store of some trees: a file, or an index that many hosts share.
 
     Raises:
-        SettingsError: What a shared one needs is not installed, or nothing says which tree it is.
+        SettingsError: A shared index's package is not installed, or its tree is not named.
         DatabaseError: As for `open_file`; or the server has no index.
     """
     if settings.server is None:
@@ -72,7 +72,7 @@ def open_store(roots: Roots, settings: Settings) -> ToolStore:
 
 
 def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
-    """Open the file of some trees, for reading only where nothing can be written.
+    """Open the file of some trees, read-only if it cannot be written.
 
     A database of freeact's own search at the path is renamed.
 
@@ -152,7 +152,7 @@ def open_sqlite(
             store = SQLiteStore(database, read_only=True, field_weights=field_weights, pages=pages)
         except DatabaseError:
             raise error from None
-        _log.warning("the index cannot be written, so it is searched as it is: %s", error)
+        _log.warning("the index cannot be written, so it is used as it is: %s", error)
         return store
 
 
@@ -195,8 +195,9 @@ def set_aside_incumbent(database: Path) -> Path | None:
         except (OSError, apsw.Error) as error:
             raise DatabaseError(
                 database,
-                f"this is the index of freeact's own search, and cannot be renamed ({error}); end "
-                "what has it open, make its folder writable, or choose another path",
+                f"this is the index of freeact's own search, and cannot be renamed ({error}); "
+                "close the programs that have it open, make its folder writable, or choose "
+                "another path",
             ) from error
         return aside
 
@@ -244,8 +245,8 @@ def _move_log_into(database: Path) -> None:
             try:
                 connection.pragma("journal_mode", "delete")
             except apsw.BusyError:
-                # Another process of ours may be checking whose it is, for which SQLite does not
-                # wait.
+                # Another process of ours may be checking its owner, and SQLite does not wait for
+                # that.
                 if time.monotonic() > patience:
                     raise
             else:

@@ -56,14 +56,14 @@ def refresh(
 ) -> SyncReport:
     """Bring the store up to date with the files; repeating it is harmless.
 
-    Tools are committed in portions, so that they are found early and a kill loses little. Those
-    that are gone are removed at the end, when all files are known. The caller holds the lease for
-    files, so that an older scan is never applied after a newer one.
+    Tools are committed in portions, so that they are found early and a kill loses little. Removed
+    tools are deleted at the end, when all files are known. The caller holds the lease for files, so
+    that an older scan is never applied after a newer one.
 
     Args:
         store: The store to write.
-        root: The tree of tools, or several; the first that has a tool counts. One that does not
-            exist has no tools.
+        root: The tree of tools, or several; if several have the same tool, the first one wins. One
+            that does not exist has no tools.
         within: Only scan these paths, relative to each root.
         completes: Scan all paths if the store is incomplete: its file may have been removed in the
             meantime.
@@ -78,7 +78,7 @@ def refresh(
     Raises:
         RootUnreadableError: A root cannot be listed; its tools are unchanged, and those of other
             roots are up to date.
-        toolindex.DatabaseError: The store cannot be written; it keeps what was committed before.
+        toolindex.DatabaseError: The store cannot be written; earlier portions are kept.
     """
     roots = Roots.of(root)
     is_whole = within is None or max_tools is not None
@@ -88,9 +88,9 @@ def refresh(
     if completes and paths is not None and not (stored.is_current and stored.is_complete):
         relative, paths = None, None
         stored = store.stored(reader_version=roots.reader_version)
-    # Hosts without the files describe tools by what is stored of them.
+    # Hosts without the files describe tools from their stored records.
     is_shared = isinstance(store, SharedIndex)
-    # Only of an empty index it is certain that no tool has moved.
+    # Only in an empty index is it certain that no tool has moved.
     keeps = is_shared or not stored.is_exactly(())
     portions = _Portions(store, roots, None if stored.is_complete else committed, keeps=keeps)
     beyond: tuple[ScanIssue, ...] = ()
@@ -111,7 +111,7 @@ def refresh(
         outside_links=outside_links,
         definitions=is_shared,
         progress=progress,
-        # Entries written by another version are all read again and replaced together.
+        # Files with entries by another version are read again, and all replaced together.
         found=portions if stored.is_current else None,
     )
     issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
@@ -150,7 +150,7 @@ def refresh(
 
 
 def _with_packages(paths: Iterable[PurePosixPath], layouts: Iterable[Layout]) -> list[str]:
-    """Add the packages to some paths that may export what these files define."""
+    """Add to some paths the packages that may export functions of these files."""
     changed = list(paths)
     several = [it for it in layouts if it.holds_several and it.pattern.endswith("/__init__.py")]
     packages = {f"{folder}/__init__.py" for path in changed for folder in path.parents if several}
@@ -183,18 +183,19 @@ class _Portions:
         self._added = self._updated = 0
 
     def __call__(self, record: ToolRecord) -> bool:
-        # All tools of a file or none: a file with committed tools counts as read.
+        # All tools of a file are committed together, because a file with committed tools counts as
+        # read.
         is_next_file = bool(self._records) and self._records[-1].path != record.path
         if is_next_file and len(self._records) >= self._size:
             self._size = min(_GROWTH * self._size, _LARGEST_PORTION)
-            # Records that cannot be written now go with the next portion, or the end.
+            # Records that cannot be written now are written with the next portion, or at the end.
             with suppress(DatabaseBusyError):
                 self._commit()
         self._records.append(record)
         return not self._keeps
 
     def completed(self, scanned: ScanReport) -> ScanReport:
-        """Return the report of the scan with the records that were taken, but not committed."""
+        """Return the report of the scan with the records that were not committed yet."""
         if self._keeps or not self._records:
             return scanned
         left = {record.path for record in self._records}

@@ -2,10 +2,10 @@
 
 With `mode=engine` there is no copy: searches read the index from the server as they need it.
 
-All processes of a host that use the same tree share one copy, and take turns to bring it up to
-date: the first that searches after a change fetches it, for all of them. A copy for each process
-would be fetched, and kept on disk, as often as there are processes; and a command that runs for a
-second could not answer from a copy while the server is away.
+All processes of a host that use the same tree share one copy, and take turns to update it: the
+first process that searches after a change fetches the change for all of them. Separate copies would
+be fetched and stored once for each process, and a command that runs for a second would have no copy
+to answer from while the server is unreachable.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ class Freshness(Protocol):
 
     @property
     def waiting(self) -> int:
-        """How many searches and outcomes of this host wait for the server."""
+        """How many searches and outcomes of this host have not been sent to the server yet."""
         ...
 
     @property
     def has_copy(self) -> bool:
-        """Whether searches go on in a copy while the server cannot be reached."""
+        """Whether searches can use a copy while the server cannot be reached."""
         ...
 
 
 @runtime_checkable
 class SharedIndex(Protocol):
-    """What a store that hosts share does beside `toolindex.ToolStore`."""
+    """A store that hosts share: additional methods beside `toolindex.ToolStore`."""
 
     def freshness(self) -> Freshness:
         """Bring the copy up to date if the server can be reached, and return how old it is."""
@@ -92,7 +92,7 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     one, if this host had none. The trees need not exist if the index is only read.
 
     Raises:
-        SettingsError: A required package is not installed, or nothing says which tree it is.
+        SettingsError: A required package is not installed, or the tree is not named.
         DatabaseError: The server has no index, or one of a later version.
     """
     server = settings.resolved_server(roots)
@@ -116,12 +116,12 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     except BaseException:
         copy.close()
         raise
-    # Where files are never looked at, the copy belongs to none.
+    # If files are never scanned, the copy does not belong to a root.
     return bound(store, str(server) if only_reads else roots.full_names)
 
 
 def _writable(database: Path) -> Path:
-    """Return where the copy can be: for this process alone, if its folder cannot be written."""
+    """Return the path of the copy: in a temporary folder, if its own folder cannot be written."""
     folder = database.parent
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -143,19 +143,19 @@ def check_installed(settings: Settings) -> None:
 
 
 def answers_from_copy(store: ToolStore) -> bool:
-    """Return whether the server of a shared index is away, and this host's copy answers."""
+    """Return whether this host's copy answers because the server cannot be reached."""
     freshness = store.freshness() if isinstance(store, SharedIndex) else None
     return freshness is not None and freshness.has_copy and bool(freshness.problem)
 
 
 def away_note(store: ToolStore) -> str:
-    """Return what answers say while the server of a shared index is away, or an empty string."""
+    """Return the note of answers while the server cannot be reached, or an empty string."""
     freshness = store.freshness() if isinstance(store, SharedIndex) else None
     if freshness is None or not freshness.problem:
         return ""
     if not freshness.has_copy:
         return freshness.problem
-    when = "from this host's copy, of the time when the server was last reached"
+    when = "from this host's copy, which is as old as the last contact with the server"
     if freshness.as_of is not None:
         when = f"as of {datetime.fromtimestamp(freshness.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"this answer is {when}: {freshness.problem}"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from toolrank import Hit, Retriever, VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
-    # What IndexReader.state_of() returns: of the words, and of a model's vectors.
+    # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.
     _State = tuple[int, int]
     _Matrices = dict[tuple[_State, str, int], _Matrix | None]
     _Postings = dict[_State, Postings]
@@ -100,18 +100,18 @@ class SQLiteReader(IndexReader):
         return self._words(self._filter(where)).retrieve(Query(text=query), depth=depth)
 
     def named(self, query: str, *, where: ToolFilter) -> list[Hit]:
-        """Return the tools that a query mentions, first those whose whole name it is."""
+        """Return the tools that a query mentions, exact names first."""
         retriever = NameRetriever(
             self.connection, content=_CONTENT, keys=_KEYS, where=self._filter(where)
         )
         return retriever.retrieve(Query(text=query), depth=_NAMED)
 
     def corrections(self, query: str) -> dict[str, str]:
-        """Return the misspelt words of a query, which no tool has, with their corrections."""
+        """Return the words of a query that no tool has, with their corrections."""
         return self._words().corrections(query)
 
     def terms(self, query: str, ids: Sequence[str]) -> dict[str, dict[str, float]]:
-        """Return the terms of a query that some tools have, with what each adds to the score."""
+        """Return the terms of a query that some tools have, each with its part of the score."""
         return {
             id_: {
                 match.term
@@ -260,7 +260,7 @@ class SQLiteReader(IndexReader):
 
 
 class SQLiteStore(ToolIndex):
-    """A `toolindex.ToolIndex` that can be searched: the `toolindex.ToolStore` we ship.
+    """A `toolindex.ToolIndex` that can be searched: our own `toolindex.ToolStore`.
 
     Args:
         field_weights: How much words count in parts of a tool ("name", "description", "parameters",

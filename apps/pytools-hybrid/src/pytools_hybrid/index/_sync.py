@@ -33,7 +33,7 @@ T = TypeVar("T")
 _log = logging.getLogger("pytools_hybrid")
 
 SYNC_ERRORS = (ToolIndexError, RootUnreadableError, OSError)
-"""Errors of a refresh that may be gone the next time."""
+"""Errors of a refresh that may be temporary."""
 
 _LEASE_SECONDS = 30.0
 _REBUILD_SECONDS = 10.0
@@ -50,7 +50,7 @@ class TreeSync:
     Attributes:
         changed: Set whenever the store was brought up to date.
         failure: Why the last refresh failed, or None.
-        report: What the last refresh did; None before the first.
+        report: The result of the last refresh; None before the first.
         synced_at: When the last refresh ended, in seconds since 1970.
         over_limit: How many tools the last refresh left out because of `max_tools`.
         filling: The progress of filling an incomplete store; otherwise None.

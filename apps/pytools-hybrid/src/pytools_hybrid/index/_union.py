@@ -72,7 +72,7 @@ def scan_roots(
         known: The stamps, by path in the index, of files that need not be read again.
         hashes: The hashes, by path in the index, of files that need not be parsed again.
         outside_links: Whether to follow symbolic links that lead out of a tree.
-        definitions: Whether records have what schemas are made from.
+        definitions: Whether records include the definitions for schemas.
         progress: Called with the number of files scanned so far.
         found: Called with each record that counts, as soon as it is read; as for `scan`.
 
@@ -151,7 +151,7 @@ class _Union:
         return stamps
 
     def _takes(self, number: int, path: str) -> bool:
-        """Return whether a tree is the first that has a tool; if not, note an issue."""
+        """Return whether a tree is the first that has a tool; if not, record an issue."""
         first = self._taken.setdefault(path, number)
         if first == number:
             return True
@@ -180,7 +180,7 @@ def _below(number: int, paths: Mapping[str, T]) -> dict[str, T]:
 
 
 class _Looks:
-    """Scans one tree after the other, and counts their files together."""
+    """Scans one tree after the other, and counts all their files."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ _WAITING = 1_000
 
 
 class Recording(StrEnum):
-    """What became of an outcome that was reported."""
+    """What happened to a reported outcome."""
 
     WRITTEN = "written"
     PENDING = "pending"
@@ -139,17 +139,17 @@ class Recorder:
             return True
 
     async def flush_unless_failing(self) -> None:
-        """Write what is pending for a reader of the record, unless the last write failed."""
+        """Write pending records for a reader, unless the last write failed."""
         if not self._failures:
             await self.flush()
 
     async def aclose(self) -> None:
-        """Write what is pending, and stop."""
+        """Write pending records, and stop."""
         await self.flush()
         self._unschedule()
 
     def _write(self) -> None:
-        """Write everything, and drop what has been written even if the rest fails."""
+        """Write all records, and drop those that were written, even if the rest fails."""
         for model_id in {*self._vectors, *self._used}:
             vectors, used = dict(self._vectors[model_id]), set(self._used[model_id])
             try:

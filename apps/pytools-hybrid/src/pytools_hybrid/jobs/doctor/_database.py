@@ -92,12 +92,12 @@ def _opened(index: ToolIndex, database: Path, commands: Commands, patience: floa
         version = reader.connection.pragma("user_version")
         is_complete = reader.is_complete()
     size = database.stat().st_size / 1e6
-    shown = f"{database}: {tools} tools, {size:.1f} MB, schema {version}, whole"
+    shown = f"{database}: {tools} tools, {size:.1f} MB, schema {version}, intact"
     if not is_complete:
         return warning(f"{shown}; not all files have been indexed yet", commands.index())
     if not _is_writable(database):
         return warning(
-            f"{shown}; it cannot be written, so it is searched as it is",
+            f"{shown}; it cannot be written, so it is used as it is",
             f"chmod u+w {quote(str(database))}",
         )
     if low := _lacks_space(database.parent):

@@ -39,7 +39,7 @@ class Check:
     Attributes:
         look: Runs the check; an exception counts as a failure.
         seconds: The time limit.
-        is_quick: Whether it takes some milliseconds, and asks nobody on a network.
+        is_quick: Whether it takes milliseconds, without network requests.
     """
 
     name: str

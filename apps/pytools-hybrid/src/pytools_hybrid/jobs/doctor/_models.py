@@ -39,8 +39,8 @@ class ModelChoice:
     Attributes:
         setting: The value for `--embedding-model` or `PYTOOLS_EMBEDDING_MODEL`.
         works: Whether it could be used.
-        was_asked: Whether that is known from a real call rather than from what is installed.
-        message: Why, or what is known about it.
+        was_asked: Whether that is known from a real call, or only from installed packages.
+        message: The reason, or details about the model.
         remedy: How to make it work; None if it does.
     """
 
@@ -176,7 +176,7 @@ def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
     for name in models:
         setting = f"ollama:{name.removesuffix(':latest')}"
         if lacking:
-            message = "there, but the package openai, which calls it, is not installed"
+            message = "it is there, but the package openai, which calls it, is not installed"
             yield ModelChoice(setting=setting, works=False, message=message, remedy=lacking)
         elif call:
             yield _asked(setting, f"at {shown}")

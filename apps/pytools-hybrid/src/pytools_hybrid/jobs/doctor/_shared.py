@@ -1,4 +1,4 @@
-"""The server that a shared index is on: does it answer, and does it have this tree."""
+"""Checking the server of a shared index: whether it answers, and has this tree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Having a language model write search words for tools into a file that people review.
 
 `plan_enrichment` decides what to ask, and `enrich` asks the model and writes its answers to
-`capabilities.toml` in each root, from where every refresh takes them into the index.
+`capabilities.toml` in each root, which every refresh adds to the index.
 """
 
 from pytools_hybrid.jobs.enrich._asking import Asker

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _PREAMBLE = """\
-# What people call the tools in this folder, and what they use them for: searched beside what the
-# tools say themselves. Entries with a text_hash were written by `pytools-hybrid enrich`, and are
-# asked for anew when the tool's text changes; without one, an entry is yours and is left alone.
+# Search words for the tools in this folder, in addition to their own texts. Entries with a
+# text_hash were written by `pytools-hybrid enrich`, which replaces them when the tool's text
+# changes. Entries without one are yours, and are not changed.
 
 """
 _PATIENCE_SECONDS = 10.0

@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrichmentPlan:
-    """What there is to ask.
+    """A plan of requests.
 
     Attributes:
         requests: The requests, in the order of ids.

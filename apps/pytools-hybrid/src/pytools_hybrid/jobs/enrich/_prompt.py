@@ -1,4 +1,4 @@
-"""The prompt about tools for a language model, and what is used of its answer."""
+"""The prompt about tools for a language model, and reading its answer."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class UnknownGold:
         )
         return (
             f"{self.count} of {self.total} gold ids {are} not in the index; "
-            f"the {which} all the same"
+            f"the {which} nevertheless"
         )
 
     def __str__(self) -> str:

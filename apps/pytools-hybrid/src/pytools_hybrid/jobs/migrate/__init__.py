@@ -1,4 +1,4 @@
-"""Taking an index from a file to a server that hosts share, and back."""
+"""Copying an index from a file to a shared server, and back."""
 
 from pytools_hybrid.jobs.migrate._migrate import Moved, to_file, to_server
 

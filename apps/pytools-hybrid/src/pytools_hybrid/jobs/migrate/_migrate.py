@@ -1,4 +1,4 @@
-"""Both directions: through the files and with the vectors, or as a copy of this host's copy."""
+"""Copying an index to a server from the tools' files with stored vectors, or from it as a copy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What an index has after it was taken to another place.
+    """The contents of an index after it was copied.
 
     Attributes:
         vectors: How many vectors were taken along this time.
@@ -53,7 +53,7 @@ class Moved:
 async def to_server(
     given: Settings, wanted: Settings, progress: Callable[[str, int, int | None], object]
 ) -> Moved:
-    """Take an index from a file to a server. Doing it again only adds what is missing.
+    """Copy an index from a file to a server. Repeating it only adds what is missing.
 
     Raises:
         SettingsError: There is no such file, or a root does not exist.
@@ -78,10 +78,10 @@ async def to_server(
 
 
 async def to_file(given: Settings, wanted: Settings) -> Moved:
-    """Take a tree from a server to a new file, which is there as a whole or not at all.
+    """Copy a tree from a server to a new file, which is created complete or not at all.
 
     Raises:
-        SettingsError: The file exists, or nothing says which tree it is.
+        SettingsError: The file exists, or the tree is not named.
         PytoolsError: The server cannot be reached.
         ToolIndexError: The server refuses, or the file cannot be written.
     """
@@ -97,7 +97,7 @@ async def to_file(given: Settings, wanted: Settings) -> Moved:
         with closing(open_store(roots, given)) as store:
             if isinstance(store, SharedIndex) and (problem := store.freshness().problem):
                 raise PytoolsError(problem)
-            # What other hosts have recorded comes with it.
+            # This includes the records of other hosts.
             store.usage.statistics()
             _copy_whole(given.resolved_database(roots), target)
         with closing(ToolIndex(target, read_only=True)) as index, index.reading() as reader:
@@ -113,7 +113,7 @@ async def to_file(given: Settings, wanted: Settings) -> Moved:
 
 
 def _readable(given: Settings) -> tuple[Settings, Roots]:
-    """Return settings for which the files need not be here, where they are not."""
+    """Return settings that do not require the files, if they are not on this host."""
     with suppress(SettingsError):
         roots, _ = given.resolved_root()
         check_roots(roots, "root")
@@ -125,7 +125,7 @@ def _readable(given: Settings) -> tuple[Settings, Roots]:
 def _copy_whole(database: Path, target: Path) -> None:
     partial = target.with_name(f"{target.name}.partial")
     for part in (partial, kept_path(partial)):
-        # Of a run that was interrupted.
+        # Left over from an interrupted run.
         part.unlink(missing_ok=True)
     copy_files(database, partial)
     if kept_path(partial).exists():
@@ -152,7 +152,7 @@ def _add_vectors(
             progress("copying vectors", start, len(missing))
             by_hash: dict[str, array[float]] = {}
             for id_ in missing[start : start + _BATCH]:
-                # A file that has changed since has another text.
+                # If a file has changed since, its text is different.
                 same = set(old.text_hashes([id_])) & set(store.text_hashes([id_]))
                 by_hash |= dict.fromkeys(same, floats[id_])
             store.put_vectors(model, by_hash)

@@ -86,7 +86,7 @@ def known_clients(
             title="Claude Code",
             trace=Path(claude or home / ".claude"),
             file=Path(claude or home) / ".claude.json",
-            # Without a default it would refuse our entry if the variable is not set.
+            # Without a default, it would reject our entry if the variable is not set.
             reference="${{{}:-}}",
         ),
         Client(

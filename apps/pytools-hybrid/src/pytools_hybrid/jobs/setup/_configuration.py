@@ -90,7 +90,7 @@ class Configuration:
             raise SetupError(str(error)) from None
 
     def edited(self, moved: Collection[str], entry: dict[str, Any]) -> str:
-        """Return the text with our entry, and with servers moved to a key that is ignored.
+        """Return the text with our entry, and with servers moved to an ignored key.
 
         Raises:
             SetupError: This is impossible without losing something; the error shows the entry.
@@ -162,16 +162,16 @@ class Configuration:
         if self.is_set_up and before is None:
             self._check_unchanged()
             Path(os.path.realpath(self.client.file)).unlink()
-            return "removed, for there was none before"
+            return "removed, because there was none before"
         if self.is_set_up and before is not None:
             self._replace(self.client.file, before)
         if kept is not None and before == kept:
             # Even if a run was killed before it changed the file, or after it restored it.
             backup.unlink()
-            return "as it was before"
+            return "restored"
         done = "nothing to undo"
         if self.is_set_up:
-            done = "has been changed since; only what setup did was taken back"
+            done = "has changed since; only the changes made by setup were undone"
         return done if kept is None else f"{done}; {backup} is a copy from before setup"
 
     def discard_unfinished(self) -> None:
@@ -225,7 +225,8 @@ class Configuration:
         found = _parsed_or_none(self.client.file, text) or {}
         if lost or self._comparable(found) != self._comparable(expected):
             raise SetupError(
-                f"{self.client.file}: move what is under {aside!r} back to {section!r}, and remove "
+                f"{self.client.file}: move the servers under {aside!r} back to {section!r}, and "
+                "remove "
                 f"{NAME!r} there; this cannot be done here without losing something"
             )
         return text
@@ -242,7 +243,7 @@ class Configuration:
 
     def _refused(self, entry: str) -> SetupError:
         return SetupError(
-            f"{self.client.file} cannot be changed without losing something in it; put this in "
+            f"{self.client.file} cannot be changed without losing something in it; add this "
             f"yourself, and remove the servers that {self.client.title} is to find by it:\n{entry}"
         )
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["recorded"]
 
-# A tool that was found and is used within this time counts as what the search was for.
+# If a found tool is used within this time, it counts as what the search was for.
 _SECONDS = 600.0
 
 

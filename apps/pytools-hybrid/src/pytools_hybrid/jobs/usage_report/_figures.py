@@ -25,7 +25,7 @@ class DayFigures:
         day: The day in UTC; None for the total.
         searches: The number of searches.
         without_results: How many found nothing.
-        degraded: How many lost a channel, for example because the model could not be reached.
+        degraded: In how many a channel failed, for example because the model could not be reached.
         judged: How many have an outcome: a tool that they found was used, and the result reported.
         accepted: How many of these have a successful outcome.
         first_accepted: How many of these have a successful outcome of the first result.

@@ -111,7 +111,7 @@ def _plots(days: list[date], by_day: Mapping[date | None, DayFigures]) -> list[P
         ),
         plot(
             title="Share of searches",
-            keys={"hollow": "without an answer"},
+            keys={"hollow": "without results"},
             top="100 %",
             bars=bars([_share(it) for it in figures], top=1),
         ),
@@ -122,7 +122,7 @@ def _plots(days: list[date], by_day: Mapping[date | None, DayFigures]) -> list[P
 def _counts(it: DayFigures | None) -> list[tuple[str, float, str]]:
     if it is None:
         return []
-    title = f"{it.day}: {it.searches} searches, {it.without_results} without an answer"
+    title = f"{it.day}: {it.searches} searches, {it.without_results} without results"
     answered = it.searches - it.without_results
     return [("whole", answered, title), ("hollow", it.without_results, title)]
 
