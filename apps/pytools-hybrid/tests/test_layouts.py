@@ -188,7 +188,7 @@ def test_a_tree_that_is_laid_out_otherwise_is_answered_with_the_layouts_that_fit
     ("layouts", "says"),
     [
         ("function", "did you mean functions"),
-        ("modules,modules", "there twice"),
+        ("modules,modules", "given twice"),
         ("own=lib/{name}.py", "is not a layout"),
         (" , ", "it is empty"),
     ],
