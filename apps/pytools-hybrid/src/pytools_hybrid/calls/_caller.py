@@ -84,7 +84,7 @@ class ToolCaller:
         self._to_confirm = ToolFilter(include=search.settings.confirm)
 
     async def find(self, name: str) -> CallableTool:
-        """Find a tool like `ToolSearch.find`, with what a call needs."""
+        """Find a tool like `ToolSearch.find`, with everything that a call needs."""
         search = self._search
         return await found_as(self._looked_up, search.index, name, search.policy)
 
@@ -227,7 +227,7 @@ class ToolCaller:
 
 
 class _Timed:
-    """Times a call without the time that the client takes for answers, and says who asks."""
+    """Times a call, without the client's time for answers, and names the server that asks."""
 
     def __init__(self, server: str, client: Caller | None) -> None:
         self._server = server

@@ -39,7 +39,7 @@ def received(result: CallToolResult) -> CallToolResult:
 
 
 def shown_question(request: ElicitRequest, server: str) -> ElicitRequest | ErrorData:
-    """Return a question to the user that says who asks, and that a terminal can show."""
+    """Return a question to the user that names the server, and is safe to show on a terminal."""
     asked = request.params
     update: dict[str, Any] = {"message": f"[{server}] {readable(asked.message)}"}
     if isinstance(asked, ElicitRequestURLParams):

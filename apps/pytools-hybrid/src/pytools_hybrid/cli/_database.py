@@ -164,7 +164,7 @@ def drop(
 
 
 def _opened(db: str | None) -> tuple[Server, ServerDatabase]:
-    """Return the server that a flag or the settings name."""
+    """Return the server named by a flag or the settings."""
     settings = settings_from(database=db)
     server = settings.server
     if server is None:

@@ -29,7 +29,7 @@ class Answer:
 
     Attributes:
         query: The query as typed.
-        terms: By id, the query's terms that the tool has, with what each adds to its score; None
+        terms: By id, the query's terms that the tool has, each with its part of the score; None
             without `--explain`.
         placement: Where the tool of `--why` ranks; None without it.
         stubs: Import line and signature by id, only for Python.

@@ -132,7 +132,7 @@ def existing_roots(settings: Settings) -> Roots:
 
 
 def say_tree(settings: Settings, roots: Roots) -> None:
-    """Say which tree of a shared index is used, where nobody has named one."""
+    """Report which tree of a shared index is used, if none was named."""
     server = settings.resolved_server(roots)
     if server is not None and server != settings.server:
         say(f"using the tree {server.tree} of the shared index (its address has no tree=NAME)")

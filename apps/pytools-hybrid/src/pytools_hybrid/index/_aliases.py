@@ -55,8 +55,8 @@ class _Source:
 class Annotator:
     """Keeps the aliases in a store equal to those in the files of its roots.
 
-    An invalid file changes nothing: the tools of its root keep their aliases. What is wrong with a
-    file, and ids in it that no tool has, are logged once for each version of the file.
+    An invalid file changes nothing: the tools of its root keep their aliases. Errors in a file, and
+    ids in it that no tool has, are logged once for each version of the file.
     """
 
     def __init__(self, roots: Roots) -> None:

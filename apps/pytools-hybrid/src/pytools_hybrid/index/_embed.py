@@ -99,7 +99,7 @@ class VectorWork:
         return embedded if at_most is None else sooner
 
     async def embed_sooner(self) -> int:
-        """Embed what is new with the faster model, if there is one, and return how much."""
+        """Embed new texts with the faster model, if there is one, and return how many."""
         if self.sooner is None or self._store.read_only:
             return 0
         embedded = await self._repairing(partial(self._embed_sooner, self.sooner))

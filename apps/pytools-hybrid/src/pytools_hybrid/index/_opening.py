@@ -133,7 +133,7 @@ def damage_note(aside: Path) -> str:
 def open_sqlite(
     database: Path, field_weights: Mapping[str, float] | None, pages: Pages | None = None
 ) -> SQLiteStore:
-    """Open a file, for reading only where nothing can be written."""
+    """Open a file, read-only if it cannot be written."""
     try:
         return SQLiteStore(database, field_weights=field_weights, pages=pages)
     except ForeignDatabaseError:

@@ -88,8 +88,8 @@ class SharedIndex(Protocol):
 def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     """Open the index of some trees on the server in the settings.
 
-    While the server cannot be reached, that is the copy which was made when it could be; an empty
-    one, if this host had none. The trees need not exist if the index is only read.
+    While the server cannot be reached, this opens the last copy, or an empty one if this host has
+    none. The trees need not exist if the index is only read.
 
     Raises:
         SettingsError: A required package is not installed, or the tree is not named.

@@ -85,7 +85,7 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
 async def found_as(
     made_of: Callable[[ToolEntry], T], index: Index, name: str, policy: ToolFilter
 ) -> T:
-    """Find a tool, as `find_tool` does, and make something of it in the same thread."""
+    """Find a tool, as `find_tool` does, and process it in the same thread."""
     try:
         return await index.look(lambda reader: made_of(find_tool(reader, name, policy)))
     except UnknownToolError as error:

@@ -91,7 +91,7 @@ def why_empty(
     """Explain why nothing was found, and what to try.
 
     Args:
-        request: What was asked.
+        request: The request.
         response: The empty answer.
         root: The trees.
         count: How many tools can be found at all.

@@ -57,9 +57,8 @@ class _Loads(Protocol):
 class QueryEmbedder:
     """Returns the vectors that one model has for queries.
 
-    A repeated query costs nothing: vectors are cached, those of expensive models also on disk. A
-    model that fails is not called for a while, so that searches do not wait for it one after the
-    other.
+    A repeated query costs nothing: vectors are cached, those of expensive models also on disk.
+    After a failure, the model is not called for a while, so that not every search waits for it.
     """
 
     def __init__(self, embedder: Embedder, store: ToolStore, recorder: Recorder) -> None:

@@ -86,8 +86,8 @@ class Reranking:
     async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
         """Return an answer to `widened` of a request in the model's order, cut to the limit.
 
-        Scores stay with the places, everything else moves with the tools. If the model was no help,
-        the order is unchanged, and the answer's notes and its report say why.
+        Scores stay at their places; everything else moves with the tools. If the model did not
+        help, the order is unchanged, and the answer's notes and report say why.
         """
         started = time.perf_counter()
         outcome, failure = await self._outcome(request.text, response.tools)

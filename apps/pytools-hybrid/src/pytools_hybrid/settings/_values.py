@@ -137,7 +137,7 @@ def check_token(value: SecretStr | None) -> SecretStr | None:
 
 
 def check_language_model(value: str | None) -> str | None:
-    """Return the present name of a language model."""
+    """Return the current name of a language model."""
     return None if value is None else language_models.check_model_name(value)
 
 

@@ -50,7 +50,7 @@ class Figures:
         answers: The tools found, best first, by query id.
         evaluation: The measures of each query.
         failures: The ids of queries without a right tool among the first ten results.
-        degraded: How many searches lost a channel.
+        degraded: In how many searches a channel failed.
         groups: The ids of queries by group; empty without a breakdown.
     """
 

@@ -32,9 +32,9 @@ class Moved:
     """The contents of an index after it was copied.
 
     Attributes:
-        vectors: How many vectors were taken along this time.
-        searches: How many recorded searches were taken along.
-        outcomes: How many recorded outcomes were.
+        vectors: How many vectors were copied this time.
+        searches: How many recorded searches were copied.
+        outcomes: How many recorded outcomes were copied.
     """
 
     where: str

@@ -155,7 +155,7 @@ class Configuration:
         return True
 
     def undo(self) -> str:
-        """Undo setup; return what became of the file."""
+        """Undo setup; return what happened to the file."""
         self.discard_unfinished()
         backup = self.client.backup
         before, kept = self.restored(), read_file(backup)

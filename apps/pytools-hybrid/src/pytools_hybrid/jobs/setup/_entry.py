@@ -17,7 +17,7 @@ _MODULE = "pytools_hybrid"
 
 
 def own_entry(roots: Sequence[Path], env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the entry that starts our server, for clients that run no code."""
+    """Return the entry that starts our server, for clients that cannot run code."""
     command, *before = own_command()
     args = [*before, "serve", "--tools", "call"]
     for root in roots:

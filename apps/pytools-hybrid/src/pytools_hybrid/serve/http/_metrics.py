@@ -27,7 +27,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Metrics:
-    """Tells the numbers of a server."""
+    """Exports the metrics of a server."""
 
     def __init__(self, search: ToolSearch | None, server: MCPServer[None]) -> None:
         self._search = search

@@ -39,7 +39,7 @@ class Inventory:
     async def counts(self) -> Counter[str]:
         """Count the tools of each category that can be found.
 
-        An existing index is read at once, and a new one is not waited for long.
+        An existing index is read at once; the wait for a new one is short.
         """
         if not await self._follower.opened(within=_PATIENCE_SECONDS):
             return Counter()
