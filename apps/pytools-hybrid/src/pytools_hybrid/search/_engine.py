@@ -335,7 +335,7 @@ def _placed(
         numbered = enumerate(distinct, start=1)
         same = next(((number, hit.id) for number, hit in numbered if id_ in hit.duplicates), None)
         return _Ranked((), new, Placing(ranked=len(ids), same=same))
-    # The first too: all scores are measured by its confidence.
+    # The first too, because all scores are relative to its confidence.
     wanted = {hit.id: hit for hit in (distinct[0], distinct[place])}
     hits = [replace(hit, duplicates=wanted[hit.id].duplicates) for hit in ranking.hits([*wanted])]
     found = [tool for tool in details.tools(hits) if tool.id == id_]

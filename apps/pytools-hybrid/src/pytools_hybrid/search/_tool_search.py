@@ -59,8 +59,8 @@ class ToolSearch:
     entered again after leaving. Other arguments, attributes and errors are those of `Index`.
 
     Args:
-        ranker: Makes the ranker of each search from its channels and the factors of past use by id;
-            by default the one that the settings describe.
+        ranker: Creates the ranker of each search from its channels and the usage factors by id; by
+            default the one that the settings describe.
 
     Attributes:
         index: The index, with everything that keeps it up to date.
@@ -251,7 +251,7 @@ class ToolSearch:
         return response
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Return the request's terms that some tools have, with what each adds to the score."""
+        """Return the request's terms that some tools have, each with its part of the score."""
         return await self.index.look(lambda reader: reader.terms(cut_query(query), ids))
 
     async def place(
