@@ -92,7 +92,7 @@ def test_keys_go_to_the_field_through_the_results_and_into_a_tool(visit, site):
 
 def test_keys_of_one_letter_can_be_switched_off_and_stay_so(visit, site):
     page = visit(f"{site}/?q=merge+pdf+files")
-    switch = page.get_by_role("checkbox", name="Keys of one letter")
+    switch = page.get_by_role("checkbox", name="keys")
     expect(switch).to_be_checked()
     switch.uncheck()
     switch.blur()

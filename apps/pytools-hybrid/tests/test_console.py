@@ -96,7 +96,7 @@ async def test_a_request_leads_to_tools_with_reasons_and_to_the_page_of_each(bro
     assert len(found.all("meter")) == 6
     assert sum(float(it["width"]) for it in found.all("rect")[:2]) == pytest.approx(100, abs=0.1)
     assert "<mark>merge</mark>_<mark>pdfs</mark>" in answer.text
-    assert [it["value"] for it in found.all("option") if "selected" in it] == ["hybrid"]
+    assert [it["value"] for it in found.all("option") if "selected" in it] == ["hybrid", "all"]
     assert "It is number 1, with a score of" in tool.text
     assert "def run(text: str) -> str" in tool.text
     assert '"type": "object"' in tool.text
@@ -130,8 +130,15 @@ async def test_a_tool_that_was_expected_is_explained_by_whatever_name_it_is_call
                 "",
             )
         }
+        filtered = Page(
+            await browser.get(
+                "/console/why?q=merge+pdfs&category=mail&tool=merge_pdfs", follow_redirects=True
+            )
+        )
 
     texts = {name: Page(answer).text for name, answer in answers.items()}
+    assert "the filters of this search leave it out" in filtered.text
+    assert "/?q=merge+pdfs&category=mail" in [it["href"] for it in filtered.all("a")]
     assert "It is number" in texts["rotate_pages"]
     assert "Yes. It is number 1, with" in texts["mcptools:pdf:merge_pdfs"]
     assert "/console/tools/mcptools%3Apdf%3Amerge_pdfs?q=merge+pdfs" in answers["merge_pdf"].text

@@ -110,11 +110,10 @@ class HealthPage:
         """Inspect the disk: the roots, the servers imported into them, the index."""
         roots = self._search.roots
         servers = [server for root in roots for server in imported_servers(root)]
-        try:
-            # An index on a server has an address rather than a file.
-            size = Path(self._search.index.store.where).stat().st_size
-        except OSError:
-            size = 0
+        # What was written last is beside the file; an index on a server has an address instead.
+        where = self._search.index.store.where
+        files = [Path(f"{where}{beside}") for beside in ("", "-wal", "-kept", "-kept-wal")]
+        size = sum(it.stat().st_size for it in files if it.is_file())
         return [(str(root), is_folder(root)) for root in roots], servers, size
 
     async def _last_change(self, state: str) -> str:

@@ -35,17 +35,12 @@ _MODES = {
 }
 _SCOPES = {Scope.ALL: "all", Scope.MCPTOOLS: "MCP servers' tools", Scope.GENTOOLS: "agents' own"}
 
-_USUAL = {
-    "mode": "hybrid",
-    "scope": "all",
-    "category": "",
-    "tags": "",
-    "threshold": "",
-    "limit": "",
-}
+_USUAL = {"mode": "hybrid", "scope": "all"}
 
 
-class _Asked(Query):
+class Asked(Query):
+    """What a search asks for; empty fields of the form ask for nothing."""
+
     q: Words = ""
     mode: SearchMode = SearchMode.HYBRID
     scope: Scope = Scope.ALL
@@ -53,6 +48,22 @@ class _Asked(Query):
     tags: Names | None = None
     threshold: Share | None = None
     limit: Results | None = None
+
+    def how(self) -> dict[str, Any]:
+        """Return the arguments of a search besides the request."""
+        return {
+            "mode": self.mode,
+            "scope": self.scope,
+            "where": ToolFilter(categories=self.category or (), tags=self.tags or ()),
+            "limit": self.limit,
+            "threshold": self.threshold,
+        }
+
+
+def wanted(request: Request) -> dict[str, str]:
+    """Return the parameters of a search that are not as usual, as they were typed."""
+    given = {name: request.query_params.get(name, "") for name in Asked.model_fields}
+    return {name: value for name, value in given.items() if value not in {"", _USUAL.get(name)}}
 
 
 async def search_page(
@@ -67,10 +78,8 @@ async def search_page(
     categories = await search.categories()
     values: dict[str, Any] = {
         # As typed, even if the request is invalid.
-        "form": {name: request.query_params.get(name, "") for name in _Asked.model_fields},
-        "filtered": any(
-            request.query_params.get(name, usual) != usual for name, usual in _USUAL.items()
-        ),
+        "form": dict.fromkeys(Asked.model_fields, "") | _USUAL | wanted(request),
+        "wanted": wanted(request),
         "modes": _MODES,
         "scopes": _SCOPES,
         "categories": sorted({it.category for it in categories})[:_OFFERED_CATEGORIES],
@@ -84,18 +93,14 @@ async def search_page(
         "problem": None,
     }
     try:
-        asked = read_query(_Asked, request, skip_empty=True)
+        asked = read_query(Asked, request, skip_empty=True)
         if not asked.q.strip():
             return values
         response, milliseconds = await searches.found(
             request,
             asked.q,
-            mode=asked.mode,
-            scope=asked.scope,
-            where=ToolFilter(categories=asked.category or (), tags=asked.tags or ()),
-            limit=asked.limit,
-            threshold=asked.threshold,
             record=_TYPING not in request.headers,
+            **asked.how(),
         )
     except Exception as error:
         # The form stays, so that the request can be corrected.

@@ -108,9 +108,9 @@ class Site:
 
     async def why(self, request: Request) -> Response:
         """Answer `GET /console/why`: redirect to a tool's page, for a request."""
-        asked = request.query_params
-        there = tool_path(asked.get("tool", "").strip())
-        query = urlencode({"q": asked.get("q", "")}, errors="replace")
+        asked = dict(request.query_params)
+        there = tool_path(asked.pop("tool", "").strip())
+        query = urlencode(asked, errors="replace")
         return RedirectResponse(f"{there}?{query}", HTTPStatus.SEE_OTHER, headers=_HEADERS)
 
     async def use(self, request: Request) -> Response:

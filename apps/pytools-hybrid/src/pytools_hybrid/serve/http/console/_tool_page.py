@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.index import FILE_NAME
 from pytools_hybrid.search import DetailLevel
-from pytools_hybrid.serve.http._parameters import Query, Words, read_query
+from pytools_hybrid.serve.http._parameters import read_query
 from pytools_hybrid.serve.http.console._advice import advice
 from pytools_hybrid.serve.http.console._place import use_case, verdict
+from pytools_hybrid.serve.http.console._search_page import Asked, wanted
 from pytools_hybrid.serve.http.console._tool_history import tool_history
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ _SHOWN_CHARACTERS = 20_000
 _SHOWN_PARAMETERS = 100
 
 
-class _Asked(Query):
-    q: Words = ""
-
-
 async def tool_page(request: Request, search: ToolSearch, searches: Searches) -> Mapping[str, Any]:
     """Return the values of a tool's page.
 
@@ -40,13 +37,14 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
         AmbiguousToolError: Several tools have it.
         DatabaseError: The index cannot be read.
     """
-    asked = read_query(_Asked, request, skip_empty=True)
+    asked = read_query(Asked, request, skip_empty=True)
     async with searches.turn():
         entry = await search.find(request.path_params["id"])
         id_ = str(entry.id)
         tool = await search.describe(id_, DetailLevel.FULL)
         similar = await search.similar(id_)
-        placement = await search.place(asked.q, id_) if asked.q.strip() else None
+        how = asked.how()
+        placement = await search.place(asked.q, id_, **how) if asked.q.strip() else None
     refused = (await search.index.refused()).get(id_)
     return {
         **await tool_history(search, id_),
@@ -66,8 +64,9 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
         "changed": _changed(search, entry.path),
         "similar": similar,
         "query": asked.q,
+        "wanted": wanted(request),
         "placement": placement,
-        "verdict": "" if placement is None else verdict(placement, search.settings),
+        "verdict": "" if placement is None else verdict(placement, asked, search.settings),
         "use_case": use_case(id_, asked.q),
         "capabilities": str(search.roots.locate(entry.path)[0] / FILE_NAME),
     }
