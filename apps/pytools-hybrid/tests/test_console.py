@@ -146,6 +146,21 @@ async def test_a_tool_that_was_expected_is_explained_by_whatever_name_it_is_call
     assert {answers[it].status_code for it in ("merge_pdf", "//evil.example", "")} == {404}
 
 
+async def test_what_makes_a_request_find_a_tool_keeps_what_its_table_has(browse, toolbox):
+    file = toolbox / "capabilities.toml"
+    path = "/console/tools/mcptools:pdf:merge_pdfs?q=glue+sheets"
+    pages = []
+    async with browse() as browser:
+        for text in ('use_cases = ["staple"]\n', "use_cases = [staple]\n"):
+            file.write_text(f'["mcptools:pdf:merge_pdfs"]\n{text}')
+            pages.append(Page(await browser.get(path)).text)
+
+    assert 'where its use cases become:\nuse_cases = ["staple", "glue sheets"]' in pages[0]
+    assert "not valid TOML" not in pages[0]
+    assert "capabilities.toml: is not valid TOML" in pages[1]
+    assert '["mcptools:pdf:merge_pdfs"]\nuse_cases = ["glue sheets"]' in pages[1]
+
+
 async def test_half_a_request_is_answered_and_not_recorded(browse, toolbox):
     async with browse() as browser:
         typed = await browser.get("/?q=merge+pd", headers={"pytools-typing": "1"})

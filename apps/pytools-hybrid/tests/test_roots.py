@@ -424,3 +424,24 @@ def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own
 
     assert list(unknown.examples) == ["mcptools:zoo:feed"]
     assert "mcptools/zoo/feed.py was left out" in unknown.examples["mcptools:zoo:feed"]
+
+
+def test_what_was_left_out_is_known_although_a_refresh_looked_elsewhere(settings, tmp_path):
+    roots = [tmp_path / "one", tmp_path / "two"]
+    for root in roots:
+        (root / "mcptools/pdf").mkdir(parents=True)
+        (root / "mcptools/pdf/broken.py").write_text("def run(:\n")
+
+    async def main():
+        async with ToolSearch(roots, settings(), refresh=False) as search:
+            known = []
+            for within in (None, ["capabilities.toml"], ["mcptools/pdf/broken.py"], ["mcptools"]):
+                paths = None if within is None else map(PurePosixPath, within)
+                await search.index.refresh(paths)
+                known.append([it.path for it in search.index.sync.left_out])
+                if within == ["capabilities.toml"]:
+                    (roots[0] / "mcptools/pdf/broken.py").write_text("def run():\n    'Split.'\n")
+            return known
+
+    both = ["0/mcptools/pdf/broken.py", "1/mcptools/pdf/broken.py"]
+    assert asyncio.run(main()) == [both, both, both[1:], both[1:]]

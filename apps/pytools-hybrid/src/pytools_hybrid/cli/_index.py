@@ -124,7 +124,7 @@ async def _index(
             await _watch(tools)
         elif problem is not None:
             raise problem
-        issues = () if tools.index.sync.report is None else tools.index.sync.report.issues
+        issues = tools.index.sync.left_out
         return sum(issue.reason is not Reason.PRIVATE for issue in issues)
 
 

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from operator import attrgetter
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
@@ -19,9 +21,9 @@ from pytools_hybrid.observing import SYNCS, Observed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
-    from pathlib import PurePosixPath
 
     from toolindex import SyncReport, ToolStore
+    from toolscan import ScanIssue
 
     from pytools_hybrid.index._scan import Filling
     from pytools_hybrid.settings import Roots
@@ -51,8 +53,9 @@ class TreeSync:
         changed: Set whenever the store was brought up to date.
         failure: Why the last refresh failed, or None.
         report: The result of the last refresh; None before the first.
+        left_out: All files that were left out, as far as refreshes have looked at them.
         synced_at: When the last refresh ended, in seconds since 1970.
-        over_limit: How many tools the last refresh left out because of `max_tools`.
+        over_limit: How many of them because of `max_tools`.
         filling: The progress of filling an incomplete store; otherwise None.
     """
 
@@ -68,6 +71,7 @@ class TreeSync:
         self.changed: asyncio.Event = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
+        self.left_out: tuple[ScanIssue, ...] = ()
         self.synced_at: float | None = None
         self.over_limit: int = 0
         self.filling: Filling | None = None
@@ -98,6 +102,7 @@ class TreeSync:
         A store that turns out to be damaged is renamed and rebuilt. The arguments and errors are
         those of `Index.refresh`.
         """
+        within = None if within is None else tuple(within)
         async with self._lock:
             try:
                 # Held until the thread has ended, even if the caller is cancelled: an older scan
@@ -116,9 +121,27 @@ class TreeSync:
             finally:
                 self.filling = None
         self.failure, self.report, self.synced_at = None, report, time.time()
-        self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in report.issues)
+        self.left_out = self._left_out_after(report, within)
+        self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in self.left_out)
         self.changed.set()
         return report
+
+    def _left_out_after(
+        self, report: SyncReport, within: Iterable[PurePosixPath] | None
+    ) -> tuple[ScanIssue, ...]:
+        if within is None or self._max_tools is not None:
+            return report.issues
+        # What was not looked at is as it was.
+        looked = {
+            *self._roots.stored_everywhere(map(str, within)),
+            *(it.path for it in report.issues),
+        }
+        kept = (
+            it
+            for it in self.left_out
+            if looked.isdisjoint(map(str, [it.path, *PurePosixPath(it.path).parents]))
+        )
+        return tuple(sorted((*kept, *report.issues), key=attrgetter("path")))
 
     async def with_repair(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call, and repeat it on a new store if it finds the store damaged."""

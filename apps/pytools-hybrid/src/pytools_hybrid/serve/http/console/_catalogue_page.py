@@ -65,9 +65,8 @@ async def catalogue_page(
 
 
 def left_out(search: ToolSearch) -> list[ScanIssue]:
-    """Return the files that the last scan left out; none if any tools are hidden."""
-    report = search.index.sync.report
-    if report is None or search.policy != ToolFilter():
+    """Return the files that were left out; none if any tools are hidden."""
+    if search.policy != ToolFilter():
         # A file that is not a tool has no id, and may be one that the policy hides.
         return []
-    return [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
+    return [it for it in search.index.sync.left_out if it.reason is not Reason.PRIVATE]

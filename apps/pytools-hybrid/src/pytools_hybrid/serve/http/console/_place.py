@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytools_hybrid.index import CapabilitiesError, Capability, parse_capabilities, read_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytools_hybrid.search import Placement
     from pytools_hybrid.serve.http.console._search_page import Asked
     from pytools_hybrid.settings import Settings
@@ -27,7 +31,30 @@ def verdict(placement: Placement, asked: Asked, settings: Settings) -> str:
     return f"{told}." if threshold else f"Yes. {told}."
 
 
-def use_case(id_: str, query: str) -> str:
-    """Return the lines of `capabilities.toml` by which a request finds a tool."""
-    name, text = (json.dumps(it, ensure_ascii=False) for it in (id_, " ".join(query.split())))
-    return f"[{name}]\nuse_cases = [{text}]".replace(_DELETE, "")
+class UseCase(NamedTuple):
+    """How `capabilities.toml` makes a request find a tool.
+
+    Attributes:
+        lines: What it has to contain, beside which it may have more.
+        is_there: Whether there is a table of that tool, so that one line of it is meant.
+        problem: What is wrong with the file, whose content is ignored for that; empty if nothing.
+    """
+
+    lines: str
+    is_there: bool
+    problem: str = ""
+
+
+def use_case(id_: str, query: str, file: Path) -> UseCase:
+    """Return how a request and what the file has already find a tool."""
+    known: Capability | None = None
+    problem = ""
+    try:
+        known = parse_capabilities(read_text(file), file).entries.get(id_)
+    except CapabilitiesError as error:
+        problem = str(error)
+    cases = [*(known.use_cases if known is not None else ()), " ".join(query.split())]
+    texts = ", ".join(json.dumps(it, ensure_ascii=False) for it in dict.fromkeys(cases))
+    header = f"[{json.dumps(id_, ensure_ascii=False)}]\n" if known is None else ""
+    lines = f"{header}use_cases = [{texts}]".replace(_DELETE, "")
+    return UseCase(lines, known is not None, problem)

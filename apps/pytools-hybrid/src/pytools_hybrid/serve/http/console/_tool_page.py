@@ -45,6 +45,7 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
         similar = await search.similar(id_)
         how = asked.how()
         placement = await search.place(asked.q, id_, **how) if asked.q.strip() else None
+    file = search.roots.locate(entry.path)[0] / FILE_NAME
     refused = (await search.index.refused()).get(id_)
     return {
         **await tool_history(search, id_),
@@ -67,8 +68,8 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
         "wanted": wanted(request),
         "placement": placement,
         "verdict": "" if placement is None else verdict(placement, asked, search.settings),
-        "use_case": use_case(id_, asked.q),
-        "capabilities": str(search.roots.locate(entry.path)[0] / FILE_NAME),
+        "use_case": use_case(id_, asked.q, file) if placement is not None else None,
+        "capabilities": str(file),
     }
 
 
