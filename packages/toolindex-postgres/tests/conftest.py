@@ -25,6 +25,12 @@ settings.register_profile(
 settings.load_profile("bounded")
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let searches wait until the copy is up to date, however slow this machine is."""
+    monkeypatch.setattr("toolindex_postgres._refresh._PATIENCE", 60.0)
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A server that keeps running."""

@@ -138,6 +138,27 @@ def test_a_server_that_freezes_costs_one_read_two_seconds_and_the_next_ones_noth
     until(lambda: not here.freshness().problem, "it is found again")
 
 
+def test_a_search_does_not_wait_long_for_what_has_changed(host, tmp_path, monkeypatch):
+    path = tmp_path / "here.db"
+    here, there = host(copy=path), host()
+    sync(there, ONE)
+    assert ids(here) == ["mail:send"]
+    as_of = here.freshness().as_of
+    monkeypatch.setattr("toolindex_postgres._refresh._PATIENCE", 0.05)
+    # Another process of this host changes the copy, for as long as it takes.
+    with SQLiteStore(path) as other:
+        lease = other.lease("copy")
+        assert lease.acquire(timeout=PATIENCE)
+        sync(there, TWO)
+        for _ in range(2):
+            assert ids(here) == ["mail:send"]
+            assert "still being fetched" in here.freshness(asks=False).problem
+        assert here.freshness(asks=False).as_of == as_of
+        lease.release()
+    until(lambda: ids(here) == ["mail:read", "mail:send"], "it is fetched without a search")
+    until(lambda: not here.freshness(asks=False).problem, "nothing is wrong")
+
+
 @contextmanager
 def killed(work):
     """Run something in a process of its own; kill it when the block ends."""

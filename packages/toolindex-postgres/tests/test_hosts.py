@@ -345,6 +345,8 @@ _EXAMPLES = count(1)
         (0, ("alias", "a/get", "page"), True),
     ]
 )
+# A host without a copy, whose pages are older than the tree.
+@example(changes=[(0, ("write", "a/get", {"file"}), True), (1, ("alias", "a/get", "page"), True)])
 def test_after_random_changes_each_copy_is_as_one_store_would_be(
     server, database, tmp_path_factory, changes
 ):

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from toolindex_postgres._address import redacted
     from toolindex_postgres._database import Database, DatabaseStatus, TreeStatus
     from toolindex_postgres._engine import EngineStore
-    from toolindex_postgres._store import Freshness, SharedStore
+    from toolindex_postgres._refresh import Freshness
+    from toolindex_postgres._store import SharedStore
     from toolindex_postgres.errors import (
         AddressError,
         DeniedError,
@@ -59,7 +60,8 @@ _HOMES = {
         "_address": "redacted",
         "_database": "Database DatabaseStatus TreeStatus",
         "_engine": "EngineStore",
-        "_store": "Freshness SharedStore",
+        "_refresh": "Freshness",
+        "_store": "SharedStore",
         "errors": "AddressError DeniedError SchemaError UnreachableStoreError",
     }.items()
     for name in names.split()

@@ -116,6 +116,16 @@ class Connections:
         self._retry_at = float("-inf")
         self._delay = _FIRST_DELAY
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection that nobody uses."""
+        return self._process == os.getpid() and not self._idle.empty()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the server could not be reached just now, and is not to be tried yet."""
+        return time.monotonic() < self._retry_at
+
     @contextmanager
     def reading(self, *, patient: bool = False, copies: bool = False) -> Generator[Connection]:
         """Lend a connection whose statements all see one state of the database.
@@ -249,7 +259,7 @@ class Connections:
     def _connect(self, patient: bool) -> Connection:
         if self.closed:
             raise DatabaseError(self.where, "the index has been closed")
-        if not patient and time.monotonic() < self._retry_at:
+        if self.is_resting and not patient:
             raise UnreachableStoreError(self.where, self._reason)
         try:
             connection = Connection.connect(

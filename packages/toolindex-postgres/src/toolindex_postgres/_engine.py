@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import DatabaseError
 
 from toolindex_postgres import _tree as tree_
+from toolindex_postgres._copy import Copy
 from toolindex_postgres._follow import follow
 from toolindex_postgres._pages import PageConnections, ServerPages
-from toolindex_postgres._store import Freshness, SharedStore
+from toolindex_postgres._refresh import Freshness
+from toolindex_postgres._store import SharedStore
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
     from pathlib import Path
 
     from toolindex import Pages, StoredFiles, StoreReader, SyncReport, ToolStore
     from toolscan import ScanReport
 
-    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._connection import Connection, Connections
     from toolindex_postgres._tree import State
 
 __all__ = ["EngineStore"]
+
+T = TypeVar("T")
 
 _BEHIND = (
     "the server's pages are older than its tools; any writing host brings them up to date when it "
@@ -69,18 +71,25 @@ class EngineStore(SharedStore):
         if not read_only:
             self._pages.catch_up = self._follow_rows
 
-    def freshness(self) -> Freshness:
-        """Ask the server for its state, and return whether answers are of that."""
-        try:
-            with self._pages.reading(patient=True) as view:
-                self._as_of = time.time()
-                is_behind = view.is_behind
-        except DatabaseError as error:
-            problem = str(error)
-        else:
-            problem = _BEHIND if is_behind else ""
-        waiting = self._usage.waiting()
-        return Freshness(as_of=self._as_of, problem=problem, waiting=waiting, has_copy=False)
+    def freshness(self, *, asks: bool = True) -> Freshness:
+        """Return how old answers are.
+
+        Args:
+            asks: Whether to ask the server for its state first.
+        """
+        problem = ""
+        if asks:
+            try:
+                with self._pages.reading(patient=True):
+                    pass
+            except DatabaseError as error:
+                problem = str(error)
+        if not problem and self._pages.is_behind:
+            problem = _BEHIND
+        waiting = self._usage.waiting(sends=asks)
+        return Freshness(
+            as_of=self._pages.looked_at, problem=problem, waiting=waiting, has_copy=False
+        )
 
     def bind(self, root: str) -> None:
         """Note which tree of files this host has, and check that the server has an index.
@@ -104,8 +113,7 @@ class EngineStore(SharedStore):
     ) -> SyncReport:
         """Make the tree equal to a scan, its rows and its pages."""
         self._check_writable()
-        with self._alone(), self._connections.writing() as connection:
-            self._polled = self._locked(connection)
+        with self._writing():
             return super().sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
@@ -113,14 +121,8 @@ class EngineStore(SharedStore):
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
         """Make what tools are also found by equal to a mapping."""
         self._check_writable()
-        with self._alone(), self._connections.writing():
+        with self._writing():
             return super().annotate(aliases, keep=keep)
-
-    def rebuild(self, *, forget: str | None = None) -> None:
-        """Make all that follows from other data anew, and forget the vectors of a model."""
-        self._check_writable()
-        with self._alone(), self._connections.writing():
-            super().rebuild(forget=forget)
 
     def set_aside(self) -> Path | None:
         """Do nothing: no file of this host is damaged."""
@@ -142,27 +144,46 @@ class EngineStore(SharedStore):
             if tree_.try_lock(connection, self.tree):
                 self._locked(connection)
 
+    def _opened(self, copy: ToolStore) -> Copy:
+        return _Pages(copy, self._connections, self._pages)
+
     def _refresh(self, *, patient: bool = False) -> None:
         """Do nothing: every look is at the newest state."""
 
-    def _catch_up(self, connection: Connection, now: State) -> None:
-        view = self._pages.view_of(connection)
-        if view.follows != now.generation:
-            follow(self._copy, connection, now, since=view.follows or None)
-            view.follows = now.generation
-
-    def _note(self, now: State, generation: int) -> None:
-        with self._pages.writing() as view:
-            view.follows = generation
-
-    def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        with self._alone(), self._connections.writing():
-            super()._put(model_id, vectors)
+    def _change(self, push: Callable[[Connection, State], int], apply: Callable[[], T]) -> T:
+        with self._writing():
+            return super()._change(push, apply)
 
     @contextmanager
-    def _changing_copy(self) -> Generator[None]:
-        if self.read_only:
+    def _writing(self) -> Generator[None]:
+        """Change rows and pages in one transaction, beginning with the newest of both."""
+        with self._local.alone(), self._connections.writing() as connection:
+            self._refresher.polled = self._locked(connection)
+            yield
+
+
+class _Pages(Copy):
+    """The pages on the server, in the place of a copy: what changes them is a transaction."""
+
+    def __init__(self, store: ToolStore, connections: Connections, pages: ServerPages) -> None:
+        super().__init__(store)
+        self._connections = connections
+        self._pages = pages
+
+    @contextmanager
+    def changing(self) -> Generator[None]:
+        if self._pages.read_only:
             yield
             return
-        with self._alone(), self._connections.writing():
+        with self.alone(), self._connections.writing():
             yield
+
+    def bring_to(self, connection: Connection, now: State) -> None:
+        view = self._pages.view_of(connection)
+        if view.follows != now.generation:
+            follow(self.store, connection, now, since=view.follows or None)
+            view.follows = now.generation
+
+    def note(self, now: State, generation: int) -> None:
+        with self._pages.writing() as view:
+            view.follows = generation

@@ -9,6 +9,7 @@ the rows they follow, or not at all.
 from __future__ import annotations
 
 import secrets
+import time
 from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -252,11 +253,15 @@ class ServerPages:
     Attributes:
         catch_up: What a look does first that finds the tree changed without the pages.
         looked: The state of the tree at the last look.
+        looked_at: When that was, in seconds since 1970; None before the first.
+        is_behind: Whether the tree had changed without the pages then.
     """
 
     def __init__(self, connections: PageConnections, tree: str, *, read_only: bool) -> None:
         self.catch_up: Callable[[], None] | None = None
         self.looked: State = tree_.State(database="")
+        self.looked_at: float | None = None
+        self.is_behind: bool = False
         self._connections = connections
         self._tree = tree
         self._read_only = read_only
@@ -316,7 +321,9 @@ class ServerPages:
         state, follows, size = row or (0, 0, len(empty_pages()))
         if row is not None:
             self._cache.move_on(connection, tree.tree, state, moves)
-        return PageView(connection, tree, state, follows, is_written, self._cache, size)
+        view = PageView(connection, tree, state, follows, is_written, self._cache, size)
+        self.looked_at, self.is_behind = time.time(), view.is_behind
+        return view
 
 
 class PageConnections(Connections):

@@ -49,13 +49,12 @@ class SharedQueryVectors:
         vector = self._local.get(model_id, query, dimensions=dimensions)
         if vector is not None:
             return vector
-        with suppress(DatabaseError), self._connections.reading() as connection:
-            row = connection.execute(
+        with suppress(DatabaseError):
+            row = self._connections.ask(
                 "SELECT v FROM toolindex.query_vector JOIN toolindex.tree USING (tree_id) "
                 "WHERE name = %s AND model = %s AND query_hash = %s",
-                (self._tree, encoded(model_id), _hash(query)),
-                binary=True,
-            ).fetchone()
+                *(self._tree, encoded(model_id), _hash(query)),
+            )
             found = None if row is None else as_floats(row[0])
             return found if found is None or dimensions in {None, len(found)} else None
         return None

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from array import array
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import (
     DatabaseError,
-    LeaseHeldError,
     ReadOnlyIndexError,
     ToolFilter,
     VectorError,
@@ -22,15 +18,16 @@ from toolindex import (
 
 from toolindex_postgres import _tree as tree_
 from toolindex_postgres._connection import Connections
-from toolindex_postgres._follow import follow, put_vectors
+from toolindex_postgres._copy import Copy
+from toolindex_postgres._follow import put_vectors
 from toolindex_postgres._lease import SharedLease
-from toolindex_postgres._notes import Note, Notes
 from toolindex_postgres._query_vectors import SharedQueryVectors
+from toolindex_postgres._refresh import Freshness, Refresher
 from toolindex_postgres._usage import SharedUsage
 from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
     from pathlib import Path
 
     from toolindex import (
@@ -49,29 +46,9 @@ if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection
     from toolindex_postgres._tree import State
 
-__all__ = ["Freshness", "SharedStore"]
+__all__ = ["SharedStore"]
 
-_COPY_SECONDS = 30.0
-# How often it is noted when the copy was last equal to the server.
-_NOTE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Freshness:
-    """How old a copy is.
-
-    Attributes:
-        as_of: When the copy was known to be equal to the server for the last time, in seconds
-            since 1970; None if it never was.
-        problem: Why it is not known to be equal now, or "".
-        waiting: How many searches and outcomes of this host wait for the server.
-        has_copy: Whether searches go on in a copy while the server cannot be reached.
-    """
-
-    as_of: float | None
-    problem: str
-    waiting: int = 0
-    has_copy: bool = True
+T = TypeVar("T")
 
 
 class SharedStore:
@@ -108,26 +85,20 @@ class SharedStore:
         self.tree: str = tree
         self._read_only = read_only
         self._connections = Connections(address) if isinstance(address, str) else address
-        self._notes = Notes(copy.where, read_only=copy.read_only)
-        self._lock = RLock()
-        self._depth = 0
-        self._seen: Note | None = None
-        self._polled: State | None = None
-        self._as_of: float | None = None
-        self._noted_at = -math.inf
-        self._problem = ""
+        self._local = self._opened(copy)
         self._lengths: dict[str, int] = {}
         self._query_vectors = SharedQueryVectors(
             copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
         )
         self._usage = SharedUsage(
             copy.usage,
-            self._notes,
+            self._local.notes,
             self._connections,
             tree=tree,
-            turn=self._turn,
+            turn=self._local.turn,
             prunes=not self.read_only,
         )
+        self._refresher = Refresher(self._local, self._connections, tree, self._usage)
 
     @property
     def read_only(self) -> bool:
@@ -159,11 +130,19 @@ class SharedStore:
         """Vectors of queries, shared by all hosts."""
         return self._query_vectors
 
-    def freshness(self) -> Freshness:
-        """Ask the server for changes, and return how old the copy is after that."""
-        self._refresh(patient=True)
-        waiting = 0 if self._copy.read_only else self._usage.waiting()
-        return Freshness(as_of=self._as_of, problem=self._problem, waiting=waiting)
+    def freshness(self, *, asks: bool = True) -> Freshness:
+        """Return how old the copy is.
+
+        Args:
+            asks: Whether to ask the server for changes first; otherwise this is as of the last
+                look.
+        """
+        if asks:
+            self._refresh(patient=True)
+        waiting = 0 if self._copy.read_only else self._usage.waiting(sends=asks)
+        return Freshness(
+            as_of=self._refresher.as_of, problem=self._refresher.problem, waiting=waiting
+        )
 
     def try_writing(self) -> bool:
         """Write from now on where nothing could be written before; return whether that is so."""
@@ -200,8 +179,9 @@ class SharedStore:
         """
         self._check_writable()
         self._refresh()
-        with self._alone():
-            if not self._plan(scanned, reader_version, within, self._polled)[1]:
+        with self._local.alone():
+            polled = self._refresher.polled
+            if not self._plan(scanned, reader_version, within, polled)[1]:
                 return self._copy.sync(
                     scanned, reader_version=reader_version, within=within, stored=stored
                 )
@@ -216,22 +196,19 @@ class SharedStore:
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
             put_vectors(self._copy, vectors)
-            self._note(now, generation)
+            self._local.note(now, generation)
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
         """Make what tools are also found by equal to a mapping, on the server and in the copy."""
         self._check_writable()
         self._refresh()
-        if not self._problem and not self._changes_aliases(aliases, keep):
+        if not self._refresher.problem and not self._changes_aliases(aliases, keep):
             return 0
-        with self._alone():
-            with self._connections.writing() as connection:
-                now = self._locked(connection)
-                generation = tree_.push_aliases(connection, now, aliases, keep)
-            count = self._copy.annotate(aliases, keep=keep)
-            self._note(now, generation)
-        return count
+        return self._change(
+            lambda connection, now: tree_.push_aliases(connection, now, aliases, keep),
+            lambda: self._copy.annotate(aliases, keep=keep),
+        )
 
     def pending(
         self, model_id: str, *, limit: int, among: Collection[str] | None = None
@@ -245,7 +222,7 @@ class SharedStore:
         texts = self._copy.pending(model_id, limit=limit, among=among)
         if self.read_only:
             return texts
-        if self._problem:
+        if self._refresher.problem:
             return {}
         with suppress(DatabaseError):
             while texts and (taken := self._take(model_id, texts)):
@@ -290,7 +267,7 @@ class SharedStore:
         """Make a model's kept vectors searchable in the copy; whether there are any."""
         if dimensions is not None:
             self._lengths[model_id] = dimensions
-        with self._changing_copy():
+        with self._local.changing():
             return self._copy.use_model(model_id, dimensions=dimensions)
 
     def lease(self, purpose: str) -> WorkLease:
@@ -304,7 +281,11 @@ class SharedStore:
         """Forget the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
             # Whoever has time for it next does it.
-            with suppress(DatabaseError), self._alone(), self._connections.writing() as connection:
+            with (
+                suppress(DatabaseError),
+                self._local.alone(),
+                self._connections.writing() as connection,
+            ):
                 tree_.prune(connection, self._locked(connection))
         return self._copy.prune()
 
@@ -318,20 +299,20 @@ class SharedStore:
         Every host reads its files again with its next scan.
         """
         self._check_writable()
-        with self._alone():
-            with self._connections.writing() as connection:
-                now = self._locked(connection)
-                # What other hosts have is not known to be right either: each compares it.
-                generation = tree_.forget_vectors(connection, now, forget or "")
-                if now.reader_version is not None:
-                    tree_.set_reader(connection, now.tree, "", is_complete=now.is_complete)
-            self._copy.rebuild(forget=forget)
-            self._note(now, generation)
+
+        def push(connection: Connection, now: State) -> int:
+            # What other hosts have is not known to be right either: each compares it.
+            generation = tree_.forget_vectors(connection, now, forget or "")
+            if now.reader_version is not None:
+                tree_.set_reader(connection, now.tree, "", is_complete=now.is_complete)
+            return generation
+
+        self._change(push, lambda: self._copy.rebuild(forget=forget))
 
     def set_aside(self) -> Path | None:
         """Put an empty copy in the place of one found damaged; the next look fills it."""
-        with self._alone():
-            self._seen = None
+        with self._local.alone():
+            self._local.set_aside()
             return self._copy.set_aside()
 
     def vector_notes(self) -> Sequence[str]:
@@ -357,11 +338,12 @@ class SharedStore:
 
     def close(self) -> None:
         """Release everything, the copy too."""
-        if not self._problem and not self._copy.read_only:
-            self._note_time()
-        self._connections.close()
-        self._notes.close()
-        self._copy.close()
+        # What is still being fetched goes into the copy until the process ends.
+        if self._refresher.close():
+            self._local.close()
+
+    def _opened(self, copy: ToolStore) -> Copy:
+        return Copy(copy)
 
     def _check_writable(self) -> None:
         if self.read_only:
@@ -373,121 +355,27 @@ class SharedStore:
     def _locked(self, connection: Connection) -> State:
         """Take the right to change the tree, and bring the copy to its state."""
         now = tree_.lock(connection, self.tree, self._connections.where)
-        self._catch_up(connection, now)
+        self._local.bring_to(connection, now)
         return now
 
     def _refresh(self, *, patient: bool = False) -> None:
         """Bring the copy up to date if the server can be reached; otherwise note why not."""
-        if self._copy.read_only:
-            self._problem = f"{self._copy.where} cannot be written"
-            return
-        try:
-            asked = time.time()
-            self._polled = tree_.poll(self._connections, self.tree, patient=patient)
-            if not self._is_at(self._polled):
-                with self._alone(), self._connections.reading(copies=True) as connection:
-                    self._catch_up(connection, self._state(connection))
-            # What others record can wait for the next look.
-            with suppress(DatabaseError):
-                self._usage.follow(self._polled)
-        except DatabaseError as error:
-            is_of_copy = error.where != self._connections.where
-            if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
-                raise
-            self._problem = str(error)
-            if self._as_of is None:
-                self._as_of = self._notes.as_of()
-        else:
-            self._as_of, self._problem = asked, ""
-            if time.monotonic() > self._noted_at + _NOTE_SECONDS:
-                self._note_time()
+        self._refresher.refresh(patient=patient)
 
-    def _note_time(self) -> None:
-        self._noted_at = time.monotonic()
-        if self._as_of is not None:
-            with suppress(DatabaseError):
-                self._notes.write_as_of(self._as_of)
+    def _change(self, push: Callable[[Connection, State], int], apply: Callable[[], T]) -> T:
+        """Change the tree on the server, and then the copy.
 
-    def _is_at(self, now: State) -> bool:
-        seen = self._seen
-        return (
-            seen is not None
-            and (seen.database, seen.tree) == (now.database, now.tree)
-            and seen.generation == now.generation
-            and seen.copy == self._copy_generation()
-        )
-
-    def _catch_up(self, connection: Connection, now: State) -> None:
-        """Bring the copy to a state; whoever calls it is alone with the copy."""
-        note = self._notes.read()
-        is_of_copy = (
-            note is not None
-            and (note.database, note.tree) == (now.database, now.tree)
-            and note.copy == self._copy_generation()
-        )
-        if is_of_copy and note is not None and note.generation == now.generation:
-            # Another thread, or another process on this copy, was faster.
-            self._seen = note
-            return
-        since = note.generation if is_of_copy and note is not None else None
-        follow(self._copy, connection, now, since=since)
-        self._note(now, now.generation)
-
-    def _note(self, now: State, generation: int) -> None:
-        self._seen = Note(
-            database=now.database,
-            tree=now.tree,
-            generation=generation,
-            copy=self._copy_generation(),
-        )
-        self._notes.write(self._seen)
-
-    def _copy_generation(self) -> int:
-        with self._copy.reading() as reader:
-            return reader.generation()
-
-    @contextmanager
-    def _alone(self) -> Generator[None]:
-        """Be the only one on this host who changes the copy; before the tree's lock is taken."""
-        with self._lock:
-            lease = self._copy.lease("copy")
-            if not self._depth and not lease.acquire(timeout=_COPY_SECONDS):
-                raise LeaseHeldError(self._copy.where)
-            self._depth += 1
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                if not self._depth:
-                    lease.release()
-
-    @contextmanager
-    def _turn(self) -> Generator[bool]:
-        """Be the only one on this host who changes the copy, if nobody is; give whether so."""
-        if not self._lock.acquire(blocking=False):
-            yield False
-            return
-        try:
-            lease = self._copy.lease("copy")
-            is_ours = lease.acquire(timeout=0)
-            try:
-                yield is_ours
-            finally:
-                if is_ours:
-                    lease.release()
-        finally:
-            self._lock.release()
-
-    @contextmanager
-    def _changing_copy(self) -> Generator[None]:
-        """Change what the server has no part in, and know the copy again afterwards."""
-        with self._alone():
-            note = self._notes.read()
-            is_known = note is not None and note.copy == self._copy_generation()
-            yield
-            if is_known and note is not None:
-                self._seen = replace(note, copy=self._copy_generation())
-                self._notes.write(self._seen)
+        Args:
+            push: Changes the server, and returns the new generation.
+            apply: Changes the copy.
+        """
+        with self._local.alone():
+            with self._connections.writing() as connection:
+                now = self._locked(connection)
+                generation = push(connection, now)
+            done = apply()
+            self._local.note(now, generation)
+        return done
 
     def _plan(
         self,
@@ -536,12 +424,10 @@ class SharedStore:
         return set(found)
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        with self._alone():
-            with self._connections.writing() as connection:
-                now = self._locked(connection)
-                generation = tree_.push_vectors(connection, now, model_id, vectors)
-            self._copy.put_vectors(model_id, vectors)
-            self._note(now, generation)
+        self._change(
+            lambda connection, now: tree_.push_vectors(connection, now, model_id, vectors),
+            lambda: self._copy.put_vectors(model_id, vectors),
+        )
 
     def _length(self, model_id: str) -> int:
         with self._copy.reading() as reader:

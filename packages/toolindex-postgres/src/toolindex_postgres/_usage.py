@@ -139,11 +139,11 @@ class SharedUsage:
         self._notes.clear_events()
         return self._local.clear()
 
-    def waiting(self) -> int:
-        """Send what waits, and return how much goes on waiting for the server."""
+    def waiting(self, *, sends: bool = True) -> int:
+        """Send what waits, unless told not to, and return how much waits for the server then."""
         if self._waiting is None:
             self._waiting = self._notes.count_events()
-        if self._waiting:
+        if self._waiting and sends:
             self.send()
         return self._waiting
 
@@ -164,16 +164,22 @@ class SharedUsage:
         finally:
             self._sending.release()
 
+    def is_behind(self, now: State) -> bool:
+        """Return whether other hosts may have recorded outcomes that are not here yet."""
+        # This host's own are not fetched, so the newest may be none of those that were.
+        if self.read_only or (now.database, now.tree, now.outcome) == self._followed:
+            return False
+        with suppress(DatabaseError):
+            return now.outcome != self._notes.fetched(now.database, now.tree)["outcomes"][0]
+        return False
+
     def follow(self, now: State) -> None:
         """Fetch outcomes of other hosts, if there are any: some of them, if there are many."""
-        newest = (now.database, now.tree, now.outcome)
-        # This host's own are not fetched, so the newest may be none of those that were.
-        if newest == self._followed or self.read_only:
+        if not self.is_behind(now):
             return
-        if now.outcome != self._notes.fetched(now.database, now.tree)["outcomes"][0]:
-            with self._turn() as is_ours:
-                if is_ours and not self._fetch_outcomes(now.database, now.tree):
-                    self._followed = newest
+        with self._turn() as is_ours:
+            if is_ours and not self._fetch_outcomes(now.database, now.tree):
+                self._followed = now.database, now.tree, now.outcome
 
     def fetch(self) -> None:
         """Fetch the whole record of other hosts, as far as the server can be reached."""

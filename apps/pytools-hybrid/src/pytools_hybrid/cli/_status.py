@@ -68,7 +68,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         database = settings.resolved_database(roots)
         server = settings.resolved_server(roots)
         where = str(server or tools.index.store.where)
-        away, waiting = await tools.index.away(), await tools.index.waiting()
+        away, waiting = await tools.index.away(asks=True), await tools.index.waiting()
         read_only = tools.index.store.read_only
         size = sum(
             file.stat().st_size

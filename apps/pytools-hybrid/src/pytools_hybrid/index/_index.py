@@ -381,11 +381,16 @@ class Index:
             raise DatabaseError(store.where, f"the tool {tool_id} is gone")
         return found[0]
 
-    async def away(self) -> str:
-        """Return the note of answers while the server of a shared index is unreachable, or ""."""
+    async def away(self, *, asks: bool = False) -> str:
+        """Return the note of answers while the server of a shared index is unreachable, or "".
+
+        Args:
+            asks: Whether to ask the server; otherwise the note is of the last look at the index,
+                and nobody waits.
+        """
         if not isinstance(self.store, SharedIndex):
             return ""
-        return await asyncio.to_thread(away_note, self.store)
+        return await asyncio.to_thread(away_note, self.store, asks=asks)
 
     async def waiting(self) -> int:
         """Return how many searches and outcomes have not been sent to the server yet."""

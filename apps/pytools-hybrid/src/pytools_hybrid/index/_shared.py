@@ -76,8 +76,8 @@ class Freshness(Protocol):
 class SharedIndex(Protocol):
     """A store that hosts share: additional methods beside `toolindex.ToolStore`."""
 
-    def freshness(self) -> Freshness:
-        """Bring the copy up to date if the server can be reached, and return how old it is."""
+    def freshness(self, *, asks: bool = True) -> Freshness:
+        """Return how old the copy is."""
         ...
 
     def records(self, ids: Collection[str]) -> Sequence[ToolRecord]:
@@ -144,13 +144,18 @@ def check_installed(settings: Settings) -> None:
 
 def answers_from_copy(store: ToolStore) -> bool:
     """Return whether this host's copy answers because the server cannot be reached."""
-    freshness = store.freshness() if isinstance(store, SharedIndex) else None
+    freshness = store.freshness(asks=False) if isinstance(store, SharedIndex) else None
     return freshness is not None and freshness.has_copy and bool(freshness.problem)
 
 
-def away_note(store: ToolStore) -> str:
-    """Return the note of answers while the server cannot be reached, or an empty string."""
-    freshness = store.freshness() if isinstance(store, SharedIndex) else None
+def away_note(store: ToolStore, *, asks: bool) -> str:
+    """Return the note of answers while the server cannot be reached, or an empty string.
+
+    Args:
+        store: The index.
+        asks: Whether to ask the server; otherwise the note is of the last look.
+    """
+    freshness = store.freshness(asks=asks) if isinstance(store, SharedIndex) else None
     if freshness is None or not freshness.problem:
         return ""
     if not freshness.has_copy:

@@ -1,0 +1,146 @@
+"""This host's copy of a tree: who may change it, and which state of the server it holds."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from toolindex import LeaseHeldError
+
+from toolindex_postgres._follow import follow
+from toolindex_postgres._notes import Note, Notes
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from toolindex import ToolStore
+
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._tree import State
+
+__all__ = ["Copy"]
+
+_LEASE_SECONDS = 30.0
+# Another thread that changes the tree waits for hosts that do, each for up to two minutes.
+_THREAD_SECONDS = 300.0
+
+
+class Copy:
+    """A copy in a file, with a note beside it of the state that it holds.
+
+    Args:
+        store: The store in the file.
+
+    Attributes:
+        store: The store.
+        notes: The file beside it.
+    """
+
+    def __init__(self, store: ToolStore) -> None:
+        self.store = store
+        self.notes = Notes(store.where, read_only=store.read_only)
+        self._lock = RLock()
+        self._depth = 0
+        self._seen: Note | None = None
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Be the only one on this host who changes the copy; before the tree's lock is taken.
+
+        Raises:
+            LeaseHeldError: Another thread or process has been changing it for long.
+        """
+        if not self._lock.acquire(timeout=_THREAD_SECONDS):
+            raise LeaseHeldError(self.store.where)
+        try:
+            lease = self.store.lease("copy")
+            if not self._depth and not lease.acquire(timeout=_LEASE_SECONDS):
+                raise LeaseHeldError(self.store.where)
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    lease.release()
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def turn(self) -> Generator[bool]:
+        """Be the only one on this host who changes the copy, if nobody is; give whether so."""
+        if not self._lock.acquire(blocking=False):
+            yield False
+            return
+        try:
+            lease = self.store.lease("copy")
+            is_ours = lease.acquire(timeout=0)
+            try:
+                yield is_ours
+            finally:
+                if is_ours:
+                    lease.release()
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def changing(self) -> Generator[None]:
+        """Change what the server has no part in, and know the copy again afterwards."""
+        with self.alone():
+            note = self.notes.read()
+            is_known = note is not None and note.copy == self._generation()
+            yield
+            if is_known and note is not None:
+                self._seen = replace(note, copy=self._generation())
+                self.notes.write(self._seen)
+
+    def is_at(self, now: State) -> bool:
+        """Return whether the copy is known to hold a state of the tree."""
+        seen = self._seen
+        return (
+            seen is not None
+            and (seen.database, seen.tree) == (now.database, now.tree)
+            and seen.generation == now.generation
+            and seen.copy == self._generation()
+        )
+
+    def bring_to(self, connection: Connection, now: State) -> None:
+        """Bring the copy to a state; whoever calls it is alone with the copy."""
+        note = self.notes.read()
+        is_of_copy = (
+            note is not None
+            and (note.database, note.tree) == (now.database, now.tree)
+            and note.copy == self._generation()
+        )
+        if is_of_copy and note is not None and note.generation == now.generation:
+            # Another thread, or another process on this copy, was faster.
+            self._seen = note
+            return
+        since = note.generation if is_of_copy and note is not None else None
+        follow(self.store, connection, now, since=since)
+        self.note(now, now.generation)
+
+    def note(self, now: State, generation: int) -> None:
+        """Note that the copy holds a state of the tree."""
+        self._seen = Note(
+            database=now.database,
+            tree=now.tree,
+            generation=generation,
+            copy=self._generation(),
+        )
+        self.notes.write(self._seen)
+
+    def set_aside(self) -> None:
+        """Forget which state it holds, since it is to be another file."""
+        self._seen = None
+
+    def close(self) -> None:
+        """Close the copy, and the file beside it."""
+        self.notes.close()
+        self.store.close()
+
+    def _generation(self) -> int:
+        with self.store.reading() as reader:
+            return reader.generation()

@@ -1,0 +1,204 @@
+"""Asking the server what has changed, and how long a search waits for that."""
+
+from __future__ import annotations
+
+import math
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import TYPE_CHECKING
+
+from toolindex import DatabaseError, LeaseHeldError
+
+from toolindex_postgres import _tree as tree_
+from toolindex_postgres.errors import UnreachableStoreError
+
+if TYPE_CHECKING:
+    from toolindex_postgres._connection import Connections
+    from toolindex_postgres._copy import Copy
+    from toolindex_postgres._tree import State
+    from toolindex_postgres._usage import SharedUsage
+
+__all__ = ["Freshness", "Refresher"]
+
+# How long a search waits for changes to be fetched; after that it goes on with the copy as it is.
+_PATIENCE = 1.5
+# How often it is noted when the copy was last equal to the server.
+_NOTE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """How old a copy is.
+
+    Attributes:
+        as_of: When the copy was known to be equal to the server for the last time, in seconds
+            since 1970; None if it never was.
+        problem: Why it is not known to be equal now, or "".
+        waiting: How many searches and outcomes of this host wait for the server.
+        has_copy: Whether searches go on in a copy while the server cannot be reached.
+    """
+
+    as_of: float | None
+    problem: str
+    waiting: int = 0
+    has_copy: bool = True
+
+
+class Refresher:
+    """Keeps a copy up to date with the server, as far as searches have time for it.
+
+    A server that is slow or away, a host that changes the tree for minutes, or a thousand new
+    tools hold no search up for long: what takes longer goes on in a thread.
+
+    Args:
+        copy: The copy.
+        connections: The server.
+        tree: The tree.
+        usage: The record, which gets outcomes of other hosts at the same time.
+
+    Attributes:
+        polled: The state of the tree when the server was last asked.
+        problem: Why the copy is not known to be equal to the server, or "".
+        as_of: When it was for the last time.
+    """
+
+    def __init__(self, copy: Copy, connections: Connections, tree: str, usage: SharedUsage) -> None:
+        self.polled: State | None = None
+        self.problem: str = ""
+        self.as_of: float | None = None
+        self._copy = copy
+        self._connections = connections
+        self._tree = tree
+        self._usage = usage
+        self._is_away = False
+        self._noted_at = -math.inf
+        self._lock = Lock()
+        self._running: tuple[Thread, Future[None]] | None = None
+        self._given_up: Future[None] | None = None
+
+    def refresh(self, *, patient: bool = False) -> None:
+        """Bring the copy up to date if the server can be reached; otherwise note why not.
+
+        Args:
+            patient: Whether to wait for it, and to try at once even where the server could not be
+                reached just now.
+        """
+        store = self._copy.store
+        if store.read_only:
+            self.problem = f"{store.where} cannot be written"
+            return
+        try:
+            if patient or not self._has_copy():
+                self._look(None, patient=patient)
+            elif not self._is_away:
+                self._look_for_a_moment()
+            elif not self._connections.is_resting:
+                # Nobody waits for a server that was away when it was last asked.
+                self._started(None)
+        except DatabaseError as error:
+            self._failed(error)
+
+    def close(self) -> bool:
+        """Note the time, and wait a moment for what is being fetched; return whether it ended."""
+        if not self.problem and not self._copy.store.read_only:
+            self._note_time()
+        self._connections.close()
+        if self._running is not None:
+            self._running[0].join(_PATIENCE)
+        return self._running is None or not self._running[0].is_alive()
+
+    def _has_copy(self) -> bool:
+        if self.as_of is None:
+            self.as_of = self._copy.notes.as_of()
+        return self.as_of is not None
+
+    def _look_for_a_moment(self) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        now: State | None = None
+        # To connect may take any time, and one question two seconds.
+        if self._connections.is_connected:
+            asked = time.time()
+            now = tree_.poll(self._connections, self._tree)
+            if self._copy.is_at(now):
+                self._succeeded(now, asked)
+                if self._usage.is_behind(now):
+                    # It can wait for the next look.
+                    self._started(now)
+                return
+        while True:
+            work, is_new = self._started(now)
+            patience = 0.0 if work is self._given_up else deadline - time.monotonic()
+            try:
+                work.result(max(0.0, patience))
+            except TimeoutError:
+                self._given_up = work
+                raise DatabaseError(
+                    self._connections.where, "what has changed is still being fetched"
+                ) from None
+            # That of another thread may have begun too early.
+            if is_new or (now is not None and self._copy.is_at(now)):
+                return
+
+    def _look(self, polled: State | None, *, patient: bool = False) -> None:
+        """Bring the copy to the newest state.
+
+        Args:
+            polled: The answer of the server, if it has been asked already.
+            patient: As for `refresh`.
+        """
+        asked = time.time()
+        now = polled or tree_.poll(self._connections, self._tree, patient=patient)
+        if not self._copy.is_at(now):
+            with self._copy.alone(), self._connections.reading(copies=True) as connection:
+                now = tree_.state(connection, self._tree, self._connections.where)
+                self._copy.bring_to(connection, now)
+        self._succeeded(now, asked)
+        with suppress(DatabaseError):
+            self._usage.follow(now)
+
+    def _succeeded(self, now: State, asked: float) -> None:
+        self.polled, self.as_of, self.problem, self._is_away = now, asked, "", False
+        if time.monotonic() > self._noted_at + _NOTE_SECONDS:
+            self._note_time()
+
+    def _failed(self, error: DatabaseError) -> None:
+        is_of_copy = error.where != self._connections.where
+        if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
+            raise error
+        self._is_away = isinstance(error, UnreachableStoreError)
+        self.problem = str(error)
+        self._has_copy()
+
+    def _note_time(self) -> None:
+        self._noted_at = time.monotonic()
+        if self.as_of is not None:
+            with suppress(DatabaseError):
+                self._copy.notes.write_as_of(self.as_of)
+
+    def _started(self, now: State | None) -> tuple[Future[None], bool]:
+        """Return the look that a thread takes, and whether that has only begun."""
+        with self._lock:
+            # In a process that was forked there is no such thread.
+            if self._running is not None and self._running[0].is_alive():
+                return self._running[1], False
+            work = Future[None]()
+            thread = Thread(target=self._work, args=(work, now), name="toolindex", daemon=True)
+            self._running = thread, work
+            thread.start()
+            return work, True
+
+    def _work(self, work: Future[None], now: State | None) -> None:
+        try:
+            try:
+                self._look(now)
+            except DatabaseError as error:
+                # Also where nobody waits for it.
+                self._failed(error)
+                raise
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            work.set_exception(error)
+        else:
+            work.set_result(None)
