@@ -58,6 +58,12 @@ class AccurateEmbedder:
 
     def __init__(self, *, weights: Path | None = None, remedies: Remedies = _REMEDIES) -> None:
         self._given = None if weights is None else weights.read_bytes()
+        # Asked several times in each search, and hashing takes as long as a search.
+        self._model_id = (
+            _VERSION
+            if self._given is None
+            else f"{ACCURATE}:{hashlib.sha256(self._given).hexdigest()[:12]}"
+        )
         self._remedies = remedies
         self._lock = threading.Lock()
         self.static: StaticEmbedder = StaticEmbedder()
@@ -65,9 +71,7 @@ class AccurateEmbedder:
     @property
     def model_id(self) -> str:
         """The name under which the vectors are kept."""
-        if self._given is None:
-            return _VERSION
-        return f"{ACCURATE}:{hashlib.sha256(self._given).hexdigest()[:12]}"
+        return self._model_id
 
     @property
     def dimensions(self) -> int:

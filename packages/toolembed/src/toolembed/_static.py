@@ -97,15 +97,19 @@ class StaticEmbedder:
 
     def __init__(self, *, weights: Path | None = None) -> None:
         self._weights = None if weights is None else weights.read_bytes()
+        # Asked several times in each search, and hashing takes as long as a search.
+        self._model_id = (
+            MODEL_ID
+            if self._weights is None
+            else f"{OFFLINE}:{hashlib.sha256(self._weights).hexdigest()[:12]}"
+        )
         self._model: _Model | None = None
         self._lock = threading.Lock()
 
     @property
     def model_id(self) -> str:
         """The name under which the vectors are kept."""
-        if self._weights is None:
-            return MODEL_ID
-        return f"{OFFLINE}:{hashlib.sha256(self._weights).hexdigest()[:12]}"
+        return self._model_id
 
     @property
     def dimensions(self) -> int:
