@@ -246,13 +246,12 @@ async def embedded(
     embedder: Embedder, rows: Iterable[dict[str, Any]], spelling: BM25Retriever
 ) -> list[Asked]:
     """Return queries with their vectors and those of their parts, spelt right as in a search."""
+    static = StaticEmbedder()
 
     async def query(text: str, parts: tuple[Query, ...] = ()) -> Query:
-        right = text
-        if isinstance(embedder, StaticEmbedder):
-            found = spelling.corrections(text)
-            known = {word: it for word, it in found.items() if not embedder.knows(word)}
-            right = _WORD.sub(lambda word: known.get(word[0].lower(), word[0]), text)
+        found = spelling.corrections(text)
+        known = {word: it for word, it in found.items() if not static.knows(word)}
+        right = _WORD.sub(lambda word: known.get(word[0].lower(), word[0]), text)
         return Query(text=text, vector=await embedder.embed_query(right), parts=parts)
 
     asked: list[Asked] = []

@@ -135,6 +135,26 @@ def test_a_tool_that_is_new_is_no_reason_to_leave_others_out(settings, toolbox, 
     assert (after.model, after.tools[0].id) == (ACCURATE, "mcptools:zoo:feed")
 
 
+def test_it_is_asked_in_the_words_of_the_tools_where_a_request_misspells_them(
+    settings, toolbox, slow
+):
+    slow.may_work.set()
+
+    async def main():
+        async with searching(settings, toolbox, slow) as search:
+            await until(search, ACCURATE)
+            right, wrong = [
+                await search.search(text, mode=SearchMode.VECTOR)
+                for text in ("merge the documents", "merge the documnets")
+            ]
+            return right, wrong
+
+    right, wrong = asyncio.run(main())
+
+    assert wrong.model == ACCURATE
+    assert [(it.id, it.score) for it in wrong.tools] == [(it.id, it.score) for it in right.tools]
+
+
 def test_one_that_is_stopped_in_the_middle_goes_on_from_there_in_any_process(
     settings, toolbox, slow
 ):

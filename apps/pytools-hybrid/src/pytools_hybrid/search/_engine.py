@@ -118,7 +118,7 @@ class Searcher:
             encode: Encode | None = None
             if isinstance(query, QueryEncoder):
                 try:
-                    text = _corrected(reader, request.text, known=query.knows)
+                    text = corrected(reader, request.text, known=query.knows)
                     vector, encode = query.vector(text), query.documents
                 except EmbeddingError as error:
                     shortfall = why = str(error)
@@ -171,7 +171,7 @@ class Searcher:
         vector = asked.vector
         key = (
             asked.request,
-            (vector.model_id, len(vector.values), vector.tuning) if vector else None,
+            (vector.model_id, len(vector.values), vector.text, vector.tuning) if vector else None,
             # If a model fails at times, vectors of parts may be missing.
             tuple(values is not None for _, values in vector.parts) if vector else (),
             asked.encode is None,
@@ -245,8 +245,8 @@ class Searcher:
         return {"bm25": self._bm25_weight or 1.0}
 
 
-def _corrected(reader: StoreReader, text: str, *, known: Callable[[str], bool]) -> str:
-    """Return a request with its misspelt words corrected to the tools' spelling."""
+def corrected(reader: StoreReader, text: str, *, known: Callable[[str], bool]) -> str:
+    """Return a request with its misspelt words, but for known ones, in the tools' spelling."""
     found = reader.corrections(text)
     corrections = {word: right for word, right in found.items() if not known(word)}
     if not corrections:

@@ -18,12 +18,13 @@ from toolrank import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
 from pytools_hybrid.observing import MODEL_REQUESTS, Observed
+from pytools_hybrid.search._engine import corrected
 from pytools_hybrid.search._query_encoder import QueryEncoder
 from pytools_hybrid.search._types import QueryVector, SearchMode
 from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from toolembed import Embedder
     from toolindex import ToolStore
@@ -308,8 +309,7 @@ class Answering:
         if not query_terms(request.text, stop_words=()):
             return None, ""
         if isinstance(embedder, StaticEmbedder):
-            # It does not know misspelt words, so it runs where the tools' words are known; other
-            # models cope with misspellings.
+            # It takes less time than another thread, so it is asked where the index is read.
             if embedder.model_id not in self._encoders:
                 self._encoders[embedder.model_id] = QueryEncoder(embedder)
             return self._encoders[embedder.model_id], ""
@@ -317,7 +317,18 @@ class Answering:
         if queries is None:
             queries = QueryEmbedder(embedder, self._store, self._recorder)
             self._queries[embedder.model_id] = queries
-        return await queries.vector(request.text, split_request(request.text))
+        text = request.text
+        if self._sooner is not None:
+            text = await asyncio.to_thread(self._spelled, text, self._sooner.knows)
+        return await queries.vector(text, split_request(text))
+
+    def _spelled(self, text: str, known: Callable[[str], bool]) -> str:
+        """Return a request with its words as the tools spell them.
+
+        Our models know only the pieces of a misspelt word; a provider's copes with it.
+        """
+        with self._store.reading() as reader:
+            return corrected(reader, text, known=known)
 
 
 def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...]:
