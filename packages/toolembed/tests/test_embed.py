@@ -509,7 +509,7 @@ def test_a_model_that_refused_everything_is_repaired_and_no_text_is_left_out_for
     """Some providers refuse a wrong key as they refuse a text."""
     index, model = Memory(number), Model(failing(FailureKind.REFUSED))
 
-    with pytest.raises(EmbeddingError, match="takes no text") as caught:
+    with pytest.raises(EmbeddingError, match="accepts no text") as caught:
         embed(index, model)
 
     assert caught.value.kind is FailureKind.UNAVAILABLE
@@ -525,7 +525,7 @@ def test_a_model_that_comes_to_refuse_everything_has_few_texts_left_out_for_it()
         if number >= 2:
             failing(FailureKind.REFUSED)(texts, number)
 
-    with pytest.raises(EmbeddingError, match="takes no text"):
+    with pytest.raises(EmbeddingError, match="accepts no text"):
         embed(index, Model(answer))
 
     assert len(index.vectors) == 128

@@ -37,7 +37,7 @@ def test_what_takes_too_long_is_given_up_and_the_next_tool_has_its_models(worker
 
 
 def test_a_server_whose_time_has_passed_gets_no_models(worker):
-    with pytest.raises(ValueError, match="not generated in its server's time"):
+    with pytest.raises(ValueError, match="not generated within its server's time"):
         worker.models(QUICK, time.monotonic() - 1)
 
 

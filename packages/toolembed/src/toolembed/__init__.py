@@ -1,6 +1,6 @@
-"""Text to vectors: an offline model, and any model that pydantic-ai knows.
+"""Text to vectors: an offline model, and any model that pydantic-ai supports.
 
-A name becomes an embedder, and whatever has texts without a vector is embedded by it::
+Create an embedder from a model's name, and embed the texts of a store that have no vector yet::
 
     embedder = create_embedder("static")
     await embed_pending(store, embedder, limits=embedder.limits)
@@ -9,11 +9,11 @@ Embedders: `create_embedder`, `StaticEmbedder`, `AccurateEmbedder`, `stand_in`;
 the `Embedder` protocol, and `LimitedEmbedder` for one that has `EmbeddingLimits`.
 `toolembed.testing.check_embedder` checks one,
 `toolembed.pydantic_ai` has the offline model for pydantic-ai's own `Embedder`.
-Embedding a store: `embed_pending`, `EmbeddingReport`, `RefusedText`; what it asks of a store,
+Embedding a store: `embed_pending`, `EmbeddingReport`, `RefusedText`; the protocols of a store,
 `PendingTexts` and `WorkLease`.
 Failures: `ToolEmbedError` and its kinds, `FailureKind`, `Backoff`, `CircuitBreaker`,
 `without_keys`.
-Providers: `toolembed.providers` has what is known about each. Models of this machine:
+Providers: `toolembed.providers` describes each. Models on this machine:
 `downloaded_models`, `DownloadedModel`, `download_model`, `ollama_address`.
 
 Importing this package imports neither numpy nor pydantic-ai; each comes with the first text that
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         WorkLease,
     )
 else:
-    # Imported with its first use: who only names a model need not wait for what embeds.
+    # Imported at its first use: programs that only name a model need not wait for the embedder.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

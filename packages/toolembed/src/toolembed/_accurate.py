@@ -1,4 +1,4 @@
-"""The accurate model: a small transformer, trained on tools and requests, beside static vectors."""
+"""The accurate model: a small transformer, trained on tools and requests, with static vectors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VERSION = f"{ACCURATE}:1"
 _WIDTH = 384
 # The transformer's weight in the cosine of both; chosen on development sets (decision 23).
 _SHARE = 0.7
-# A fifth of a second of one core: what a kill costs, and what a search may have to wait for.
+# A fifth of a second on one core, which a kill costs, and a search may have to wait.
 _LIMITS = EmbeddingLimits(texts_per_request=16)
 _REMEDIES = Remedies()
 
@@ -37,22 +37,22 @@ _REMEDIES = Remedies()
 class AccurateEmbedder:
     """Embeds with a transformer of six layers, joined with the static vectors.
 
-    A vector has 640 dimensions: 384 of the transformer and 256 of `StaticEmbedder`, so weighted
-    that the cosine of two is .7 of the transformer's cosine and .3 of the static one. No network
-    and no GPU; about 20 ms for a request and 50 tools a second on one core, in numpy or, a quarter
-    faster, by onnxruntime where that is installed. The weights are in the package
-    toolembed-accurate (the extra `accurate`). Satisfies `toolembed.Embedder`.
+    A vector has 640 dimensions: 384 of the transformer and 256 of `StaticEmbedder`. They are
+    weighted so that a cosine is .7 times the transformer's plus .3 times the static one. It needs
+    no network and no GPU, and takes about 20 ms for a request, or embeds 50 tools a second, on one
+    core. It uses numpy, or onnxruntime if that is installed, which is a quarter faster. The weights
+    are in the package toolembed-accurate (the extra `accurate`). Implements `toolembed.Embedder`.
 
     Args:
         weights: Your own weights, as made by benchmarks/quality/train; None for ours.
-        remedies: What its errors tell people to do.
+        remedies: The advice in its errors.
 
     Attributes:
         static: The embedder of the static part. It is a hundred times as fast, so its vectors can
             be used until these are ready.
 
     Raises:
-        EmbeddingError: (on first use) The weights are not installed, or are not the ones expected.
+        EmbeddingError: (on first use) The weights are not installed, or are not the expected ones.
         OSError: `weights` cannot be read.
     """
 
@@ -114,7 +114,7 @@ class AccurateEmbedder:
     @cached_property
     def _transformer(self) -> Transformer:
         try:
-            # It imports numpy, for which a program that only names the model need not wait.
+            # It imports numpy, and programs that only name the model need not wait for that.
             from toolembed._transformer import Transformer
 
             weights = _installed() if self._given is None else self._given
@@ -137,6 +137,6 @@ class AccurateEmbedder:
 def _installed() -> mmap.mmap:
     from toolembed_accurate import WEIGHTS
 
-    # Half of it are word pieces, of which a request needs ten.
+    # Half of the file is word pieces, of which a request needs ten.
     with Path(WEIGHTS).open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,4 +1,4 @@
-"""Retry delays, and the circuit breaker: what failed a moment ago is not tried again at once."""
+"""Retry delays, and the circuit breaker, which prevents immediate retries after a failure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Backoff:
 
     Attributes:
         first: Seconds to wait after the first failure.
-        longest: Seconds to wait at most.
+        longest: The maximum number of seconds to wait.
         jitter: Whether each delay is chosen at random between 0 and that length ("full jitter"),
-            so that clients which failed together do not come back together.
-        tries: How often to try at most, the first time included.
+            so that clients which failed together do not retry together.
+        tries: The maximum number of attempts, including the first.
         patience: How many seconds all delays together may take.
     """
 
@@ -43,7 +43,7 @@ class Backoff:
 
 
 class CircuitBreaker:
-    """Keeps track of whether something that failed may be tried again yet.
+    """Tracks whether it is time to retry something that failed.
 
     Attributes:
         failures: The number of failures since the last success.

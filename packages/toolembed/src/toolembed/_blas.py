@@ -1,7 +1,7 @@
 """Matrix products in one thread.
 
-OpenBLAS divides even small products among threads that wait for each other at full load: where
-other programs run, a product that takes a millisecond takes fifty, on every core.
+OpenBLAS divides even small products among threads that wait for each other at full load. If other
+programs are running, a product of one millisecond takes fifty, on every core.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _limit: Any = None
 
 @contextmanager
 def one_thread() -> Generator[None]:
-    """Compute numpy's products in one thread, in the whole process, until the last user leaves.
+    """Make numpy compute products in one thread, in the whole process, until the last user leaves.
 
     Without threadpoolctl nothing changes.
     """
@@ -45,7 +45,7 @@ def one_thread() -> Generator[None]:
 
 @cache
 def _controller() -> Any:  # noqa: ANN401 - it has no types
-    """Find the libraries that are loaded, which numpy has to be by now."""
+    """Find the loaded libraries; numpy must already be imported."""
     try:
         return import_module("threadpoolctl").ThreadpoolController()
     except ImportError:

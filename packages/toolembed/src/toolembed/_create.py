@@ -36,10 +36,10 @@ def create_embedder(
             `accurate`), `none` for no vectors, `test` for pydantic-ai's test model, or a
             pydantic-ai model string (`openai:…`).
         dimensions: The length of the vectors, if the model supports different ones.
-        requests_per_minute: How many requests the provider's plan allows; None for any number.
-            The offline models make none.
+        requests_per_minute: How many requests the provider's plan allows; None for no limit. The
+            offline models make none.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
-        remedies: What its errors tell people to do.
+        remedies: The advice in its errors.
 
     Returns:
         The embedder, or None for `none`.
@@ -74,7 +74,7 @@ def stand_in(
     Args:
         model_id: The `model_id` of the model whose vectors exist.
         wanted: The `model_id` of the embedder that is to be used.
-        remedies: What its errors tell people to do.
+        remedies: The advice in its errors.
 
     Returns:
         The embedder, or None where only the wanted one will do.

@@ -1,4 +1,4 @@
-"""Files of models from the Hugging Face hub: which are here, and fetching those that are not."""
+"""Model files from the Hugging Face hub: finding local ones, and downloading others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PREFIX = "sentence-transformers:"
 # The owner of models whose names have none.
 _OWNER = "sentence-transformers"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-# The same weights for other programs, some many times as large.
+# The same weights for other programs, some of them many times as large.
 _FOR_OTHERS = re.compile(
     r"(onnx|openvino|coreml|gguf)/|\.(onnx|ot|h5|msgpack|tflite|gguf|mlmodel|pb|xml)(_data)?$|"
     r"(^|/)(\.gitattributes|.*\.(png|jpe?g|gif|pdf|md))$",
@@ -45,11 +45,11 @@ class DownloadedModel(NamedTuple):
 
 
 def repository_of(name: str) -> str | None:
-    """Return the hub's repository of a model, or None where the name is that of a folder.
+    """Return the hub's repository of a model, or None if the name is that of a folder.
 
     Args:
-        name: What stands behind `sentence-transformers:`. A folder's begins with `/`, `./` or
-            `~`: whatever lies beside a program is not to be taken for a model of the hub.
+        name: The part after `sentence-transformers:`. A folder's name begins with `/`, `./` or `~`,
+            so that a folder beside the program is not mistaken for a model on the hub.
     """
     if name.startswith((".", "~")) or Path(name).is_absolute():
         return None
@@ -69,13 +69,13 @@ def not_downloaded(name: str, remedies: Remedies, reason: str = "") -> NotDownlo
 
 
 def is_downloaded(name: str) -> bool:
-    """Return whether a model can be loaded without the network, as far as one look can tell."""
+    """Return whether a model can probably be loaded without the network."""
     repository = repository_of(name)
     if repository is None:
         return Path(name).expanduser().is_dir()
     from huggingface_hub import try_to_load_from_cache
 
-    # One or the other: models that are not made for sentence-transformers can be used too.
+    # Either file is enough: models not made for sentence-transformers can be used too.
     found = (try_to_load_from_cache(repository, file) for file in _MARKS)
     return any(isinstance(path, str) for path in found)
 
@@ -98,11 +98,11 @@ def downloaded_models() -> tuple[DownloadedModel, ...]:
 
 
 def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
-    """Fetch the files of a model that sentence-transformers needs; those that are here stay.
+    """Download the files of a model that sentence-transformers needs, except existing ones.
 
     Args:
-        name: What stands behind `sentence-transformers:`.
-        progress: Called with the bytes that are here, and those of all files.
+        name: The part after `sentence-transformers:`.
+        progress: Called with the number of bytes downloaded so far, and the total.
 
     Returns:
         The folder in the local cache.
@@ -143,7 +143,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
     except DownloadError:
         raise
     except Exception as error:
-        # Its library passes on the errors of its HTTP client, whichever that is.
+        # The hub's library passes on the errors of its HTTP client.
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise DownloadError(
             f"{repository} cannot be downloaded ({without_keys(reason)})"
@@ -152,7 +152,7 @@ def download_model(name: str, progress: Callable[[int, int], None]) -> Path:
 
 
 def _needed(files: Iterable[str]) -> Sequence[str]:
-    """Leave out weights for other programs, and old formats where there are new ones."""
+    """Leave out weights for other programs, and old formats if there are new ones."""
     files = [file for file in files if not _FOR_OTHERS.search(file)]
     new = {file.rpartition("/")[0] for file in files if file.endswith(_WEIGHTS)}
     files = [
@@ -183,7 +183,7 @@ def _counting(note: Callable[[int], None]) -> type[Any]:
             note(self.bytes)
             return None
 
-        # With these, what passes through the network and what is written share one bar.
+        # With these, downloading and writing share one bar.
         def update_transfer(self, n: float | None = 1) -> None:
             pass
 

@@ -1,4 +1,4 @@
-"""Embedding texts without a vector, in batches, each stored as soon as it is answered."""
+"""Embedding texts without a vector, in batches, each stored as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DEFAULT_LIMITS = EmbeddingLimits()
 _DEFAULT_RETRY = Backoff(jitter=True)
 # Finding pending texts means checking every text, so ask for many at a time.
 _PAGE_TEXTS = 4_000
-# The lease is asked for more often than what is pending, for the same reason.
+# For the same reason, the lease is tried more often than pending texts are requested.
 _ASKS_PER_LOOK = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedText:
-    """A text that a model gives no usable vector for.
+    """A text for which a model returns no usable vector.
 
     Attributes:
         text_hash: The text, as `pending` names it.
@@ -40,7 +40,7 @@ class RefusedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingReport:
-    """What one round of embedding did.
+    """The result of one round of embedding.
 
     Attributes:
         embedded: How many texts got a vector.
@@ -64,34 +64,33 @@ async def embed_pending(
 ) -> EmbeddingReport:
     """Embed every text that has no vector of this model yet.
 
-    One process at a time embeds for a model: the others wait, and then find the work done.
-    The vectors of each request are stored before the next one starts, so a kill costs at most
-    the requests under way: one, or as many as `limits.concurrency` allows. A cancellation
-    costs no more, and leaves neither a task nor the lease behind. After a failure, the
-    requests under way are still awaited and stored, for they may have been paid for.
+    Only one process at a time embeds for a model: the others wait, and then find the work done.
+    The vectors of each request are stored before the next one starts, so a kill costs at most the
+    requests in progress: one, or as many as `limits.concurrency` allows. A cancellation costs no
+    more, and leaves neither a task nor the lease behind. After a failure, the answers to requests
+    in progress are still stored, because they may have been paid for.
 
-    A request that is refused, or answered with unusable vectors, is made again with fewer texts,
-    until the text that is refused is alone. If it is long, its first half is tried in its place,
-    and half of that. The reason is kept, the text is not pending for a while, and all others are
-    embedded. A request that is not answered in time is made again with a quarter of its texts.
+    A request that is refused, or answered with unusable vectors, is repeated with fewer texts,
+    until the refused text is alone. If that text is long, its first half is tried instead, and then
+    half of that. The reason is stored, the text is not pending for a while, and all others are
+    embedded. A request that times out is repeated with a quarter of its texts.
 
     Args:
-        index: Where texts come from and vectors go to.
+        index: The store of texts and vectors.
         embedder: The model.
-        limits: What the model takes in one request.
-        retry: How often, and after what delays, a request that failed is made again.
-        progress: Called with the number of texts embedded so far, and of all that are to be.
-        first: Hashes of texts that go before the others. It is read before each request, so that
-            what is added while this runs is embedded next.
-        at_most: How many texts to embed, and then no other process is waited for; None for all.
+        limits: The model's limits for one request.
+        retry: How often, and after which delays, a failed request is repeated.
+        progress: Called with the number of texts embedded so far, and the total.
+        first: Hashes of texts to embed before the others. It is read before each request, so hashes
+            added meanwhile are embedded next.
+        at_most: How many texts to embed, without waiting for other processes; None for all.
         lease_poll: Seconds between two tries to get the lease.
 
     Returns:
-        What was done. Nothing, if another process has done it.
+        The report, which is empty if another process has done the work.
 
     Raises:
-        EmbeddingError: The model gives no vectors, whatever the text; what came before is
-            stored.
+        EmbeddingError: The model returns no vectors for any text; earlier ones are stored.
         DimensionsError: Its vectors have another length than before.
         ToolEmbedError: The index does not store the vectors. Its own errors pass through.
     """
@@ -103,7 +102,7 @@ async def embed_pending(
     requests = Requests(index, embedder, limits=limits, retry=retry, first=first)
     turn = _Turn(index, f"embed-{model_id}")
     try:
-        # Looked at only when it is this process's turn: what was pending before may be done.
+        # Only checked in this process's turn, because another may have done the work before.
         poll = None if at_most is not None else lease_poll
         if await turn.got(lambda: bool(look(1)), poll=poll):
             page = max(_PAGE_TEXTS, limits.texts_per_request * limits.concurrency)
@@ -115,12 +114,11 @@ async def embed_pending(
             while texts:
                 await requests.embed(texts)
                 if len(texts) < page or at_most is not None:
-                    # All there were at the start; texts that are added meanwhile are embedded by
-                    # whoever adds them.
+                    # Only those pending at the start; whoever adds texts meanwhile embeds them.
                     break
                 previous, texts = texts, await finish_in_thread(look, page)
                 if texts.keys() == previous.keys():
-                    # Without end, and it may have to be paid for.
+                    # This would never end, and might have to be paid for.
                     raise ToolEmbedError(f"{model_id}: the store does not keep the vectors")
     finally:
         turn.end()
@@ -134,7 +132,7 @@ async def embed_pending(
 
 
 class _Turn:
-    """Waits for the lease of one kind of work without holding up a thread."""
+    """Waits for the lease of one kind of work without blocking a thread."""
 
     def __init__(self, index: PendingTexts, purpose: str) -> None:
         self._index = index
@@ -143,7 +141,7 @@ class _Turn:
         self._held = False
 
     async def got(self, is_needed: Callable[[], bool], *, poll: float | None) -> bool:
-        """Wait until it is this process's turn, or until nothing is left to do.
+        """Wait for this process's turn, or until nothing is left to do.
 
         Without `poll`, the seconds between two attempts, it is tried only once.
         """

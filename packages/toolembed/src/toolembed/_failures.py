@@ -29,12 +29,12 @@ def kind_of(error: BaseException) -> FailureKind:
         case ai.ModelHTTPError(status_code=status):
             return _kind_of_status(status)
         case ai.ModelAPIError():
-            # VoyageAI's own error has it where pydantic-ai has no class for the status.
+            # VoyageAI's own error has the status for which pydantic-ai has no class.
             return _kind_of_status(getattr(error.__cause__, "http_status", None))
         case ai.UserError() | ImportError() | NotImplementedError():
             return FailureKind.UNAVAILABLE
         case ValueError() | TypeError():
-            # An answer that cannot be read: it may be readable for other texts.
+            # An invalid answer; the answer for other texts may be valid.
             return FailureKind.REFUSED
         case _:
             return FailureKind.TRANSIENT

@@ -1,6 +1,6 @@
-"""The transformer's layers as a graph of ONNX, for onnxruntime where that is installed.
+"""The transformer's layers as an ONNX graph, for onnxruntime if that is installed.
 
-A graph is a protocol buffers message; the few kinds of fields that it needs are written here.
+A graph is a protocol buffers message; this module writes the few kinds of fields that it needs.
 onnxruntime has an operator for each step of a layer (its domain com.microsoft).
 """
 
@@ -29,15 +29,15 @@ _OWN = "com.microsoft"
 def layers_of(
     weights: Mapping[str, Array], *, heads: int, tiny: float
 ) -> Callable[[Array, Array], Array] | None:
-    """Return a function from the first layer's states and the texts' lengths to the last's states.
+    """Return a function from the first layer's states and the texts' lengths to the last states.
 
     Args:
         weights: The weights of the layers, as floats.
         heads: How many heads attention has.
-        tiny: What is added to a variance before its root is taken.
+        tiny: A small number that is added to a variance before taking its root.
 
     Returns:
-        The function, or None where onnxruntime is not installed, or cannot run the graph.
+        The function, or None if onnxruntime is not installed, or cannot run the graph.
     """
     try:
         runtime: Any = import_module("onnxruntime")

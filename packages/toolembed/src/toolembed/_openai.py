@@ -1,4 +1,4 @@
-"""What pydantic-ai lacks for providers that use the package `openai`."""
+"""Features that pydantic-ai lacks for providers that use the package `openai`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def adapt(client: object) -> None:
     """Return the client without retries, and with vectors in the order of their texts.
 
-    Our caller decides when to retry: the client would wait for as long as a provider asks, which
-    would look like a provider that does not answer.
+    Our caller decides when to retry: the client would wait as long as the provider asks, as if the
+    provider did not answer.
     """
     if isinstance(client, AsyncOpenAI):
         client.max_retries = 0

@@ -1,4 +1,4 @@
-"""Any embedding model that pydantic-ai knows, as an `Embedder`."""
+"""Any embedding model that pydantic-ai supports, as an `Embedder`."""
 
 from __future__ import annotations
 
@@ -33,27 +33,26 @@ if TYPE_CHECKING:
 _REMEDIES = Remedies()
 AnyProvider = TypeVar("AnyProvider", bound="Provider[Any]")
 
-# Short, so that the next request soon finds a provider that has recovered; a slow one is asked for
-# less.
+# Short, so that a recovered provider is soon noticed; a slow one gets smaller requests.
 _REQUEST_SECONDS = 10.0
-# It loads a model with the first request, and stops that when the request is given up.
+# It loads a model with the first request, and stops loading if that request times out.
 _OLLAMA_SECONDS = 60.0
 
 
 class ProviderEmbedder:
-    """Embeds through pydantic-ai; the library is imported with the first text.
+    """Embeds through pydantic-ai, which is imported with the first text.
 
     Args:
         model: A pydantic-ai model string (`openai:text-embedding-3-small`; providers' older
             names work too), `test`, or a model object.
         dimensions: The length of the vectors, if the model supports different ones.
-        requests_per_minute: How many requests it accepts; None for any number.
+        requests_per_minute: How many requests it accepts; None for no limit.
         request_seconds: How long a provider may take for a request; None for the default.
         device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
-        remedies: What its errors tell people to do.
+        remedies: The advice in its errors.
 
     Attributes:
-        limits: What the provider takes, in one request and in a minute.
+        limits: The provider's limits, for one request and per minute.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class ProviderEmbedder:
             self.model_id, requests_per_minute=requests_per_minute
         )
         self._provider, _, self._name = self._named.partition(":")
-        # Loading or downloading in this process takes long, and could not be stopped.
+        # Loading or downloading in this process is slow, and could not be interrupted.
         self._is_local = provider_of(self._named).downloads
         usual = _OLLAMA_SECONDS if self._provider == OLLAMA else _REQUEST_SECONDS
         self._request_seconds = None if self._is_local else request_seconds or usual
@@ -92,24 +91,24 @@ class ProviderEmbedder:
 
     @property
     def dimensions(self) -> int | None:
-        """The chosen length of the vectors, or that of the first one; None before it."""
+        """The chosen length of the vectors, or the length of the first one; None before it."""
         return self._chosen or self._found
 
     async def load(self) -> None:
-        """Load the client of the provider, so that only its answer is left to wait for."""
+        """Load the provider's client, so that requests only have to wait for answers."""
         await self._created()
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed documents, in requests that the provider accepts.
 
-        The vector of a text for which the provider gave none is empty.
+        A text without a vector from the provider gets an empty one.
 
         Raises:
-            EmbeddingError: The provider cannot be reached or used, refuses a text, or gave the
-                wrong number of vectors, or of dimensions.
+            EmbeddingError: The provider cannot be reached or used, refuses a text, or returned a
+                wrong number of vectors or dimensions.
         """
         vectors: list[list[float]] = []
-        # Whoever divides texts by `limits` makes one request of each call.
+        # If the caller divides texts by `limits`, each call is one request.
         for request in self.limits.requests(texts):
             vectors += await self._embed(request, is_query=False)
         return vectors
@@ -118,13 +117,13 @@ class ProviderEmbedder:
         """Embed a query."""
         (vector,) = await self._embed([self.limits.cut(text)], is_query=True)
         if not vector:
-            raise EmbeddingError(self.model_id, "gave something other than a vector")
+            raise EmbeddingError(self.model_id, "returned something other than a vector")
         return vector
 
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
         vectors = await self._request(texts, is_query=is_query)
         if len(vectors) != len(texts) or not self._is_as_before(vectors):
-            # It has to be paid for, and is hardly an accident if it happens twice.
+            # Every request has to be paid for, and a second wrong answer is hardly an accident.
             vectors = await self._request(texts, is_query=is_query)
         self._check(vectors, len(texts))
         return vectors
@@ -140,10 +139,10 @@ class ProviderEmbedder:
             async with asyncio.timeout(self._request_seconds):
                 result = await embed(texts)
         except Exception as error:
-            # Providers raise errors of their own kinds beside those of pydantic-ai.
+            # Providers raise their own errors, in addition to those of pydantic-ai.
             kind = FailureKind.UNAVAILABLE if self._is_local else kind_of(error)
             failure = self._failure(error, kind)
-            # Requests of any kind wait, not only this one.
+            # All requests wait, not only this one.
             again = time.monotonic() + (failure.retry_after or 0.0)
             self._asked_again_at = max(self._asked_again_at, again)
             raise failure from error
@@ -158,7 +157,7 @@ class ProviderEmbedder:
             raise EmbeddingError(
                 self.model_id,
                 f"gave {len(vectors)} vectors for {texts} texts",
-                # With fewer texts it may be right.
+                # It may be right with fewer texts.
                 kind=FailureKind.REFUSED,
             )
         lengths = {len(vector) for vector in vectors if vector}
@@ -177,7 +176,7 @@ class ProviderEmbedder:
 
     def _failure(self, error: Exception, kind: FailureKind) -> EmbeddingError:
         if isinstance(error, ImportError):
-            # Perhaps pydantic-ai itself, which is not to be asked then what the error means.
+            # Perhaps pydantic-ai itself is missing; then it cannot explain the error.
             reason = without_keys(self._remedies.what_to_do(self._named, error))
             return EmbeddingError(self.model_id, reason, kind=kind)
         if isinstance(error, TimeoutError) and self._request_seconds is not None:
@@ -192,13 +191,13 @@ class ProviderEmbedder:
         )
 
     async def _created(self) -> PydanticAIEmbedder:
-        """Return the one embedder, loaded once; a caller that gives up does not stop that."""
+        """Return the embedder, loaded once, even if a caller gives up meanwhile."""
         if self._creating is None or _has_failed(self._creating):
             self._creating = asyncio.create_task(asyncio.to_thread(self._create))
         try:
             return await asyncio.shield(self._creating)
         except Exception as error:
-            # No key, no package, no such provider: each raises something else.
+            # A missing key, package or provider each raise a different error.
             raise self._failure(error, FailureKind.UNAVAILABLE) from error
 
     def _create(self) -> PydanticAIEmbedder:
@@ -212,7 +211,7 @@ class ProviderEmbedder:
         model = self._model
         if isinstance(model, str):
             model = self._model_of(current_name(model))
-            # Our cut is an estimate: those providers that can do so cut off the rest.
+            # Our cut is an estimate; providers that can do so cut off the rest.
             settings["truncate"] = True
         return Embedder(model, settings=settings)
 
@@ -238,7 +237,7 @@ class ProviderEmbedder:
 
 
 def _adapted(provider: AnyProvider) -> AnyProvider:
-    # Where it has not been imported, the provider does not use it.
+    # If it has not been imported, the provider does not use it.
     if "openai" in sys.modules:
         from toolembed._openai import adapt
 

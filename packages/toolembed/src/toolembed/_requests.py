@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 Batch = list[tuple[str, str]]
 
 # With a wrong key or setting every text is refused, and a failing provider returns nonsense for
-# all. So a refusal is believed only if the model accepts this text, or has just accepted another;
-# this many refusals in a row are believed at most.
+# all. So a refusal is only believed if the model accepts this text, or has just accepted another
+# one, and at most this many refusals in a row are believed.
 _PLAIN_TEXT = "Read a file."
 _BELIEVED = 8
-# The limits estimate tokens: a text that they let through may still be too long for the model,
-# such as one of hexadecimal digits. One below this, in characters, is not refused for its length.
+# The limits estimate tokens: a text within them may still be too long for the model, such as one of
+# hexadecimal digits. A text shorter than this, in characters, is not refused for its length.
 _LONG_TEXT = 2_000
-# A wrong number of vectors has to be paid for, and is hardly an accident if it happens twice.
+# A wrong number of vectors has to be paid for, and twice in a row is hardly an accident.
 _MISCOUNTS = 2
 _FEWER = 4
 
 
 class _Stopped(Exception):  # noqa: N818 - not an error: another request has failed
-    """No further request is to be made."""
+    """No more requests should be made."""
 
 
 class Requests:
-    """Embeds texts and stores their vectors, as many requests at once as a model allows.
+    """Embeds texts and stores their vectors, with as many concurrent requests as a model allows.
 
     Args:
-        retry: How a request that failed is made again.
-        first: Hashes of texts that go before the others; read before each request.
+        retry: How failed requests are repeated.
+        first: Hashes of texts to embed before the others; read before each request.
 
     Attributes:
         embedded: How many vectors have been stored.
-        refused: The reasons, by hash, why texts got none; they are stored too.
+        refused: By hash, the reasons why texts got no vector; they are stored too.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class Requests:
         """Embed texts and store their vectors, or the reasons why the model refused them.
 
         Raises:
-            EmbeddingError: The model gives no vectors, whatever the text.
-            DimensionsError: It gives vectors of another length than before.
+            EmbeddingError: The model returns no vectors for any text.
+            DimensionsError: The length of its vectors has changed.
         """
         self._known |= texts.keys()
         self._waiting.extend(self._divided(texts))
         workers = min(self._limits.concurrency, len(self._waiting))
-        # Exceptions are collected so that no worker is left running, whichever way this ends.
+        # Exceptions are collected so that no worker is left running.
         for outcome in await asyncio.gather(
             *(self._work() for _ in range(workers)), return_exceptions=True
         ):
@@ -123,11 +123,11 @@ class Requests:
         ]
 
     async def _bring_forward(self) -> None:
-        """Move the texts that are wanted first to the front of the queue.
+        """Move the texts in `first` to the front of the queue.
 
-        Those that `embed` was not given yet are asked of the store.
+        Texts that `embed` did not get are requested from the store.
         """
-        # Each once: a text that is refused or in doubt is sent again alone.
+        # Only once each, because a refused or doubtful text is sent again alone.
         wanted = self._first - self._brought
         if not wanted:
             return
@@ -200,7 +200,7 @@ class Requests:
             await self._divide(batch, reason)
 
     async def _divide(self, batch: Batch, reason: str) -> None:
-        """Split a request in two, if the model takes any text at all."""
+        """Split a request in two, if the model accepts any text at all."""
         await self._believe(reason)
         middle = len(batch) // 2
         self._waiting.extendleft(part for part in (batch[middle:], batch[:middle]) if part)
@@ -208,7 +208,7 @@ class Requests:
     async def _answered(
         self, texts: list[str], check: Callable[[list[list[float]]], None] | None = None
     ) -> list[list[float]]:
-        """Retry a request until it is answered; the delays end early when another fails."""
+        """Retry a request until it is answered; delays end early if another request fails."""
         failures, miscounts, waited = 0, 0, 0.0
         while True:
             await self._turn()
@@ -264,7 +264,7 @@ class Requests:
     def _sorted_out(
         self, batch: Batch, vectors: Sequence[Sequence[float]]
     ) -> tuple[dict[str, Sequence[float]], dict[str, str]]:
-        """Return the usable vectors, by hash, and what is wrong with the others."""
+        """Return the usable vectors, by hash, and the errors of the others."""
         known = self._dimensions or self._embedder.dimensions
         lengths = Counter(len(vector) for vector in vectors if vector)
         usual = lengths.most_common(1)[0][0] if lengths else 0
@@ -304,7 +304,7 @@ class Requests:
         self.refused |= named
 
     async def _believe(self, reason: str) -> None:
-        """Make sure that a refusal is due to the text; raise EmbeddingError if none is taken."""
+        """Check that a refusal is due to the text; raise EmbeddingError if it is not."""
         async with self._trying_plain_text:
             if self._believed:
                 return
@@ -315,7 +315,7 @@ class Requests:
                     raise
                 raise EmbeddingError(
                     self._embedder.model_id,
-                    f"takes no text ({reason}); check the model's name and its settings",
+                    f"accepts no text ({reason}); check the model's name and its settings",
                     kind=FailureKind.UNAVAILABLE,
                 ) from error
             self._believed = _BELIEVED
@@ -327,9 +327,9 @@ class Requests:
 
 
 def _norm(vector: Sequence[float]) -> float | None:
-    """Return the length of a vector, or None for anything else that a provider may give."""
+    """Return the length of a vector, or None for anything else that a provider may return."""
     try:
-        # As it is searched: in single precision it may be zero or infinite.
+        # Searches use single precision, in which it may be zero or infinite.
         return math.hypot(*array("f", [*vector])) if vector else None
     except (TypeError, OverflowError):
         return None

@@ -13,7 +13,7 @@ __all__ = ["Tensor", "read_header"]
 
 
 class Tensor(NamedTuple):
-    """Where a tensor is in a file, in bytes from its beginning, and what it is."""
+    """The position of a tensor in a file, in bytes, and its type and shape."""
 
     kind: str
     shape: list[int]
@@ -22,7 +22,7 @@ class Tensor(NamedTuple):
 
 
 def read_header(data: mmap.mmap | bytes) -> dict[str, Tensor]:
-    """Return the tensors of a file by name; whether the file is as long is not checked.
+    """Return the tensors of a file by name, without checking the file's length.
 
     Raises:
         ValueError: The file has another format.

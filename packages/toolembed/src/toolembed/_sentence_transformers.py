@@ -1,6 +1,6 @@
-"""Models of sentence-transformers, run in this process from files that are on this machine."""
+"""Models of sentence-transformers, run in this process from local files."""
 
-# Of an extra of gigabytes, which is absent where types are checked.
+# From an extra of several gigabytes, which is not installed when types are checked.
 # pyright: reportMissingImports=false, reportUnknownMemberType=false
 # pyright: reportUnknownParameterType=false, reportUnknownVariableType=false
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from toolembed.providers import Remedies
 
 AUTO_DEVICE = "auto"
-"""CUDA where there is a GPU that PyTorch can use, else MPS, else the processor."""
+"""CUDA if there is a GPU that PyTorch can use, else MPS, else the CPU."""
 
 
 class SentenceTransformersModel(EmbeddingModel):
-    """A model of sentence-transformers that is never downloaded: a search must not wait for that.
+    """A model of sentence-transformers that is never downloaded, so no search waits for that.
 
-    pydantic-ai's own model fetches what is missing with the first text.
+    pydantic-ai's own model downloads missing files with the first text.
 
     Args:
         name: The model on the Hugging Face hub (`all-MiniLM-L6-v2`, `BAAI/bge-small-en-v1.5`),
             or the path of a folder.
         device: Where it runs: `auto`, `cpu`, `cuda`, `mps`, or another name of PyTorch's.
-        remedies: What its errors tell people to do.
+        remedies: The advice in its errors.
 
     Raises:
         ImportError: The package is not installed.
@@ -86,10 +86,10 @@ class SentenceTransformersModel(EmbeddingModel):
         )
 
     def load(self) -> None:
-        """Load the model, once, from the files of this machine.
+        """Load the model once, from local files.
 
         Raises:
-            ValueError: The device is not there.
+            ValueError: The device does not exist.
             NotDownloadedError: Files are missing or broken.
         """
         self._ready()
@@ -128,14 +128,14 @@ class SentenceTransformersModel(EmbeddingModel):
                     local_files_only=True,
                 )
         except Exception as error:
-            # As after a download that was broken off. Each library below raises its own.
+            # For example after an interrupted download. Each library below raises its own error.
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise not_downloaded(self._name, self._remedies, reason) from error
 
 
 @contextmanager
 def _offline() -> Generator[None]:
-    """Keep the hub's library from asking the hub anything, files or not."""
+    """Keep the hub's library from making any requests."""
     from huggingface_hub import constants
 
     before = constants.HF_HUB_OFFLINE

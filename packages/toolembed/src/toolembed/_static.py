@@ -2,7 +2,7 @@
 
 They are distilled from a transformer and trained on requests and the tools that answer them
 (decision 22). Queries and documents say the same thing in different words, so each kind has a
-linear map of its own; that of queries is already part of the vectors.
+separate linear map; the map of queries is already part of the vectors.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _HALF_SAY = 20
 _LIMITS = EmbeddingLimits(texts_per_request=256)
 # OpenBLAS divides larger products among threads, which wait for each other at full load.
 _ROWS = 4
-# For this many queries, plain Python is done before numpy would be imported.
+# For this many queries, plain Python finishes before numpy could be imported.
 _FEW_QUERIES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """Pieces, a vector for each in 8 bits with its scale, and the documents' map.
+    """The weights: for each piece a vector in 8 bits with its scale, and the documents' map.
 
     Attributes:
         table: Where the vectors begin.
@@ -84,14 +84,14 @@ class StaticEmbedder:
 
     No network, no GPU, and no numpy for a query. A query's vector is the sum of its pieces'
     vectors; in a document, the first pieces have the most weight, and the sum is multiplied by a
-    map. All are of unit length. Thousands of descriptions a second on one core. Satisfies
+    map. All have unit length. It embeds thousands of descriptions a second on one core. Implements
     `toolembed.Embedder`.
 
     Args:
         weights: Your own weights, as made by benchmarks/quality/train; None for ours.
 
     Raises:
-        EmbeddingError: (on first use) The weights are missing or are not the ones expected.
+        EmbeddingError: (on first use) The weights are missing or are not the expected ones.
         OSError: `weights` cannot be read.
     """
 
@@ -123,7 +123,7 @@ class StaticEmbedder:
 
     @property
     def is_instant(self) -> bool:
-        """Whether a few documents are embedded within milliseconds: nothing has to be loaded.
+        """Whether a few documents can be embedded within milliseconds, without loading anything.
 
         Except numpy, the first time.
         """
@@ -159,7 +159,7 @@ class StaticEmbedder:
     def knows(self, word: str) -> bool:
         """Return whether the vectors know a lower-case word as a whole, apart from its ending.
 
-        Of a misspelt word they know only the pieces, which do not tell its meaning.
+        Of a misspelt word they only know the pieces, which do not reveal its meaning.
         """
         if len(word) < _SHORT:
             return True

@@ -1,4 +1,4 @@
-"""Blocking calls from async code, without leaving one behind."""
+"""Blocking calls from async code, always awaited to their end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Ts = TypeVarTuple("Ts")
 async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """Run a function in a worker thread; a cancellation waits for its end.
 
-    Otherwise the thread could still use what the caller closes or gives back.
+    Otherwise the thread could still use objects that the caller closes or releases.
     """
-    # Not a task: the end of the loop cancels all tasks, and threads go on all the same.
+    # Not a task: the end of the loop cancels all tasks, but threads continue.
     future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
     try:
         return await asyncio.shield(future)
@@ -26,6 +26,6 @@ async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         while not future.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({future})
-        # Looked at, so that asyncio does not report it as never retrieved.
+        # Retrieved, so that asyncio does not report it as never retrieved.
         future.exception()
         raise

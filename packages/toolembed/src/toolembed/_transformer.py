@@ -1,7 +1,7 @@
 """A BERT transformer (Devlin et al. 2019), in numpy, or by onnxruntime if it is installed.
 
-Its weights are in 8 bits with a scale for each output. They become floats when they are loaded;
-those of the word pieces, most of the file, only as they are used.
+Its weights are in 8 bits with a scale for each output. They are converted to floats when they are
+loaded; those of the word pieces, most of the file, only when they are used.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["Transformer"]
 
 LONGEST = 96
-"""The most pieces of a text that are read, as in training."""
+"""The maximum number of pieces of a text, as in training."""
 
 _START, _END = 101, 102
 _HEADS = 12
-# Texts of about the same length go together: padding is computed like everything else.
+# Texts of about the same length are batched, because padding costs as much as text.
 _PIECES_TOGETHER = 256
-# Handing over the layers takes half a second: twenty times what it saves in a request.
+# Loading the layers into onnxruntime takes half a second, twenty times what it saves in a request.
 _BEFORE_ONNXRUNTIME = 40
 # Weights and biases of a layer's four products and two norms.
 _TENSORS = 12
@@ -57,7 +57,7 @@ class Transformer:
             self._weights = _floats(weights)
             self._width = self._weights["norm.bias"].size
         except (KeyError, TypeError) as error:
-            raise ValueError(f"these are no weights of a transformer: {error!r}") from error
+            raise ValueError(f"these are not the weights of a transformer: {error!r}") from error
         # Separate, because onnxruntime takes them over.
         layers = {
             name: self._weights.pop(name) for name in list(self._weights) if name[0].isdigit()
@@ -103,7 +103,7 @@ class Transformer:
             if self._before_onnxruntime > 0 or self._layers is None:
                 return
             layers, self._layers = self._layers, None
-        # Meanwhile numpy computes for the others.
+        # Meanwhile, numpy computes for other callers.
         self._run = layers_of(layers, heads=_HEADS, tiny=_TINY) or self._run
 
 
@@ -132,13 +132,13 @@ def _layer(states: Array, hidden: Array, weights: Mapping[str, Array], of: str) 
 
 
 def _linear(states: Array, weights: Mapping[str, Array], name: str) -> Array:
-    # In two dimensions it is one product, and not one for each text.
+    # In two dimensions it is one product, instead of one for each text.
     flat = states.reshape(-1, states.shape[-1]) @ weights[f"{name}.weight"]
     return (flat + weights[f"{name}.bias"]).reshape(*states.shape[:-1], -1)
 
 
 def _gelu(x: Array) -> Array:
-    # The form with tanh (Hendrycks & Gimpel 2016), by the exponential, which is much faster.
+    # The variant with tanh (Hendrycks & Gimpel 2016), computed with exp, which is much faster.
     inner = x * (np.float32(-1.5957691216) - np.float32(0.0713548163) * x * x)
     gated: Array = x / (1 + np.exp(np.minimum(inner, 80, out=inner), out=inner))
     return gated
@@ -159,7 +159,7 @@ def _floats(data: bytes | mmap.mmap) -> dict[str, Array]:
         found[name] = np.frombuffer(data, kind, count, tensor.start).reshape(tensor.shape)
     for name in [name for name in found if f"{name}.scale" in found and name != "words"]:
         scale = found.pop(f"{name}.scale").astype(np.float32)
-        # Positions are scaled by rows, all else by the columns that a product gives.
+        # Positions have a scale for each row, everything else for each column of the product.
         found[name] = found[name].astype(np.float32)
         found[name] *= scale[:, None] if name == "places" else scale
     return {

@@ -1,4 +1,4 @@
-"""Texts to numbers of word pieces, as BERT's models read them (Devlin et al. 2019)."""
+"""Texts to numbers of word pieces, as BERT models use them (Devlin et al. 2019)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN", "WordPieces", "word_pieces"]
 
 UNKNOWN = 100
-"""The number of what is not in the vocabulary."""
+"""The number for characters outside the vocabulary."""
 
 _VOCABULARY = "wordpieces.txt"
 _LONGEST_WORD = 100
-# About as many different words as a large tree has; some 200 bytes each.
+# About as many different words as in a large tree; about 200 bytes each.
 _REMEMBERED = 1 << 14
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # Where the characters of East Asian scripts begin.
@@ -57,7 +57,7 @@ class WordPieces:
         return piece in self._numbers
 
     def numbers(self, text: str) -> list[int]:
-        """Return the numbers of a text's pieces; an empty list where it has no words."""
+        """Return the numbers of a text's pieces; an empty list if it has no words."""
         text = text.lower()
         if not text.isascii():
             decomposed = unicodedata.normalize("NFD", text)
@@ -65,7 +65,7 @@ class WordPieces:
         return [number for word in _WORD.findall(text) for number in self._pieces(word)]
 
     def _split(self, word: str) -> tuple[int, ...]:
-        """Take the longest piece that the rest of a word begins with, until nothing is left."""
+        """Repeatedly take the longest piece that the rest of a word begins with."""
         if len(word) > _LONGEST_WORD:
             return (self._instead(word),)
         found: list[int] = []
@@ -83,10 +83,10 @@ class WordPieces:
         return tuple(found)
 
     def _instead(self, word: str) -> int:
-        """Return a far character in place of a word that is not in the vocabulary.
+        """Return a substitute character for a word that is not in the vocabulary.
 
-        It is always the same for a word, so texts that share the word are alike; with one number
-        for all of them, any two texts in Chinese would be.
+        It is always the same for a word, so texts that share the word are similar. With one number
+        for all such words, any two texts in Chinese would be similar.
         """
         if word.isascii() or not word.isalpha():
             return UNKNOWN

@@ -1,4 +1,4 @@
-"""The errors this package raises; each message names the next thing to do."""
+"""The errors of this package; each message says what to do next."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class FailureKind(StrEnum):
     """What to do after an embedder has failed.
 
     Attributes:
-        TRANSIENT: Try again in a while: no connection, too many requests.
-        SLOW: Ask for fewer texts at once: no answer came in time.
-        REFUSED: Leave this text out: the model does not take it.
+        TRANSIENT: Try again later: no connection, too many requests.
+        SLOW: Send fewer texts at once: the request timed out.
+        REFUSED: Leave this text out: the model does not accept it.
         UNAVAILABLE: Fix the setup first: no key, no package, no such model, no credit.
     """
 
@@ -35,7 +35,7 @@ class FailureKind(StrEnum):
 
 
 class EmbeddingError(ToolEmbedError):
-    """An embedding model gave no vectors; search goes on without them.
+    """An embedding model returned no vectors; searches continue without them.
 
     Attributes:
         model: The model, as `Embedder.model_id` names it.
@@ -60,10 +60,10 @@ class EmbeddingError(ToolEmbedError):
 
 
 class DimensionsError(ToolEmbedError):
-    """An embedding model gave vectors of another length than before; those before are stored.
+    """The length of an embedding model's vectors has changed; earlier vectors are stored.
 
     Attributes:
-        model_id: The model that gave them.
+        model_id: The model.
     """
 
     def __init__(self, model_id: str, message: str) -> None:
@@ -72,8 +72,8 @@ class DimensionsError(ToolEmbedError):
 
 
 class NotDownloadedError(ToolEmbedError):
-    """A model is missing on this machine, or incomplete; none is downloaded unasked."""
+    """A model is missing on this machine, or incomplete; none is downloaded automatically."""
 
 
 class DownloadError(ToolEmbedError):
-    """A model could not be fetched."""
+    """A model could not be downloaded."""

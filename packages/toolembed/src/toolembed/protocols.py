@@ -18,20 +18,19 @@ class Embedder(Protocol):
     """Turns texts into vectors of one length.
 
     An implementation returns one vector for each text, in order, all of one length, each
-    finite and not all zeros in single precision; the same text has the same vector. Any
-    text is accepted, also one with characters that cannot be encoded. A failure raises
-    `EmbeddingError`, whose kind says what to do next. `toolembed.testing.check_embedder` checks all
-    but the errors.
+    finite and not all zeros in single precision; the same text has the same vector. Any text is
+    accepted, even with characters that cannot be encoded. A failure raises `EmbeddingError`, whose
+    kind says what to do next. `toolembed.testing.check_embedder` checks all but the errors.
     """
 
     @property
     def model_id(self) -> str:
-        """Names the model and everything that changes its vectors; vectors are kept under it."""
+        """Names the model and everything that affects its vectors, which are stored under it."""
         ...
 
     @property
     def dimensions(self) -> int | None:
-        """The length of the vectors; None before the first text if only that can tell."""
+        """The length of the vectors; None before the first text if it is not known yet."""
         ...
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -44,7 +43,7 @@ class Embedder(Protocol):
 
 
 class LimitedEmbedder(Embedder, Protocol):
-    """An `Embedder` that says what its model takes."""
+    """An `Embedder` that declares its model's limits."""
 
     @property
     def limits(self) -> EmbeddingLimits:
@@ -56,7 +55,7 @@ class WorkLease(Protocol):
     """The right to do one kind of work, held by one process at a time."""
 
     def acquire(self, *, timeout: float) -> bool:
-        """Take it if it can be had in time; 0 tries once. Free when its holder is dead."""
+        """Acquire it if possible in time; 0 tries once. It is released if its holder dies."""
         ...
 
     def release(self) -> None:
@@ -65,30 +64,30 @@ class WorkLease(Protocol):
 
 
 class PendingTexts(Protocol):
-    """What `embed_pending` needs of an index; each call is made in a worker thread."""
+    """The methods that `embed_pending` needs of an index, called in worker threads."""
 
     def pending(
         self, model_id: str, *, limit: int, among: Collection[str] | None = None
     ) -> Mapping[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        Where hashes are given, only texts among these.
+        If hashes are given, only those texts.
         """
         ...
 
     def count_pending(self, model_id: str) -> int:
-        """Count them; asked once, and only where progress is shown."""
+        """Count them; called only once, and only if progress is shown."""
         ...
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Keep why a model gave no vector for some texts, by hash: these are not pending.
+        """Store why a model returned no vector for some texts, by hash: these are not pending.
 
-        Not forever: they are tried again in a minute, and later each time they are refused.
+        They are pending again after a minute, and after longer each time they are refused.
         """
         ...
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
-        """Keep vectors by the hash of their text: from now on these are not pending."""
+        """Store vectors by the hash of their text, so that these are no longer pending."""
         ...
 
     def lease(self, purpose: str) -> WorkLease:
@@ -98,17 +97,17 @@ class PendingTexts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingLimits:
-    """What an embedding model takes, so that no request asks for more.
+    """The limits of an embedding model, which no request exceeds.
 
-    Tokens are estimated from the text, three bytes of UTF-8 for each: more than most text has.
+    Tokens are estimated as one for every three bytes of UTF-8, which is more than most texts have.
 
     Attributes:
-        texts_per_request: Texts in one request. A kill loses one request, so this is better below
-            what a provider accepts.
-        tokens_per_request: Tokens of all texts of a request together; None where unlimited.
-        tokens_per_text: Tokens of one text, the rest of which is cut off; None where unlimited.
-        concurrency: Requests under way at once.
-        requests_per_minute: Requests started in a minute, spread evenly; None where unlimited.
+        texts_per_request: Texts in one request. A kill loses one request, so this should be less
+            than what the provider accepts.
+        tokens_per_request: Tokens of all texts of a request together; None if unlimited.
+        tokens_per_text: Tokens of one text, the rest of which is cut off; None if unlimited.
+        concurrency: Concurrent requests.
+        requests_per_minute: Requests started in a minute, spread evenly; None if unlimited.
     """
 
     texts_per_request: int = 64
@@ -124,7 +123,7 @@ class EmbeddingLimits:
                 raise ValueError(f"{field.name} must be positive, got {value}")
 
     def cut(self, text: str) -> str:
-        """Return the part of a text that the model takes, without what cannot be encoded."""
+        """Return the part of a text that the model accepts, without characters it cannot encode."""
         encoded = text.encode("utf-8", "replace")
         if self.tokens_per_text is not None:
             encoded = encoded[: self.tokens_per_text * _BYTES_PER_TOKEN]
@@ -133,7 +132,7 @@ class EmbeddingLimits:
     def requests(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """Yield the texts of each request, in order, each cut; a single text always fits.
 
-        What one request holds stays one request when it is divided again.
+        The texts of one request stay one request if they are divided again.
         """
         request: list[str] = []
         tokens = 0

@@ -1,7 +1,7 @@
 """The model providers of pydantic-ai, and what to install for each.
 
-pydantic-ai is an extra: the offline model needs none of it. `PROVIDERS` is the one table of what is
-known without importing it; pydantic-ai itself knows more, and is asked about those.
+pydantic-ai is an extra, which the offline model does not need. `PROVIDERS` is the only table of
+what is known without importing it. pydantic-ai supports more providers, and is asked about those.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ OFFLINE = "static"
 """The model that comes with the installation and works offline."""
 
 ACCURATE = "accurate"
-"""The model whose weights come with the extra of this name; it works offline, too."""
+"""The model whose weights come with the extra of this name; it works offline too."""
 
 ACCURATE_WEIGHTS = "toolembed_accurate"
-"""The package that they are in."""
+"""The package of these weights."""
 
 TEST_MODEL = "test"
 """pydantic-ai's own model for tests."""
@@ -52,7 +52,7 @@ _OURS = (OFFLINE, ACCURATE, "none")
 _GATEWAY = "gateway/"
 _COMPARED = 100
 
-# Less than most providers accept: more saves no time, and a kill loses what is in flight.
+# Less than most providers accept: more saves no time, and a kill loses requests in flight.
 _BATCH = 64
 _LOCAL = EmbeddingLimits(texts_per_request=_BATCH)
 _REMOTE = EmbeddingLimits(texts_per_request=_BATCH, concurrency=2)
@@ -63,18 +63,18 @@ class Provider:
     """What is known about a provider without importing pydantic-ai.
 
     Attributes:
-        extra: The extra of toolembed that brings what it needs; an empty string where none does.
+        extra: The extra of toolembed that installs what it needs; empty if there is none.
         has_own_extra: Whether pydantic-ai-slim has an extra of its name.
-        modules: What its extra brings to import.
-        now: The name that it has now, where this one is out of date.
-        embeds: Whether it is usual for embedding models.
-        converses: Whether it is usual for language models.
-        downloads: Whether it runs in this process, and fetches a model that is not there yet.
-        limits: What its embedding models take in one request, as its documentation says; at most
-            two batches are under way at once.
+        modules: The modules that its extra installs.
+        now: Its current name, if this one is outdated.
+        embeds: Whether it is commonly used for embedding models.
+        converses: Whether it is commonly used for language models.
+        downloads: Whether it runs in this process, and downloads missing models.
+        limits: The limits of its embedding models, from its documentation; at most two batches are
+            in progress at once.
         limits_of_models: The same for models whose names begin with the key.
-        models: Names of its usual embedding models, the most usual one first.
-        key_variables: Where its key is looked for; any of them.
+        models: Names of its common embedding models, the most common one first.
+        key_variables: The environment variables that may have its key.
     """
 
     extra: str = ""
@@ -126,7 +126,7 @@ PROVIDERS = {
     "openai-responses": Provider(extra="openai", modules=_OPENAI, converses=True),
     "azure": Provider(extra="openai", modules=_OPENAI, embeds=True, converses=True),
     "deepseek": Provider(extra="openai", modules=_OPENAI, embeds=True, converses=True),
-    # It serves a local model, one request after the other.
+    # It runs a local model, one request after the other.
     "ollama": Provider(
         extra="openai",
         modules=_OPENAI,
@@ -209,7 +209,7 @@ PROVIDERS = {
         Provider(has_own_extra=True, converses=True),
     ),
 }
-"""The providers by the name that stands before the colon in a model's name."""
+"""The providers by the name before the colon in a model's name."""
 
 _NO_PROVIDER = Provider()
 
@@ -220,13 +220,14 @@ def _install(*wanted: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedies:
-    """What errors tell people to do, in the words of the program that they use.
+    """The advice in errors, as commands and settings of the program that people use.
 
     Attributes:
-        distribution: Whose extras bring what providers need; it must have those of toolembed.
-        download: The command that downloads a model of sentence-transformers: `{model}` stands
-            for its name, `{repository}` for that of its repository on the Hugging Face hub.
-        device: What lets a device be chosen.
+        distribution: The distribution whose extras install what providers need; it must have the
+            extras of toolembed.
+        download: The command that downloads a model of sentence-transformers: `{model}` stands for
+            its name, and `{repository}` for its repository on the Hugging Face hub.
+        device: How to choose a device.
         install: Returns how to install some requirements, such as a command.
     """
 
@@ -245,22 +246,22 @@ class Remedies:
         return self.install(*wanted)
 
     def missing(self, model: str) -> str:
-        """Return that a model's package is not installed, with the command that installs it."""
-        # Nothing else knows whether a provider of another name exists.
+        """Return a message that a model's package is missing, with the command that installs it."""
+        # Only pydantic-ai knows whether a provider of another name exists.
         if ":" not in model or _is_installable(model):
             return f"its package is missing; {self.to_install(model)}"
         hint = did_you_mean(_name(model), [it for it in PROVIDERS if _is_installable(it)])
         return f"its package is missing, or its provider misspelt{hint}; {self.to_install(model)}"
 
     def what_to_do(self, model: str, error: ImportError) -> str:
-        """Return what is missing for a model that failed, and the remedy."""
+        """Return what a failed model lacks, and the remedy."""
         if has_pydantic_ai() and not _is_installable(model):
             # Only pydantic-ai knows which package it is.
             return str(error).partition("\n")[0]
         return self.missing(model)
 
     def not_here(self, error: ImportError) -> ImportError:
-        """Return what a module that is for pydantic-ai alone raises where that is missing."""
+        """Return the error of a module that needs pydantic-ai if that is missing."""
         return ModuleNotFoundError(
             f"this module is for pydantic-ai, which is an extra; {self.to_install('')}",
             name=error.name,
@@ -268,26 +269,26 @@ class Remedies:
 
 
 def provider_of(model: str) -> Provider:
-    """Return what is known about a model's provider, also behind a gateway."""
+    """Return what is known about a model's provider, even behind a gateway."""
     return PROVIDERS.get(_name(model), _NO_PROVIDER)
 
 
 def current_name(model: str) -> str:
-    """Return a model's name with the one that its provider has now."""
+    """Return a model's name with the current name of its provider."""
     provider, colon, name = model.partition(":")
     known = PROVIDERS.get(provider, _NO_PROVIDER)
     return f"{known.now or provider}{colon}{name}"
 
 
 def limits_of(model_id: str, *, requests_per_minute: float | None = None) -> EmbeddingLimits:
-    """Return what a model takes in one request, by its provider and its name.
+    """Return a model's limits, by its provider and its name.
 
     Args:
         model_id: The model.
-        requests_per_minute: How many requests it takes, which no name can tell.
+        requests_per_minute: How many requests it accepts, which does not follow from the name.
 
     Raises:
-        ValueError: It takes none.
+        ValueError: It is not positive.
     """
     from dataclasses import replace
 
@@ -298,17 +299,17 @@ def limits_of(model_id: str, *, requests_per_minute: float | None = None) -> Emb
 
 
 def has_pydantic_ai() -> bool:
-    """Return whether pydantic-ai is installed; it is not imported for that."""
+    """Return whether pydantic-ai is installed, without importing it."""
     return find_spec("pydantic_ai") is not None
 
 
 def has_accurate_weights() -> bool:
-    """Return whether the weights of the accurate model are installed; nothing is loaded."""
+    """Return whether the weights of the accurate model are installed, without loading them."""
     return find_spec(ACCURATE_WEIGHTS) is not None
 
 
 def is_provider(name: str) -> bool:
-    """Return whether pydantic-ai is here and has a provider of a name; this imports it."""
+    """Return whether pydantic-ai is installed and has a provider; this imports it."""
     if not has_pydantic_ai():
         return False
     from pydantic_ai.providers import infer_provider_class
@@ -318,16 +319,16 @@ def is_provider(name: str) -> bool:
     except ValueError:
         return False
     except ImportError:
-        # It is known; its package is missing, which the first use of it will tell.
+        # It is known, but its package is missing, which its first use will report.
         pass
     return True
 
 
 def check_provider(model: str, *, usual: Collection[str]) -> None:
-    """Make sure that pydantic-ai has a provider of a model.
+    """Check that pydantic-ai has a provider for a model.
 
-    Where it is not installed, nobody can tell. Then the first use of the model fails and says what
-    to install, as with any other model that cannot be used.
+    If it is not installed, this cannot be known. Then the first use of the model fails and says
+    what to install, as with any other unusable model.
 
     Raises:
         ValueError: It has none.
@@ -341,7 +342,7 @@ def check_provider(model: str, *, usual: Collection[str]) -> None:
 
 
 def check_model_name(name: str) -> str:
-    """Return the name of an embedding model if it has the form of one.
+    """Return the name of an embedding model if its form is valid.
 
     Raises:
         ValueError: It names no provider.
@@ -358,13 +359,13 @@ def check_model_name(name: str) -> str:
 
 
 def check_known_provider(name: str) -> None:
-    """Raise ValueError if pydantic-ai does not know the provider that a name has."""
+    """Raise ValueError if pydantic-ai does not know the provider in a name."""
     if name not in _OURS:
         check_provider(name, usual=[it for it, provider in PROVIDERS.items() if provider.embeds])
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return what to add to an error about an unknown name: a similar known one."""
+    """Return a suggestion for an unknown name: a similar known one."""
     from difflib import get_close_matches
 
     nearest = get_close_matches(name.lower()[:_COMPARED], known, n=1)
@@ -372,7 +373,7 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def _name(model: str) -> str:
-    # The length of vectors that was chosen may stand behind it, as in `test@8`.
+    # The chosen length of vectors may follow it, as in `test@8`.
     return model.partition(":")[0].partition("@")[0].removeprefix(_GATEWAY)
 
 

@@ -70,7 +70,7 @@ class Manifest:
             "definitions": dict(sorted(self.definitions.items())),
         }
         new = folder / f"{MANIFEST_FILE}.new"
-        # In a stranger's tree it may be a link to somewhere else.
+        # In somebody else's tree it may be a link to another place.
         new.unlink(missing_ok=True)
         with new.open("x", encoding="utf-8") as file:
             file.write(json.dumps(content, indent=1, ensure_ascii=True) + "\n")

@@ -1,4 +1,4 @@
-"""Threads at the end of a program, when Python 3.12.0 to 3.12.2 no longer start any."""
+"""Threads for the end of a program, when Python 3.12.0 to 3.12.2 can no longer start any."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def started_executor(name: str) -> ThreadPoolExecutor:
     """Create an executor whose threads are all running, so that no work has to start one.
 
     Raises:
-        RuntimeError: The main thread has ended, or the system has no thread left.
+        RuntimeError: The main thread has ended, or the system has no threads left.
     """
     size = min(32, (os.cpu_count() or 1) + 4)  # asyncio's own default
     executor = ThreadPoolExecutor(size, thread_name_prefix=name)

@@ -1,4 +1,4 @@
-"""Reading JSON that strict parsers refuse as a whole because of one part."""
+"""Reading JSON that strict parsers reject because of one invalid part."""
 
 from __future__ import annotations
 

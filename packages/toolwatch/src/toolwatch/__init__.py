@@ -5,9 +5,9 @@
     async for batch in awatch_tools("generated", "shared"):
         refresh(batch.root, None if batch.rescan else batch.paths)
 
-A batch says where to look, never what happened: look at the disk. The folders may be absent,
-appear later, be removed and come back; links to folders are followed. `watch_tools` yields the
-same batches to a thread.
+A batch says where to look, not what happened: check the disk. The folders may be missing, appear
+later, or be removed and restored; links to folders are followed. `watch_tools` yields the same
+batches to a thread.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolwatch._batch import ChangeBatch
     from toolwatch._watcher import awatch_tools, watch_tools
 else:
-    # Imported with its first use: who only catches our errors need not wait for what watches.
+    # Imported at its first use: programs that only catch our errors need not wait for the watcher.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

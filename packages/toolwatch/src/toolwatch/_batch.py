@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBatch:
-    """Where below one root to look again.
+    """The places below one root to look at again.
 
     Attributes:
         root: The root, as it was given, made absolute; links in it are not resolved.
-        paths: Files and folders below the root that changed, appeared or went, relative to
+        paths: Files and folders below the root that changed, appeared or disappeared, relative to
             it. A folder stands for everything in it.
         rescan: Whether anything below the root may have changed; `paths` is then empty.
         polling: Whether the root is polled, because the system does not report its changes.

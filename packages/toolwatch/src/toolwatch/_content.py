@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 _MOST_NAMES = 16
-"""Under how many names one folder is followed; beyond that, a change is reported as anywhere.
+"""Under how many names a folder is followed; beyond that, changes may be reported anywhere.
 
 Links that lead to each other give a folder an astronomical number of names.
 """
@@ -28,7 +28,7 @@ Identity = tuple[int, int]
 
 
 class _Folder:
-    """A folder under one of its names: what it is, and the marks of its entries."""
+    """A folder under one of its names: its identity, and the marks of its entries."""
 
     __slots__ = ("entries", "identity")
 
@@ -38,7 +38,7 @@ class _Folder:
 
 
 class _Link(NamedTuple):
-    """Where a symbolic link leads: the folder, if it is one, and the mark of what is there."""
+    """The target of a symbolic link: the folder, if it is one, and the target's mark."""
 
     mark: int
     identity: Identity | None
@@ -46,14 +46,14 @@ class _Link(NamedTuple):
 
 
 class Content:
-    """All files and folders below a root, those behind symbolic links to folders included.
+    """All files and folders below a root, including those behind symbolic links to folders.
 
     Paths are relative to the root, with `/`; the root itself is the empty string.
 
     Attributes:
         troubled: The folders that cannot be listed, with the reason.
         links: The symbolic links.
-        young: The folders with a file whose next change might not show: look again later.
+        young: The folders with a file whose next change might go unnoticed: look again later.
     """
 
     def __init__(self, root: str) -> None:
@@ -73,7 +73,7 @@ class Content:
 
     @property
     def crowded(self) -> bool:
-        """Whether links give some folder too many names for all of them to be followed."""
+        """Whether links give some folder too many names to follow all of them."""
         return bool(self._refused)
 
     def targets(self) -> frozenset[str]:
@@ -88,7 +88,7 @@ class Content:
         return () if status is None else self._names.get(_identity_of(status), ())
 
     def turned(self) -> set[str]:
-        """Return the folders that hold a link whose target has changed."""
+        """Return the folders that contain a link whose target has changed."""
         now = time.time_ns()
         return {
             parent_of(path)
@@ -109,11 +109,11 @@ class Content:
         return self.look([""], deep=True)
 
     def look(self, folders: Iterable[str], *, deep: bool = False) -> set[str]:
-        """Look at the entries of some folders, and at everything in the new ones among them.
+        """Check the entries of some folders, and everything in the new folders among them.
 
         Args:
-            folders: Those that are not known are passed over.
-            deep: Whether to look at everything in the known ones too.
+            folders: The folders; unknown ones are ignored.
+            deep: Whether to check everything in the known ones too.
 
         Returns:
             The paths that were added, changed or removed.
@@ -175,9 +175,9 @@ class Content:
             self.links[path] = _Link(mark, identity, real)
 
     def _place(self, path: str, identity: Identity) -> bool:
-        """Record which folder is at a path, and return whether it is another one than before.
+        """Record which folder is at a path, and return whether it has changed.
 
-        A folder that is also one of its own parents is not followed: that is a loop of links.
+        A folder that is also one of its own parents is not followed, because that is a link loop.
         """
         known = self._folders.get(path)
         if known is not None and known.identity == identity:
@@ -199,7 +199,7 @@ class Content:
         return True
 
     def _forget(self, path: str) -> None:
-        """Forget an entry, and what is in it if it is a folder."""
+        """Forget an entry, and its contents if it is a folder."""
         pending = [path]
         while pending:
             gone = pending.pop()
@@ -241,10 +241,10 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _status_of(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return the status of what an entry is or leads to; a link may lead nowhere."""
+    """Return the status of an entry or its target; a link may be broken."""
     with suppress(OSError):
         status = entry.stat()
-        # Windows lists folders without their numbers.
+        # Windows lists folders without their inode numbers.
         return status if status.st_ino else os.stat(entry.path)  # noqa: PTH116
     return None
 
@@ -256,10 +256,10 @@ def _identity_of(status: os.stat_result) -> Identity:
 def _seen(status: os.stat_result | None, now: int) -> tuple[int, Identity | None]:
     """Return a mark that differs after a change, and the folder's identity, if it is one.
 
-    The inode of a file is left out: on some network file systems it changes by itself. Where
-    times have no fractions, two changes in a second look like one: such a file is young for a
-    while, which makes its mark odd; losing that counts as a change, so that it is looked at once
-    more. A hash takes a sixth of the memory of the values.
+    The inode of a file is not included, because on some network file systems it changes by itself.
+    If times have no fractions, two changes within a second look like one. Such a file is young for
+    a while, which makes its mark odd. Becoming older counts as a change, so the file is checked
+    once more. A hash takes a sixth of the memory of the values.
     """
     if status is None:
         return 0, None

@@ -1,31 +1,31 @@
-"""How long changes are gathered before they are handed over as one batch."""
+"""How long changes are collected into one batch."""
 
 from __future__ import annotations
 
 DEBOUNCE_MS = 50
-"""How long changes that follow each other are gathered, unless the caller says otherwise."""
+"""The default limit for collecting consecutive changes, in seconds."""
 
 STEP_MS = 10
-"""How long without a change ends a batch, unless the caller says otherwise."""
+"""The default silence that ends a batch."""
 
-# This many batches in a row come immediately; later ones come further apart.
+# This many batches in a row are delivered immediately; later ones less frequently.
 _PROMPT_BATCHES = 4
 _LONGEST_HOLD = 0.25
 
 
 class Pace:
-    """Decides how long changes are gathered: briefly, or longer if they never end.
+    """Decides how long changes are collected: briefly, or longer if they never end.
 
-    A save becomes a batch after a moment without changes. If batches follow each other, as for a
-    file that is written all the time, they come further apart after the first few, down to four
-    a second.
+    A save becomes a batch after a moment without changes. If batches follow each other, for example
+    because a file is written constantly, they become less frequent after the first few, down to
+    four per second.
     """
 
     def __init__(self, *, debounce: float, step: float) -> None:
-        """Take the times to wait, in seconds.
+        """Set the times to wait, in seconds.
 
         Args:
-            debounce: How long changes are gathered at most.
+            debounce: How long changes are collected at most.
             step: How long without changes until a batch ends.
         """
         self._debounce = debounce
@@ -34,13 +34,13 @@ class Pace:
         self._gave = float("-inf")
 
     def due(self, first: float, last: float) -> float:
-        """Return the time at which changes between these two times are a batch."""
+        """Return the time at which changes between these two times become a batch."""
         hold = self._hold(first)
         longest = first + max(self._debounce, hold)
         return max(min(last + self._step, longest), first + hold)
 
     def gave(self, first: float, now: float) -> None:
-        """Note that a batch, whose first change was then, is given now."""
+        """Record that a batch with this first change is delivered now."""
         self._streak = self._streak + 1 if self._follows(first) else 0
         self._gave = now
 

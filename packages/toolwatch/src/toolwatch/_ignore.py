@@ -23,8 +23,8 @@ _PREFIXES = (".#", ".goutputstream-", ".nfs", ".fuse_hidden")
 def is_noise(name: str, *, folder: bool) -> bool:
     """Return whether a name is that of a cache, a repository or an editor's file.
 
-    Only names below the root count: a project may well live under a folder called `.venv`.
-    The suffixes are those of files: a folder called `build.tmp` is not ignored.
+    Only names below the root count, because a project may be in a folder called `.venv`. Suffixes
+    only count for files: a folder called `build.tmp` is not ignored.
     """
     if folder:
         return name in _FOLDERS

@@ -23,11 +23,11 @@ class Listener:
     """
 
     def __init__(self, folders: frozenset[str], wake: Callable[[], None]) -> None:
-        """Return once all changes from now on are heard.
+        """Return once all further changes are reported.
 
         Args:
             folders: Their real paths.
-            wake: Called in the thread when there is something to take.
+            wake: Called in the thread when there are paths to take.
 
         Raises:
             OSError, RuntimeError, ValueError: watchfiles cannot listen.
@@ -62,7 +62,7 @@ class Listener:
         self._thread.join()
 
     def is_set(self) -> bool:
-        """Return whether to stop; watchfiles asks every few milliseconds while it listens."""
+        """Return whether to stop; watchfiles calls this every few milliseconds."""
         self._begun.set()
         return self._stopped
 

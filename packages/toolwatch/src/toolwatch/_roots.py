@@ -1,4 +1,4 @@
-"""One root, which may be absent, removed and come back."""
+"""One root, which may be missing, removed or restored."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("toolwatch")
 _ABSENCE_SECONDS = 0.1
-"""How often an absent root is looked for: each time costs one `stat`."""
+"""How often to look for a missing root, which costs one `stat`."""
 
 _MOST_PATHS = 1000
 """With more paths than this, a full rescan is cheaper for the consumer."""
 
 
 class WatchedRoot:
-    """Gathers the changes below one root, whatever happens to the root itself.
+    """Collects the changes below one root, even if the root itself is moved or replaced.
 
     Attributes:
         path: The absolute path of the root.
@@ -34,7 +34,7 @@ class WatchedRoot:
     """
 
     def __init__(self, path: Path, *, follow: Callable[[str], Tree], pace: Pace) -> None:
-        """Begin without knowing anything; the first `look` does the work."""
+        """Create without reading anything; the first `look` does that."""
         self.path = path
         self.is_file = False
         self._follow = follow
@@ -74,7 +74,7 @@ class WatchedRoot:
 
     @property
     def pending(self) -> bool:
-        """Whether there are changes that no batch has had yet."""
+        """Whether there are changes that are not in a batch yet."""
         return self._first is not None
 
     def batch(self, now: float) -> ChangeBatch | None:
@@ -134,7 +134,7 @@ class WatchedRoot:
 
 
 def _sayable(path: str) -> str:
-    """Return the path, or the folder of what in it is not UTF-8: few can take such a name."""
+    """Return the path, or its nearest UTF-8 folder, because few programs accept other names."""
     try:
         path.encode()
     except UnicodeEncodeError as error:
@@ -143,6 +143,6 @@ def _sayable(path: str) -> str:
 
 
 def _topmost(paths: set[str]) -> frozenset[PurePosixPath]:
-    """Leave out paths inside a listed folder: the folder includes them."""
+    """Remove paths inside a listed folder, which includes them."""
     pure = {PurePosixPath(path) for path in paths}
     return frozenset(path for path in pure if pure.isdisjoint(path.parents))

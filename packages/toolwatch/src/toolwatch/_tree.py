@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _CHECK_SECONDS = 0.1
-"""How often to check where the root and the links lead, which is never reported."""
+"""How often to check the targets of the root and the links, which are never reported."""
 
 _AGAIN_SECONDS = 0.1
-"""When a hinted folder is looked at once more: hints are lost while a batch is handed over."""
+"""When a hinted folder is checked again: hints are lost while a batch is delivered."""
 
 _AGED_SECONDS = 2.6
-"""When a folder with a file whose next change might not show is looked at once more."""
+"""When a folder with a file whose next change might go unnoticed is checked again."""
 
 _SHORT_SECONDS = 0.3
 _LONG_SECONDS = 5.0
@@ -31,17 +31,17 @@ _GROWTH = 1.05
 """How much the interval grows with each scan that finds nothing."""
 
 _PROOF_SECONDS = 2.0
-"""How late a hint may come before a change found by a scan counts as unreported."""
+"""How late a hint may arrive before a change found by a scan counts as unreported."""
 
 _RETRY_SECONDS = 30.0
-"""When watchfiles is tried again after it could not listen."""
+"""When watchfiles is retried after it could not listen."""
 
 _MOST_HINTS = 1000
-"""With more paths at once, the queue of the system may have overflowed."""
+"""With more paths at once, the system's queue may have overflowed."""
 
 
 class Changes(NamedTuple):
-    """What was found to have changed.
+    """The changes that were found.
 
     Attributes:
         paths: Relative to the root, with `/`; the root itself is the empty string.
@@ -53,11 +53,11 @@ class Changes(NamedTuple):
 
 
 class RootLostError(Exception):
-    """The folder that is followed is not the root any more."""
+    """The followed folder is no longer the root."""
 
 
 class Tree:
-    """Follows everything below a root, symbolic links to folders included.
+    """Follows everything below a root, including symbolic links to folders.
 
     Only folders that watchfiles reports are read. Every few seconds a full scan reads everything.
     If it finds a change that was not reported, as on a network file system, full scans follow
@@ -65,16 +65,16 @@ class Tree:
     """
 
     def __init__(self, root: str, wake: Callable[[], None], *, polling: bool | None = None) -> None:
-        """Look through the root for the first time, and begin to listen.
+        """Scan the root for the first time, and begin to listen.
 
         Args:
             root: Its absolute path.
             wake: Called from another thread when there is something to collect.
-            polling: True to do without hints, False to rely on them wherever they can be had.
+            polling: True to use no hints, False to rely on them whenever they are available.
 
         Raises:
             OSError: The root is not a folder.
-            WatchUnavailableError: No file can be opened any more.
+            WatchUnavailableError: No more files can be opened.
         """
         self._root = root
         self._wake = wake
@@ -99,7 +99,7 @@ class Tree:
 
     @property
     def reason(self) -> str | None:
-        """Why the root is polled, if it is and nobody asked for it."""
+        """Why the root is polled, if that was not requested."""
         if self._by_choice or self._failure is not None:
             return self._failure
         for path, error in self._content.troubled.items():
@@ -115,7 +115,7 @@ class Tree:
 
     @property
     def due(self) -> float:
-        """When `collect` is to be called at the latest (`time.monotonic`)."""
+        """The latest time to call `collect` (`time.monotonic`)."""
         times = [self._due, *(due for due, _ in self._again.values())]
         if self._suspects:
             times.append(self._verdict_at)
@@ -129,7 +129,7 @@ class Tree:
         """Return what has changed since the last call.
 
         Raises:
-            RootLostError: The root is gone or replaced; start over with another tree.
+            RootLostError: The root was removed or replaced; start over with a new tree.
         """
         content, listener = self._content, self._listener
         crowded, troubled = content.crowded, set(content.troubled)
@@ -142,7 +142,7 @@ class Tree:
             if self._by_choice is None:
                 self._interval = _SHORT_SECONDS
         if changed and listener is not None:
-            # What could not be read was not listened to, nor was the target of a new link.
+            # Unreadable folders, and targets of new links, were not listened to.
             self._is_stale |= not troubled.issubset(content.troubled)
             self._is_stale |= content.crowded or content.targets() != listener.folders
         if listener is not None and listener.error is not None:
@@ -173,7 +173,7 @@ class Tree:
         return changed
 
     def _follow(self, paths: set[str], tops: frozenset[str], now: float) -> set[str]:
-        """Look at the folders that hints name; those that are listened to are `tops`."""
+        """Check the folders that hints name; `tops` are those being listened to."""
         if not paths.isdisjoint(tops):
             if os.path.realpath(self._root) in paths:
                 raise RootLostError
@@ -188,11 +188,11 @@ class Tree:
             if above not in known:
                 known[above] = self._names_of_nearest(above)
             folders.update(known[above])
-            # What watchfiles listens to may have been the folder that a link led to before.
+            # watchfiles may be listening to a link's former target.
             children = (join(folder, name) for folder in known[above])
             self._is_stale |= any(child in self._content.links for child in children)
         began = time.thread_time()
-        # A folder that is named may have been another one for a while, or be new.
+        # A named folder may have been another one for a while, or be new.
         named = {name for path in paths for name in self._content.names_of(path)}
         changed = self._content.look(named, deep=True) | self._content.look(folders - named)
         named |= {name for path in paths for name in self._content.names_of(path)}
@@ -205,7 +205,7 @@ class Tree:
         return changed
 
     def _names_of_nearest(self, folder: str) -> tuple[str, ...]:
-        """Return the names of a folder or, where it is gone, of the nearest one above it."""
+        """Return the names of a folder or, if it is gone, of the nearest one above it."""
         while not os.path.isdir(folder) and folder != os.path.dirname(folder):  # noqa: PTH112, PTH120
             folder = os.path.dirname(folder)  # noqa: PTH120
         return tuple(self._content.names_of(folder))
@@ -218,7 +218,8 @@ class Tree:
             raise RootLostError from error
         self._cost = time.monotonic() - began
         if self._is_proven and self._listener is not None:
-            # A folder stands for all in it; a hint for another change there may be under way.
+            # A folder stands for everything in it; a hint for another change there may still
+            # arrive.
             suspects = {path for path in found if parent_of(path) not in {*found, *self._again}}
             if suspects and not self._suspects:
                 self._verdict_at = now + _PROOF_SECONDS
@@ -241,7 +242,7 @@ class Tree:
             self._again.setdefault(path, (now + _AGED_SECONDS, False))
 
     def _check(self, now: float) -> set[str]:
-        """Check what is never reported: where the root and the links lead."""
+        """Check the targets of the root and the links, which are never reported."""
         began = time.monotonic()
         if _identity(self._root) != self._top:
             raise RootLostError
@@ -250,11 +251,11 @@ class Tree:
         return changed
 
     def _listen(self) -> None:
-        """Listen to the folders that the root consists of now, then scan it once more."""
+        """Listen to the current folders of the root, then scan it again."""
         began, old = time.monotonic(), self._listener
         self._listener = self._failure = None
         if self._content.crowded:
-            # watchfiles would go through every one of them.
+            # watchfiles would follow every one of them.
             self._failure = "links to each other give its folders too many names"
         else:
             try:

@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     StrPath = str | os.PathLike[str]
 
 _STOP_SECONDS = 0.05
-"""How soon the caller's event is noticed once it is set: nothing can wait for it."""
+"""How soon the caller's event is noticed: it can only be polled."""
 
 
 class Watch:
     """Returns batches of several roots, one at a time, to one thread at a time.
 
-    What happens while nobody asks is collected by the threads that listen.
+    The listening threads collect changes between calls.
     """
 
     def __init__(
         self, roots: Sequence[Path], *, debounce: float, step: float, polling: bool | None
     ) -> None:
-        """Prepare; the roots are looked at by `next_batch`.
+        """Prepare; `next_batch` scans the roots.
 
         Args:
             roots: Absolute paths.
-            debounce: How long changes are gathered at most, in seconds, unless they never end.
+            debounce: How long changes are collected at most, in seconds, unless they never end.
             step: How long a silence ends a batch, in seconds.
-            polling: Whether to poll the roots; None to do so where needed.
+            polling: Whether to poll the roots; None to do so if needed.
         """
         self._stopped = threading.Event()
         self._bell = threading.Event()
@@ -59,7 +59,7 @@ class Watch:
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
-        # An iterator that is left behind when its event loop ends has no other way to close.
+        # If an event loop ends without closing an iterator, there is no other way to close it.
         self._release()
 
     def next_batch(self, stop: threading.Event | None = None) -> ChangeBatch | None:
@@ -77,7 +77,7 @@ class Watch:
                     raise NotAFolderError(self._roots[0].path)
                 for root in self._roots:
                     if batch := root.batch(now):
-                        # The others' turn comes first next time.
+                        # Next time, the others come first.
                         self._roots.remove(root)
                         self._roots.append(root)
                         return batch
@@ -85,12 +85,12 @@ class Watch:
             return None
 
     def stop(self) -> None:
-        """End the waiting, from any thread."""
+        """Stop the waiting, from any thread."""
         self._stopped.set()
         self._bell.set()
 
     def close(self) -> None:
-        """End all watches, as soon as nobody waits any more."""
+        """Stop all watches, as soon as nobody is waiting any more."""
         self.stop()
         with self._lock:
             self._release()
@@ -101,7 +101,7 @@ class Watch:
         self._roots = []
 
     def _wait(self, longest: float | None) -> None:
-        """Sleep until something is heard or due."""
+        """Sleep until something is reported or due."""
         seconds = min(root.due for root in self._roots) - time.monotonic()
         if longest is not None:
             seconds = min(seconds, longest)
@@ -115,27 +115,27 @@ def awatch_tools(
     step_ms: int = STEP_MS,
     polling: bool | None = None,
 ) -> AsyncGenerator[ChangeBatch]:
-    """Yield a batch whenever something below one of some folders has changed, without end.
+    """Yield a batch whenever something below one of the folders has changed, endlessly.
 
-    The first batch of each root asks for a rescan and comes as soon as the root is being
-    watched, so that nothing between the caller's own first look and this moment is lost; each
-    time the root comes back after an absence there is another. What happens while the caller
-    works is in the batches that follow. Cancelling the task or closing the iterator ends it.
+    The first batch of each root asks for a rescan, as soon as the root is being watched, so that no
+    change between the caller's own first scan and this moment is lost. There is another one each
+    time the root reappears. Changes that happen while the caller works are in later batches. Cancel
+    the task or close the iterator to stop.
 
     Args:
-        *roots: The folders, also as a list; none need exist yet.
-        debounce_ms: Changes that follow each other for up to this long come as one batch;
-            where they never end, batches come further apart, at most a quarter of a second.
-        step_ms: A batch is complete when nothing new happened for this long.
-        polling: Whether to look through the roots at short intervals instead of relying on the
-            system's notifications. By default this is done, and logged, if there are none or
-            they turn out to be incomplete; with False, only if there are none.
+        *roots: The folders, or a list of them; they need not exist yet.
+        debounce_ms: Consecutive changes within this time are one batch; if they never end, batches
+            are delivered at most a quarter of a second apart.
+        step_ms: A batch is complete when nothing has changed for this long.
+        polling: Whether to scan the roots at short intervals instead of relying on the system's
+            notifications. By default this is done, and logged, if there are none or they turn out
+            to be incomplete; with False, only if there are none.
 
     Raises:
         NoRootError: There are no roots.
-        NotAFolderError: (when batches are asked for) Every root is a file. As long as there is
-            another root, a file is like an absent folder.
-        WatchUnavailableError: (when batches are asked for) No file can be opened any more.
+        NotAFolderError: (when batches are requested) Every root is a file. If there is another
+            root, a file is treated like a missing folder.
+        WatchUnavailableError: (when batches are requested) No more files can be opened.
     """
     watch = _prepared(roots, debounce_ms, step_ms, polling)
     return _aiterate(watch)
@@ -148,9 +148,9 @@ def watch_tools(
     step_ms: int = STEP_MS,
     polling: bool | None = None,
 ) -> Generator[ChangeBatch]:
-    """Yield the batches of `awatch_tools` to a thread that waits for them.
+    """Yield the batches of `awatch_tools`, for use in a thread.
 
-    It ends within a moment when `stop` is set, from whatever thread. The other arguments and the
+    It ends within a moment after any thread sets `stop`. The other arguments and the
     errors are those of `awatch_tools`.
     """
     watch = _prepared(roots, debounce_ms, step_ms, polling)
@@ -196,7 +196,7 @@ async def _aiterate(prepared: Callable[[], Watch]) -> AsyncGenerator[ChangeBatch
             try:
                 await run_sync(watch.close, limiter=anyio.CapacityLimiter(1))
             except RuntimeError:
-                # Python 3.12.0 to 3.12.2 start no thread once the main one has ended.
+                # Python 3.12.0 to 3.12.2 cannot start a thread once the main thread has ended.
                 watch.close()
 
 

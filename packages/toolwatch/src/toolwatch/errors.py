@@ -1,4 +1,4 @@
-"""The errors this package raises."""
+"""The errors of this package."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class NotAFolderError(ToolWatchError):
 
 
 class NoRootError(ToolWatchError):
-    """A watch was asked for without a folder to watch."""
+    """No folder was given to watch."""
 
     def __init__(self) -> None:
         super().__init__("there is nothing to watch; give at least one folder")
 
 
 class WatchUnavailableError(ToolWatchError):
-    """The system cannot even be polled, for example because no file can be opened."""
+    """Not even polling is possible, for example because no more files can be opened."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"nothing can be watched at the moment ({reason}); try again in a while")

@@ -116,8 +116,7 @@ def why_empty(
             "writes, with mode=engine in its address"
         )
     if count == 0 and away:
-        return "this host has no copy of the tree yet: it will be made once the server can be "
-        "reached"
+        return "this host has no copy of the tree yet: it is made once the server can be reached"
     if count == 0 and only_reads:
         return (
             "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "

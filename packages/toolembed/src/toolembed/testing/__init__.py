@@ -1,4 +1,4 @@
-"""A contract kit: run it over your own implementation of the `Embedder` protocol."""
+"""A contract kit: run it on your own implementation of the `Embedder` protocol."""
 
 from toolembed.testing._embedder import check_embedder
 

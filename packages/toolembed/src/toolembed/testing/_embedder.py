@@ -34,7 +34,7 @@ async def check_embedder(embedder: Embedder) -> None:
     query = await embedder.embed_query(_TEXTS[0])
     for text, vector in zip([*_TEXTS, "the query"], [*documents, query], strict=True):
         about = f"the vector of {text[:40]!r}"
-        assert len(vector) == len(query), f"{about} has another length than the query's"
+        assert len(vector) == len(query), f"{about} differs in length from the query's"
         values = array("f", vector)
         assert all(map(math.isfinite, values)), f"{about} is not finite in single precision"
         assert any(values), f"{about} is all zeros in single precision"

@@ -49,7 +49,7 @@ class StderrTail:
 
     Attributes:
         status: The last HTTP status that was not a success, or None.
-        repairs: What was wrong with its messages.
+        repairs: The errors in its messages.
     """
 
     def __init__(self, *, is_for_calls: bool = False) -> None:
@@ -117,7 +117,7 @@ async def connected(
     Args:
         parameters: What the connection needs.
         tail: Receives what the server writes to stderr.
-        wrapping: Wraps the transport, to see its messages.
+        wrapping: Wraps the transport, to inspect its messages.
         **callbacks: Options of the library's client that answer the server's requests.
 
     Raises:
@@ -214,7 +214,7 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
 
 
 def _without_contents(record: logging.LogRecord) -> bool:
-    """Keep messages and addresses, which may contain secrets, out of the log, and floods."""
+    """Keep floods out of the log, and messages and addresses, which may contain secrets."""
     record.exc_info = record.exc_text = None
     if record.levelno < logging.WARNING:
         return False

@@ -1,7 +1,7 @@
 """Environment variables that every server inherits: those needed to start programs.
 
-None is named like a secret. But the address of a proxy or of a package index may contain a
-password, without which `uvx` and `npx` could not use it: it is passed on, and never shown.
+None is named like a secret. But the address of a proxy or a package index may contain a password,
+which `uvx` and `npx` need: it is passed on, and never shown.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from toolimport.connect._secrets import NAMES_A_SECRET
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# In addition to those that the library passes on (PATH, HOME and the like): settings of the
-# network, and of where `uvx` and `npx` get packages. Nothing else, because servers are not trusted.
+# In addition to those that the library passes on (PATH, HOME and the like): network settings, and
+# where `uvx` and `npx` get packages. Nothing else, because servers are not trusted.
 _NEEDED = re.compile(
     r"(?:https?|all|no)_proxy"
     r"|ssl_cert_(?:file|dir)|requests_ca_bundle|curl_ca_bundle|node_extra_ca_certs|git_ssl_cainfo"

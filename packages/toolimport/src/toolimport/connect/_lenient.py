@@ -1,6 +1,6 @@
 """Repairing slightly invalid lists of tools before the library reads them.
 
-The library refuses a whole list if one tool is invalid, and then also the results of its tools.
+The library rejects a whole list if one tool is invalid, and then also the results of its tools.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Repairs:
-    """Repairs messages of a server, and notes what was wrong with them.
+    """Repairs messages of a server, and records what was wrong with them.
 
     Attributes:
         left_out: Why tools were left out, by their place in the list.
@@ -93,7 +93,7 @@ class Repairs:
 
 
 def _recovered(error: Exception) -> SessionMessage | None:
-    """Leniently read a message that the library refused; return None if it is not a message."""
+    """Leniently read a message that the library rejected; return None if it is not a message."""
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
     from pydantic import ValidationError
@@ -111,7 +111,7 @@ def _recovered(error: Exception) -> SessionMessage | None:
 
 
 def _wrong_answer(error: Exception) -> SessionMessage | None:
-    """Return an error in place of an answer that is none, for which the library would wait on."""
+    """Return an error instead of an invalid answer, because the library would go on waiting."""
     from mcp.shared.message import SessionMessage
     from mcp.types import INVALID_PARAMS, ErrorData, JSONRPCError
     from pydantic import ValidationError

@@ -1,8 +1,8 @@
-"""Reading long lines and floods from a process in time that grows with their length alone.
+"""Reading long lines and floods from a process in linear time.
 
-The library looks through a line from its beginning with each 64 KiB of it that come: 64 MiB take
-minutes, in which no other server is heard. Each notification takes it as long as a call. It has no
-place to put another reader in.
+The library scans a line from its beginning with every 64 KiB that arrive. A line of 64 MiB takes
+minutes, and meanwhile no other server is read. Each notification takes it as long as a call. It
+offers no way to replace its reader.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST_LINE = 32 << 20
-"""About the most characters of a message; what is longer is not kept."""
+"""The approximate maximum length of a message, in characters; longer ones are discarded."""
 
 _LOOKED_AT = 1000
 _FEW_LINES = 16
-# Of a call's reports that come at once only the last is passed on anyway, and no log.
+# Only the last of a call's simultaneous reports is passed on anyway, and no log messages.
 _REPORTS = 256
 _TOKEN = re.compile(r'"progressToken"\s*:\s*("[^"]*"|\d+)')
 _REPORT = re.compile(
     r'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?'
     r'"method"\s*:\s*"notifications/(?:progress|message)"'
 )
-# Members of an object have any order, and objects inside of it may have an id, too.
+# The members of an object can be in any order, and nested objects may have an id too.
 _VERSION = r'"jsonrpc"\s*:\s*"2\.0"'
 _FIRST = re.compile(rf'\s*\{{\s*(?:{_VERSION}\s*,\s*)?"id"\s*:\s*(\d{{1,15}})\s*,')
 _LAST = re.compile(rf',\s*"id"\s*:\s*(\d{{1,15}})\s*(?:,\s*{_VERSION}\s*)?\}}\s*$')
@@ -38,13 +38,13 @@ _TOO_LONG = (
 
 
 class WholeLines(TextReceiveStream):
-    """Text that comes in whole lines: the end of what is received is the end of a line."""
+    """Text in whole lines: what is received always ends at the end of a line."""
 
     async def receive(self) -> str:
         """Wait for the end of a line; an answer that is too long becomes an error.
 
         Raises:
-            EndOfStream: There is nothing more; a last line without an end is not returned.
+            EndOfStream: The stream has ended; an unfinished last line is not returned.
         """
         kept: str = getattr(self, "_kept", "")
         pieces, length = [kept], len(kept)
@@ -71,9 +71,9 @@ class WholeLines(TextReceiveStream):
 
 
 def _without_floods(text: str) -> str:
-    """Leave out log messages, and all but each call's last report of progress, that come at once.
+    """Of simultaneous messages, drop log messages and all but each call's last progress report.
 
-    The last reports of more than 256 calls are left out, too.
+    If there are more than 256 calls, the reports of the others are dropped too.
     """
     if text.count("\n") <= _FEW_LINES:
         return text

@@ -1,4 +1,4 @@
-"""The parameters of a connection, with the values of variables; never to be shown."""
+"""The parameters of a connection, with the values of variables, which must never be shown."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ class StdioParameters:
                 f"the command {redactor.text(command)!r} is not found; install it, or give its "
                 "full path",
             )
-        # Not resolved: a virtual environment's interpreter is a link, by whose path it finds
-        # itself.
+        # Not resolved: a virtual environment's interpreter is a link, which it locates itself by.
         program = os.path.abspath(program)  # noqa: PTH100
         return cls(command=program, args=args, env=env, cwd=cwd, redactor=redactor)
 

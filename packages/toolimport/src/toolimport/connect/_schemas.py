@@ -26,7 +26,7 @@ def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[
 
     Args:
         schema: The schema from the server.
-        notes: Takes what could not be used as it is, in sentences.
+        notes: Receives a sentence for each part that could not be used unchanged.
         is_old: Whether the protocol is one of those that allow no other results than objects.
     """
     if schema is None:
@@ -46,7 +46,7 @@ def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[
 
 
 class ResultCheck:
-    """Checks the results of one tool; its schema is looked at with the first result.
+    """Checks the results of one tool; its schema is checked with the first result.
 
     Args:
         is_old: Whether the protocol is one of those that allow no other results than objects.
@@ -58,7 +58,7 @@ class ResultCheck:
         self._validator: Any = None
 
     def problem(self, tool: str, result: CallToolResult) -> str:
-        """Return what is wrong with a result, in the words of the library; "" where it is right."""
+        """Return what is wrong with a result, in the library's words; "" if it is valid."""
         if self._given is None:
             return ""
         import jsonschema.exceptions  # type: ignore[import-untyped]
@@ -114,7 +114,7 @@ def _of_object(schema: dict[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _resolved(value: JsonValue, schema: dict[str, JsonValue]) -> Any:  # noqa: ANN401
-    """Leave out the references that lead nowhere in a schema: any result would be refused."""
+    """Remove dangling references from a schema, which would make every result invalid."""
     if isinstance(value, list):
         return [_resolved(item, schema) for item in value]
     if not isinstance(value, dict):
@@ -141,7 +141,7 @@ def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
 
 
 def _check_size(schema: JsonValue) -> None:
-    """Refuse a schema that would take long to check: choices are compared with one another."""
+    """Reject a schema that would take long to check: choices are compared with one another."""
     left, waiting = _MOST_VALUES, [schema]
     while waiting:
         value = waiting.pop()

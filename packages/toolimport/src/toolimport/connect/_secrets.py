@@ -22,7 +22,7 @@ NAMES_A_SECRET = re.compile(
 )
 """The names of variables, headers and flags with secrets."""
 
-# Of those, names that may as well be for a choice: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
+# Exceptions, which may be ordinary choices: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
 _CHOOSES = re.compile(r"auth|private|method|mode|type|kind|name|repos", re.I)
 # Keywords of a schema whose values a server compares literally.
 _EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
@@ -76,8 +76,9 @@ class Redactor:
     def listing(self, value: JsonValue, *, is_exact: bool = False) -> JsonValue:
         """Redact what looks like a secret in a JSON value that is to be written.
 
-        A plain word that an environment variable happens to hold stays: descriptions would lose
-        words that are nobody's secret, and names and choices are what the server wants to be sent.
+        A plain word stays, even if it is the value of an environment variable. Otherwise
+        descriptions would lose ordinary words, and names and choices would not be what the server
+        expects.
         """
         if isinstance(value, str):
             return _replaced(value, *(self._certain if is_exact else self._written))

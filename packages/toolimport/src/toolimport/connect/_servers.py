@@ -173,7 +173,7 @@ class ServerEntry:
 
 def full_path(file: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a configuration."""
-    # Not resolved: the workspace may be where the link is.
+    # Not resolved, because the workspace may be the folder of the link.
     return Path(os.path.abspath(Path(file).expanduser()))  # noqa: PTH100
 
 

@@ -95,7 +95,7 @@ class _Rewriter:
         return self._variables.rewritten(text, lambda name: self._needed.setdefault(name))
 
     def _secret(self, name: str, text: str) -> str:
-        """Return a reference for a value: its own if it is one, or a new one named after it."""
+        """Return a reference for a value: the value itself if it is one, or a new reference."""
         if _REFERENCES_ONLY.fullmatch(kept := self._kept_quietly(text)):
             return self._kept(kept)
         return self._reference(name)

@@ -59,7 +59,7 @@ async def import_servers(
         file: The file.
         root: The tree of tools, created if it does not exist.
         options: What to import, and how.
-        on_stage: Called with what is being done for each server.
+        on_stage: Called with the current step for each server.
         on_done: Called for each server when it is finished, one at a time. An error that it raises
             stops no server, and is raised when all are finished.
         problem_of: Returns why the source of a module cannot be used, so that its tool is left out
@@ -81,8 +81,8 @@ async def import_servers(
     if options.only and options.prune:
         raise OptionError(
             "only",
-            "names some servers, and prune removes tools of servers that are not in the "
-            "file; give one of them",
+            "names some servers, and prune removes tools of servers that are not in the file; "
+            "give only one of them",
         )
     require_generator()
     entries = read_servers(file)
@@ -149,7 +149,7 @@ class _Work:
         self.untold: Exception | None = None
 
     async def one(self, entry: ServerEntry, category: str) -> ServerReport:
-        """Import one server, whatever happens to it."""
+        """Import one server; its errors become part of the report."""
         if entry.disabled:
             report = ServerReport(server=entry.name, category=category, status="disabled")
         else:

@@ -24,7 +24,7 @@ class ImportOptions:
         seconds: The time limit for listing and generating a server's tools, not counting the time
             for loading the generator once and for other servers' tools.
         prune: Remove packages of servers that are no longer in the file.
-        force: Also overwrite and remove what was not generated from this file.
+        force: Also overwrite and remove files that were not generated from this file.
     """
 
     only: tuple[str, ...] = ()

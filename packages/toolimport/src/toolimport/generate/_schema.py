@@ -28,7 +28,7 @@ _PLAIN = frozenset(
         *("dependentRequired", "deprecated", "readOnly", "writeOnly", "discriminator"),
     }
 )
-# Others change a value (an address gets a slash, a password stars), or need a library.
+# Other formats change a value (an address gets a slash, a password asterisks), or need a library.
 _FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
 _DEEPEST = 60
 _MOST_PARTS = 20_000
@@ -41,7 +41,7 @@ _OWN = frozenset({"params", "result"})
 def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Keep only JSON Schema's keywords, and references into the schema itself.
 
-    The generator has keywords of its own, with which a server could have any module imported, and
+    The generator has additional keywords, with which a server could have any module imported, and
     it would follow references to files and addresses.
 
     Returns:
@@ -92,7 +92,7 @@ def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_size(schema: dict[str, Any]) -> None:
-    """Refuse a schema with too many combinations, all of which the generator multiplies out."""
+    """Reject a schema with too many combinations, all of which the generator would expand."""
     _Size(schema).of(schema)
 
 

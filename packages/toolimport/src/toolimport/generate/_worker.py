@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from toolimport.generate._modules import Tool
 
 _PROGRAM = "from toolimport.generate._worker import main; main()"
-# A schema that takes for ever leaves half of the time to its server's other tools.
+# An endless schema leaves half of the time to its server's other tools.
 _SHARE = 0.5
 _LOAD_SECONDS = 60.0
 _READY = b"ready\n"
 
 
 class ModelWorker:
-    """Generates the models of tools, one after the other, and gives up on what takes too long.
+    """Generates the models of tools, one after the other, and gives up on those that take too long.
 
     The process is started when first needed, or earlier by `start`, and again after it has ended.
     """
@@ -76,7 +76,7 @@ class ModelWorker:
         if self._is_closed:
             raise ValueError("the import was stopped")
         if (process := self._process) is None or time.monotonic() >= until:
-            raise ValueError("its models were not generated in its server's time")
+            raise ValueError("its models were not generated within its server's time")
         asked = {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
         seconds = max(until - time.monotonic(), 0.0) * _SHARE
         began = time.monotonic()
@@ -119,7 +119,7 @@ class ModelWorker:
 
 
 def _answer(process: subprocess.Popen[bytes], asked: bytes, seconds: float) -> bytes:
-    """Return the line with which the process answers; it is killed when its time is up."""
+    """Return the process's answer, a line; the process is killed when its time is up."""
     if process.stdin is None or process.stdout is None:
         return b""
     timer = threading.Timer(max(seconds, 0.0), process.kill)

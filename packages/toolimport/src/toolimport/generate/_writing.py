@@ -24,7 +24,7 @@ _LEFTOVER_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was done to a folder, as names of files.
+    """The changes to a folder, as names of files.
 
     Attributes:
         added: New files.
@@ -66,7 +66,7 @@ def write_package(
 
 
 def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> Written:
-    """Remove what was generated into a folder, and the folder if it is then empty.
+    """Remove the generated files in a folder, and the folder if it is then empty.
 
     An edited module stays, with the `__init__.py` that it imports.
     """
@@ -75,7 +75,7 @@ def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> 
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove what a killed process left beside the servers' folders."""
+    """Remove files that a killed process left beside the servers' folders."""
     for left in folder.glob(f"{_LEFTOVER}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _LEFTOVER_SECONDS:
@@ -123,7 +123,7 @@ def _written(folder: Path, files: Mapping[str, str], manifest: Manifest, *, forc
             final.write(beside)
             beside.replace(folder)
         else:
-            # First the file that the modules import.
+            # The file that the modules import is written first.
             for name in sorted(new | changed, key=lambda it: (it != "__init__.py", it)):
                 (beside / name).replace(folder / name)
             for name in gone:
@@ -142,7 +142,7 @@ def _removed(folder: Path, manifest: Manifest, *, force: bool) -> Written:
     kept = {name for name in manifest.files if name not in ours and (folder / name).exists()}
     needed = {"__init__.py"} & ours if kept else set[str]()
     ours -= needed
-    # Last the file that the modules import.
+    # The file that the modules import is removed last.
     for name in sorted(ours, key=lambda it: (it == "__init__.py", it)):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)

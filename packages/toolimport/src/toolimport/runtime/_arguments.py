@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
-    """Return the arguments to send: with the server's names, without what was left out.
+    """Return the arguments to send, with the server's names, and without omitted ones.
 
     An optional field that is None counts as left out, because most servers refuse null there. In a
     field that is required, or has another default, None is intended.
@@ -36,7 +36,7 @@ def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's 
 
 
 def _without_absent(value: Any, dumped: Any) -> Any:  # noqa: ANN401
-    """Walk a value and its JSON in parallel, and drop the fields that were left out."""
+    """Walk a value and its JSON in parallel, and drop omitted fields."""
     fields = getattr(cast("type[object]", type(value)), "model_fields", None)
     if fields is None:
         return _without_absent_in_container(value, dumped)

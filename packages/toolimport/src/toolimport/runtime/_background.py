@@ -31,7 +31,7 @@ _NAME = "pytools-runtime"
 
 
 class Background:
-    """An event loop in a thread, and the links that live in it; started at the first call."""
+    """An event loop in a thread, and its links; started at the first call."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -43,7 +43,7 @@ class Background:
         self._links: dict[asyncio.AbstractEventLoop, dict[Key, Link]] = {}
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a job in the loop and wait for it; an interrupt of the wait cancels the job.
+        """Run a job in the loop and wait for it; interrupting the wait cancels the job.
 
         Raises:
             CancelledError: The background was closed in the meantime.
@@ -78,7 +78,7 @@ class Background:
     def _submitted(self, job: Coroutine[Any, Any, T]) -> Future[T]:
         if threading.current_thread() is self._thread:
             job.close()
-            raise RuntimeError("a tool is called from inside the thread that has the connections")
+            raise RuntimeError("a tool was called from the thread that runs the connections")
         loop = None
         try:
             # Within the lock, so that no job is submitted to a loop that is being closed.
@@ -86,7 +86,7 @@ class Background:
                 loop = self._started()
                 future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
                 self._jobs.add(future)
-        except BaseException:  # an interrupt, which comes at any moment
+        except BaseException:  # an interrupt can come at any moment
             if loop is None:
                 job.close()
             else:
@@ -156,7 +156,7 @@ class Background:
 
 
 def _drop(job: Coroutine[Any, Any, Any]) -> None:
-    """Cancel a job, whether it is running or was never begun; must be called in the loop."""
+    """Cancel a job, whether it is running or has not begun; must be called in the loop."""
     for task in asyncio.all_tasks():
         if task.get_coro() is job:
             task.cancel()
@@ -175,7 +175,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _drain() -> None:
-    """Wait for remaining cleanup, and cancel what takes too long."""
+    """Wait for remaining cleanup, and cancel it if it takes too long."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
         _, left = await asyncio.wait(left, timeout=_LEAVE_SECONDS)
@@ -188,7 +188,7 @@ async def _drain() -> None:
 def _new_loop() -> asyncio.AbstractEventLoop:
     if sys.platform == "win32":
         return asyncio.ProactorEventLoop()
-    # Not epoll or kqueue, which a forked process shares with its parent: closing what it inherited
+    # Not epoll or kqueue, which a forked process shares with its parent: closing the inherited ones
     # would stop events in the parent.
     return asyncio.SelectorEventLoop(selectors.PollSelector())
 
@@ -234,7 +234,7 @@ def background() -> Background:
 def _forget() -> None:
     """Start afresh in a forked process, whose parent owns the threads and servers."""
     global _background
-    # Kept, so that nothing of it is closed: the servers are talking to the parent.
+    # Kept, so that it is never closed: the servers are talking to the parent.
     _KEPT.append(_background)
     _background = Background()
 

@@ -151,7 +151,7 @@ class Link:
     async def _opened(self) -> _Session:
         if self._session is not None and self.is_open:
             return self._session
-        # All waiting calls share one attempt, which goes on if one of them gives up.
+        # All waiting calls share one attempt, which continues if one of them gives up.
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open())
             self._opening.add_done_callback(_retrieve)
@@ -267,7 +267,7 @@ class _Watched:
     async def send(self, item: SessionMessage, /) -> None:
         attempt = _ATTEMPT.get()
         if attempt is not None and getattr(item.message, "method", None) == "tools/call":
-            # Before sending: a send that is interrupted may have arrived.
+            # Before sending, because an interrupted message may have arrived.
             attempt.sent = True
         await self._stream.send(item)
 

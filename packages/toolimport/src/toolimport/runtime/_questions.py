@@ -1,4 +1,4 @@
-"""What a server asks during a call: passed on to whoever made the call."""
+"""Questions of a server during a call, passed on to the caller."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ if TYPE_CHECKING:
 
     Answer = Callable[[InputRequest], Awaitable[InputResponse | ErrorData]]
 
-# A person needs longer for an answer than a server for a call.
+# People need longer for an answer than a server for a call.
 _PATIENCE = 5
 _NOBODY = "no call is in progress that this question could belong to"
 _OVER = "the call that this question belongs to has ended"
 _SEVERAL = (
-    "several clients have calls on this connection that may not have ended, and nothing says which "
-    "one to ask"
+    "several clients may have unfinished calls on this connection, and it is unclear which one to "
+    "ask"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who makes a call, and answers what the server asks meanwhile.
+    """The maker of a call, who answers the server's questions meanwhile.
 
     Attributes:
-        answer: Answers a request for input of the user (elicitation), a message of the model
+        answer: Answers a request for the user's input (elicitation), a message by the model
             (sampling), or the roots.
-        abilities: What it can answer: "elicitation", "sampling", "sampling.tools", "roots". Servers
-            learn it when they are connected to, so other abilities mean another connection.
-        client: Stands for the client that is asked: if two calls have equal ones, either may ask.
+        abilities: The kinds of questions it can answer: "elicitation", "sampling",
+            "sampling.tools", "roots". Servers learn them on connecting, so different abilities need
+            different connections.
+        client: Identifies the client: two calls with equal values can be asked for each other.
     """
 
     answer: Answer
@@ -69,7 +70,7 @@ class _Call:
     _left: float = 0.0
 
     async def ask(self, request: InputRequest) -> InputResponse | ErrorData | None:
-        """Ask the caller, while the time of the call stands still; return None if it is over."""
+        """Ask the caller, while the call's clock is stopped; return None if the call is over."""
         now = asyncio.get_running_loop().time
         if not self.asked:
             self._left = (self.limit.when() or now()) - now()
@@ -86,7 +87,7 @@ class _Call:
         if not done:
             return _error(f"the client did not answer within {_PATIENCE * self.seconds:g} s")
         if task.cancelled():
-            return None if self.is_over else _error("the client cannot be asked any more")
+            return None if self.is_over else _error("the client can no longer be asked")
         if (problem := task.exception()) is not None:
             return _error(f"the client could not be asked: {problem}")
         return task.result()
@@ -101,15 +102,15 @@ class Questions:
     def __init__(self, abilities: frozenset[str]) -> None:
         self._abilities = abilities
         self._calls: list[_Call] = []
-        # Whose calls were given up on this connection: its server may still ask for them, and be
-        # answered by nobody else. More than two say no more than two.
+        # Callers that gave up a call on this connection. Its server may still ask about that call,
+        # and nobody else may answer. Two are as good as more.
         self._given_up: set[Hashable] = set()
 
     def callbacks(self) -> dict[str, Any]:
         """Return the options of the library's client; to be called in the connection's own task."""
         from mcp_types import SamplingCapability, SamplingToolsCapability
 
-        # The first call opens the connection, and this task has its context.
+        # The first call opens the connection, so this task has that call's context.
         _CALL.set(None)
         self._given_up.clear()
         tools = SamplingToolsCapability() if "sampling.tools" in self._abilities else None
@@ -132,7 +133,7 @@ class Questions:
     async def limited(
         self, caller: Caller | None, until: float, seconds: float
     ) -> AsyncGenerator[None]:
-        """Limit the time of a call, and let the server ask the caller in the block."""
+        """Limit the time of a call, and let the server ask the caller within the block."""
         async with asyncio.timeout_at(until) as limit:
             if caller is None:
                 yield
@@ -175,7 +176,7 @@ class Questions:
         clients = {it.caller.client for it in self._calls} | self._given_up
         if len(clients) > 1:
             return _error(_SEVERAL)
-        # If the call that is asked ends, another one of the same client is.
+        # If that call ends, another call of the same client is asked.
         while calls := [it for it in self._calls if it.caller.client in clients]:
             call = min(calls, key=lambda it: len(it.asked))
             if (answer := await call.ask(request)) is not None:

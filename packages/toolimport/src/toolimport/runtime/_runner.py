@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# At the first call it may be too late: the main thread may have ended.
+# The first call may be too late, because the main thread may have ended.
 import concurrent.futures.thread  # noqa: F401
 import os
 from concurrent.futures import CancelledError
@@ -113,8 +113,8 @@ class ToolRunner:
             meta: The metadata to send with them.
             on_progress: Called in this loop with the progress that the server reports; if many
                 reports come at once, only with the last.
-            caller: Answers what the server asks meanwhile, in this loop; without one, servers are
-                told that nobody can be asked.
+            caller: Answers the server's questions during the call, in this loop; without one,
+                servers are told that nobody can be asked.
 
         Returns:
             The server's whole answer, even if it says that the tool failed.
@@ -138,7 +138,7 @@ class ToolRunner:
                 return await running.awaited(job)
 
     def check(self) -> None:
-        """Raise `ServerError` if the configuration lacks what a connection needs; open none."""
+        """Raise `ServerError` if the configuration is incomplete, without opening a connection."""
         self._parameters(self._file())
 
     def is_connected(self) -> bool:
@@ -183,7 +183,7 @@ class ToolRunner:
                 self.server_name,
                 tool_name,
                 f"no answer within {self._seconds(tool_name):g} s; "
-                "the variable PYTOOLS_CALL_TIMEOUT sets how many",
+                "the variable PYTOOLS_CALL_TIMEOUT sets this limit",
             ) from None
         except ToolCallError:
             raise
@@ -215,9 +215,8 @@ class ToolRunner:
                 return entry.parameters()
         raise ServerError(
             self.server_name,
-            f"{file} no longer contains it; import the file again with --prune, or name "
-            f"another by the "
-            "variable PYTOOLS_SERVERS",
+            f"{file} no longer contains it; import the file again with --prune, or name another "
+            "in the variable PYTOOLS_SERVERS",
         )
 
     def _seconds(self, tool_name: str) -> float:
@@ -228,7 +227,7 @@ class ToolRunner:
 
 
 def call_seconds() -> float:
-    """Return how many seconds a call may take, by the variable `PYTOOLS_CALL_TIMEOUT`.
+    """Return how many seconds a call may take, from the variable `PYTOOLS_CALL_TIMEOUT`.
 
     Raises:
         ValueError: The variable is not a time in seconds.

@@ -1,4 +1,4 @@
-"""The servers that a tree of tools was made from, and whether their tools can be called."""
+"""The servers of a tree's tools, and whether these can be called."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ImportedServer:
         category: The folder of its modules, below `mcptools`.
         tools: How many tools were imported.
         servers_file: The file that names it.
-        imported_at: When its modules were made, in seconds since 1970.
+        imported_at: When its modules were generated, in seconds since 1970.
         is_connected: Whether this process has a connection to it; the first call opens one.
-        problem: Why no connection can be opened, as far as its configuration tells; else "".
+        problem: Why no connection can be opened, according to its configuration; else "".
     """
 
     name: str
@@ -37,7 +37,7 @@ class ImportedServer:
 def imported_servers(root: Path) -> tuple[ImportedServer, ...]:
     """Return the servers that were imported into a tree, by category.
 
-    Their configuration is read; none of them is started or asked.
+    Only their configuration is read; none of them is started or contacted.
     """
     found: list[ImportedServer] = []
     for file in sorted(root.glob(f"mcptools/*/{MANIFEST_FILE}")):
