@@ -66,7 +66,7 @@ def test_a_server_that_was_imported_is_ours_and_one_that_was_not_stays(setup, cu
     before = cursor.read_bytes()
     status, shown, said = setup("cursor", "--yes")
     assert status == 1
-    assert "gone stays as it is" in said
+    assert "gone stays in the client" in said
     assert KEY not in shown + said
 
     text = cursor.read_text()

@@ -396,7 +396,7 @@ def test_what_this_user_may_not_read_or_write_is_reported(root, indexed, tmp_pat
     assert tree == (f"failed {root} cannot be read (Permission denied) -> chmod -R u+rX {root}")
     assert index.startswith("warning ")
     assert index.endswith(
-        f"it cannot be written, so it is searched as it is -> chmod u+w {database}"
+        f"it cannot be written, so it is used as it is -> chmod u+w {database}"
     )
 
 

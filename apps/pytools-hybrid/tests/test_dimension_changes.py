@@ -73,7 +73,7 @@ def test_indexing_says_so_and_embeds_all_again_beside_what_there_was(use, openai
     openai.dimensions = THEN
     change, embedded = use(bring_up_to_date)
 
-    assert "now gives vectors of 32 dimensions, those in the index have 37" in change
+    assert "now returns vectors of 32 dimensions, those in the index have 37" in change
     assert embedded == 4
     assert counts(tmp_path) == {5: 0, THEN: 4, FIRST: 4}
     found = use(search)

@@ -144,7 +144,7 @@ def test_one_that_is_in_use_stays_as_it_is_and_the_error_says_what_to_do(databas
     write_and_die(database, "a", "b")
     with connected(database) as user:
         assert user.execute("SELECT count(*) FROM entries_fts").get == 2
-        with pytest.raises(DatabaseError, match=r"freeact.*end what has it open"):
+        with pytest.raises(DatabaseError, match=r"freeact.*close the programs that have it open"):
             set_aside_incumbent(database)
         add(user, "c")
     assert names_in(database) == ["a", "b", "c"]
