@@ -395,9 +395,7 @@ def test_what_this_user_may_not_read_or_write_is_reported(root, indexed, tmp_pat
     tree, index = done.stdout.splitlines()
     assert tree == (f"failed {root} cannot be read (Permission denied) -> chmod -R u+rX {root}")
     assert index.startswith("warning ")
-    assert index.endswith(
-        f"it cannot be written, so it is used as it is -> chmod u+w {database}"
-    )
+    assert index.endswith(f"it cannot be written, so it is used as it is -> chmod u+w {database}")
 
 
 # The index

@@ -70,7 +70,7 @@ class AccurateEmbedder:
 
     @property
     def model_id(self) -> str:
-        """The name under which the vectors are kept."""
+        """The name under which the vectors are stored."""
         return self._model_id
 
     @property

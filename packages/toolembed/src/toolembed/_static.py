@@ -108,7 +108,7 @@ class StaticEmbedder:
 
     @property
     def model_id(self) -> str:
-        """The name under which the vectors are kept."""
+        """The name under which the vectors are stored."""
         return self._model_id
 
     @property
