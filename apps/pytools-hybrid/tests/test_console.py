@@ -15,6 +15,7 @@ import pytest
 from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.serve.http import create_app
 from pytools_hybrid.serve.http.console import _sessions
+from pytools_hybrid.serve.http.console._live import LiveState
 from pytools_hybrid.serve.mcp import create_server
 
 pytestmark = pytest.mark.anyio
@@ -264,7 +265,7 @@ async def test_a_tool_is_shown_with_what_makes_its_text_hard_to_find(browse, too
     assert "says little more than its name" in silent
     assert "2 of 2 parameters have no description: a, b." in silent
     assert "says little more than its name" in fold
-    assert "nothing that makes it hard to find" in good
+    assert "Nothing in its text makes it hard to find" in good
     assert "Its summary is also that of mcptools:two:paint_two" in twin
 
 
@@ -305,6 +306,22 @@ async def test_health_shows_imported_servers_and_what_keeps_them_from_being_call
     assert "Imported servers" in health.text
     assert "cannot be called: " in health.text
     assert "PYTOOLS_SERVERS names another file" in health.text
+
+
+async def test_some_pages_are_kept_up_to_date_and_others_ask_again(settings, toolbox):
+    async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as search:
+        live = LiveState(search)
+        streams = [live.events(lambda: True) for _ in range(40)]
+        first = await asyncio.gather(*map(anext, streams))
+        for stream in streams:
+            await stream.aclose()
+        afterwards = live.events(lambda: True)
+        last = await anext(afterwards)
+        await afterwards.aclose()
+
+    assert sum(it.startswith("event: state") for it in first) == 32
+    assert {it for it in first if not it.startswith("event: ")} == {"retry: 15000\n\n"}
+    assert last.startswith("event: state")
 
 
 async def test_all_checks_are_run_by_a_form_of_this_server_alone(browse):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import ToolSearch
 
-MOST_STREAMS = 32
+_MOST_STREAMS = 32
 
 _SECONDS = 1.0
 # Proxies close streams that are silent for long; browsers reopen a stream that has ended.
@@ -57,6 +57,10 @@ class LiveState:
         Args:
             may_watch: Returns whether the client is still allowed to watch.
         """
+        if self.streams >= _MOST_STREAMS:
+            # The browser asks again.
+            yield "retry: 15000\n\n"
+            return
         self.streams += 1
         try:
             started = spoken = time.monotonic()

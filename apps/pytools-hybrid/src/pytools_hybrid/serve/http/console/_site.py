@@ -19,7 +19,6 @@ from pytools_hybrid.serve.http._security import PUBLIC
 from pytools_hybrid.serve.http.console._catalogue_page import catalogue_page
 from pytools_hybrid.serve.http.console._docs_page import docs_page
 from pytools_hybrid.serve.http.console._health_page import HealthPage
-from pytools_hybrid.serve.http.console._live import MOST_STREAMS
 from pytools_hybrid.serve.http.console._search_page import search_page
 from pytools_hybrid.serve.http.console._sessions import Sessions
 from pytools_hybrid.serve.http.console._tool_page import tool_page
@@ -139,17 +138,16 @@ class Site:
         """Answer `GET /console/health/events`: a stream of changes to the health page.
 
         Raises:
-            ProblemError: Too many pages are watching, or the client is not logged in.
+            ProblemError: The client is not logged in.
         """
         scope = request.scope
         read_query(NoQuery, request)
         if scope.get(PUBLIC):
             raise ProblemError(HTTPStatus.UNAUTHORIZED, "log in first")
-        live = self._health.live
-        if live.streams >= MOST_STREAMS:
-            raise ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are being watched")
         is_by_cookie = self.sessions.opened_by(scope)
-        stream = live.events(lambda: not is_by_cookie or self.sessions.opened_by(scope))
+        stream = self._health.live.events(
+            lambda: not is_by_cookie or self.sessions.opened_by(scope)
+        )
         headers = {**_HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
