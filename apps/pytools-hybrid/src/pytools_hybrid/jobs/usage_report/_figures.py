@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import percentile
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
     from toolindex import OutcomeRecord, SearchRecord
 
+Record = TypeVar("Record", "SearchRecord", "OutcomeRecord")
+
 _TOP = 10
+_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +133,9 @@ def usage_report(
             judged.add(outcome.search_id)
             if outcome.success:
                 successes[outcome.search_id].add(outcome.tool_id)
-    by_day: defaultdict[date, list[SearchRecord]] = defaultdict(list)
-    for search in searches:
-        by_day[datetime.fromtimestamp(search.at, UTC).date()].append(search)
+    by_day = _by_day(searches)
     failed = [
-        it for it in searches if it.results and it.id in judged and not _accepts(it, successes)
+        it for it in searches if it.id in judged and it.results and not _accepts(it, successes)
     ]
     return UsageReport(
         total=_figures(None, searches, judged, successes),
@@ -172,10 +174,15 @@ def _figures(
 
 def outcome_days(outcomes: Iterable[OutcomeRecord]) -> dict[date, ToolFigures]:
     """Return the figures of one tool's outcomes for each day with any."""
-    by_day: defaultdict[date, list[OutcomeRecord]] = defaultdict(list)
-    for outcome in outcomes:
-        by_day[datetime.fromtimestamp(outcome.at, UTC).date()].append(outcome)
+    by_day = _by_day(outcomes)
     return {day: figures for day, its in by_day.items() for figures in _tools((), its)}
+
+
+def _by_day(records: Iterable[Record]) -> dict[date, list[Record]]:
+    by_day: defaultdict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        by_day[int(record.at // _DAY)].append(record)
+    return {datetime.fromtimestamp(day * _DAY, UTC).date(): its for day, its in by_day.items()}
 
 
 def _accepts(search: SearchRecord, successes: defaultdict[str, set[str]]) -> bool:
@@ -190,10 +197,10 @@ def _most_asked(searches: Iterable[SearchRecord]) -> tuple[tuple[str, int], ...]
 def _tools(
     searches: Iterable[SearchRecord], outcomes: Iterable[OutcomeRecord]
 ) -> tuple[ToolFigures, ...]:
-    found = Counter(tool for search in searches for tool in set(search.results))
     of_tool: defaultdict[str, list[OutcomeRecord]] = defaultdict(list)
     for outcome in outcomes:
         of_tool[outcome.tool_id].append(outcome)
+    found = Counter(chain.from_iterable(of_tool.keys() & it.results for it in searches))
     tools: list[ToolFigures] = []
     for tool_id, its in of_tool.items():
         latencies = sorted(it.latency_ms for it in its if it.success and it.latency_ms is not None)
