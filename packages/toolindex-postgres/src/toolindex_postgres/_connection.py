@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 import psycopg.errors
+from psycopg.generators import fetch_many
 from toolindex.errors import DatabaseBusyError, DatabaseError
 
 from toolindex_postgres._address import redacted
@@ -41,6 +42,7 @@ KEEPALIVES = (
     "SET LOCAL tcp_keepalives_idle = 10; SET LOCAL tcp_keepalives_interval = 2; "
     "SET LOCAL tcp_keepalives_count = 5"
 )
+_BEGIN = "BEGIN {}; SET LOCAL statement_timeout = {}; " + KEEPALIVES
 # How often psycopg looks for Ctrl-C while it waits.
 _INTERVAL = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
@@ -63,9 +65,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     Attributes:
         patience: For how many seconds a statement is waited for.
+        is_ending: Whether a transaction is ending, whose answer nobody has waited for yet.
     """
 
     patience: float = _READ_MS / 1_000
+    is_ending: bool = False
+
+    def end_soon(self) -> None:
+        """End a transaction that changes nothing, and let whoever comes next wait for it."""
+        self.pgconn.send_query(b"COMMIT")
+        self.pgconn.flush()
+        self.is_ending = True
 
     def wait(self, gen: PQGen[_T], interval: float = _INTERVAL, timeout: float | None = None) -> _T:
         """Wait for the answer to a statement.
@@ -73,8 +83,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         Raises:
             OperationalError: The connection is lost, or there is none in time.
         """
+        timeout = self.patience if timeout is None else timeout
         try:
-            return super().wait(gen, interval, self.patience if timeout is None else timeout)
+            if self.is_ending:
+                self.is_ending = False
+                super().wait(fetch_many(self.pgconn), interval, timeout)
+            return super().wait(gen, interval, timeout)
         except psycopg.OperationalError as error:
             if error.sqlstate is None and not self.closed:
                 self.close()
@@ -144,6 +158,32 @@ class Connections:
         ) as it:
             yield it
 
+    @contextmanager
+    def looking(
+        self, statements: str, parameters: Sequence[str], *, patient: bool = False
+    ) -> Generator[tuple[Connection, list[tuple[Any, ...] | None]]]:
+        """Lend a connection as `reading` does, and the first rows that some statements return.
+
+        That costs one round trip; the end is not waited for.
+
+        Args:
+            statements: Statements with a semicolon between each two.
+            parameters: The values of their placeholders.
+            patient: As for `reading`.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached, or takes longer.
+            DatabaseError: It refuses; the message says what to do.
+        """
+        begin = _BEGIN.format("ISOLATION LEVEL REPEATABLE READ READ ONLY", _READ_MS)
+        with self._explained():
+            connection, rows = self._begun(f"{begin}; {statements}", patient, parameters)
+            try:
+                yield connection, rows
+                connection.end_soon()
+            finally:
+                self.end(connection)
+
     def ask(
         self, statement: str, *parameters: str, patient: bool = False
     ) -> tuple[Any, ...] | None:
@@ -191,12 +231,13 @@ class Connections:
             statement: What begins it.
         """
         with self._explained():
-            return self._begun(statement, patient=False)
+            return self._begun(statement, patient=False)[0]
 
     def end(self, connection: Connection) -> None:
         """Undo what a transaction has changed, if anything, and take its connection back."""
-        with suppress(psycopg.Error):
-            connection.execute("ROLLBACK")
+        if not connection.is_ending:
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
         self._give_back(connection)
 
     def close(self) -> None:
@@ -206,9 +247,8 @@ class Connections:
 
     @contextmanager
     def _transaction(self, kind: str, timeout_ms: int, patient: bool) -> Generator[Connection]:
-        begin = f"BEGIN {kind}; SET LOCAL statement_timeout = {timeout_ms}; {KEEPALIVES}"
         with self._explained():
-            connection = self._begun(begin, patient)
+            connection, _ = self._begun(_BEGIN.format(kind, timeout_ms), patient)
             connection.patience = timeout_ms / 1_000
             try:
                 yield connection
@@ -228,22 +268,39 @@ class Connections:
         finally:
             self._give_back(connection)
 
-    def _begun(self, begin: str, patient: bool) -> Connection:
+    def _begun(
+        self, begin: str, patient: bool, parameters: Sequence[str] = ()
+    ) -> tuple[Connection, list[tuple[Any, ...] | None]]:
         with suppress(queue.Empty):
             connection = self._take()
             try:
-                connection.execute(begin.encode())
+                return connection, self._first_rows(connection, begin, parameters)
             except _SilentError:
                 raise
             except psycopg.OperationalError:
                 # The server has ended idle connections: all of them, most likely.
                 connection.close()
                 self._drop_idle()
-            else:
-                return connection
         connection = self._connect(patient)
-        connection.execute(begin.encode())
-        return connection
+        return connection, self._first_rows(connection, begin, parameters)
+
+    def _first_rows(
+        self, connection: Connection, statements: str, parameters: Sequence[str]
+    ) -> list[tuple[Any, ...] | None]:
+        # The only cursor that sends several statements with parameters.
+        cursor = psycopg.ClientCursor(connection)
+        try:
+            cursor.execute(statements.encode(), parameters or None)
+        except psycopg.Error:
+            self.end(connection)
+            raise
+        rows: list[tuple[Any, ...] | None] = []
+        is_more: bool | None = True
+        while is_more:
+            if cursor.description is not None:
+                rows.append(cursor.fetchone())
+            is_more = cursor.nextset()
+        return rows
 
     def _take(self) -> Connection:
         if self.closed:
@@ -299,9 +356,9 @@ class Connections:
         return make_conninfo("", **(defaults | _NETWORK | given))
 
     def _give_back(self, connection: Connection) -> None:
-        is_usable = (
-            not connection.closed
-            and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        is_usable = not connection.closed and (
+            connection.is_ending
+            or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         )
         if not is_usable:
             connection.close()

@@ -13,6 +13,8 @@ import time
 from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
+from struct import unpack_from
 from threading import Lock, local
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from toolindex import empty_pages
 
 from toolindex_postgres import _tree as tree_
 from toolindex_postgres._connection import Connections
+from toolindex_postgres._texts import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -36,6 +39,12 @@ _STATES = 200
 # A change of more pages says only that all may have changed.
 _LISTED = 20_000
 _LARGEST_STEP = 1 << 19
+# What SQLite's pages begin with that list others: those of indexes and those of tables.
+_INNER = b"\x02\x05"
+_IMAGE = (
+    "SELECT i.generation, i.follows, i.size FROM toolindex.image AS i "
+    "JOIN toolindex.tree AS t USING (tree_id) WHERE t.name = %s ORDER BY i.generation DESC LIMIT 1"
+)
 # As in a file, of which SQLite writes a later page first.
 _ZEROS = bytes(len(empty_pages()[0]))
 
@@ -55,6 +64,22 @@ class _Cache:
         self.epoch = 0
         self._pages: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
         self._lock = Lock()
+        self._after: dict[int, int] = {}
+
+    def learn(self, page: bytes) -> None:
+        """Note in which order a table or an index has its pages, if this is a page that says so."""
+        if page[0] in _INNER:
+            count, last = unpack_from(">3xH3xI", page)
+            cells = unpack_from(f">{count}H", page, 12)
+            order = [*(unpack_from(">I", page, cell)[0] for cell in cells), last]
+            self._after.update((one - 1, next_ - 1) for one, next_ in pairwise(order))
+
+    def run(self, number: int, length: int) -> list[int]:
+        """Return which pages are most likely read, beginning with one."""
+        pages = [number]
+        while len(pages) < length:
+            pages.append(self._after.get(pages[-1], pages[-1] + 1))
+        return pages
 
     def get(self, number: int, state: int) -> bytes | None:
         """Return a page as it is in a state, if it is here."""
@@ -138,7 +163,7 @@ class PageView:
     _size: int
     _dirty: dict[int, bytes] = field(default_factory=dict[int, bytes])
     _written: set[int] = field(default_factory=set[int])
-    _next: int = -1
+    _soon: dict[int, int] = field(default_factory=dict[int, int])
     _ahead: int = 1
     _followed: int = field(init=False)
 
@@ -226,18 +251,22 @@ class PageView:
             self._dirty.update(enumerate(empty_pages()))
 
     def _fetch(self, number: int) -> bytes:
-        # Tables are read in the order of their pages, posting lists too: more at once each time.
-        follows_on = self._next <= number < self._next + _AHEAD
-        self._ahead = min(2 * self._ahead, _AHEAD) if follows_on else 1
-        self._next = number + self._ahead
+        # Tables are read in their order, posting lists too: more at once each time. What a look
+        # that writes would fetch ahead, it could not keep.
+        before = 0 if self.is_written else self._soon.get(number, 0)
+        self._ahead = min(max(2 * before, 1), _AHEAD)
+        run = self._cache.run(number, 3 * self._ahead)
+        # Several at a time: posting lists that are in many parts are merged when they are read.
+        self._soon.update(dict.fromkeys(run[self._ahead :], self._ahead))
         rows = self.connection.execute(
-            "SELECT n, data FROM toolindex.page WHERE tree_id = %s AND n >= %s AND n < %s",
-            (self.tree.tree, number, self._next),
+            "SELECT n, data FROM toolindex.page WHERE tree_id = %s AND n = ANY (%s)",
+            (self.tree.tree, run[: self._ahead]),
             binary=True,
         ).fetchall()
         pages: dict[int, bytes] = dict(rows)
-        if not self.is_written:
-            for each, page in pages.items():
+        for each, page in pages.items():
+            self._cache.learn(page)
+            if not self.is_written:
                 self._cache.put(each, self.state, page)
         return pages.get(number, _ZEROS)
 
@@ -288,14 +317,13 @@ class ServerPages:
             yield self.view_of(written)
             return
         if self.catch_up is not None:
-            with self._connections.reading(patient=patient) as connection:
-                view = self._view(connection, is_written=False)
+            with self._looking(patient) as view:
                 if not view.is_behind:
                     yield view
                     return
             self.catch_up()
-        with self._connections.reading(patient=patient) as connection:
-            yield self._view(connection, is_written=False)
+        with self._looking(patient) as view:
+            yield view
 
     @contextmanager
     def writing(self) -> Generator[PageView]:
@@ -307,19 +335,33 @@ class ServerPages:
         """Return the view that a connection inside `PageConnections.writing` writes."""
         if (view := self._connections.view) is None:
             tree_.lock(connection, self._tree, self._connections.where)
-            view = self._connections.view = self._view(connection, is_written=True)
+            tree = tree_.state(connection, self._tree, self._connections.where)
+            image = connection.execute(_IMAGE, (encoded(self._tree),)).fetchone()
+            view = self._connections.view = self._view(
+                connection, tree, image, self._cache.moves, is_written=True
+            )
         return view
 
-    def _view(self, connection: Connection, *, is_written: bool) -> PageView:
-        moves = self._cache.moves
-        tree = self.looked = tree_.state(connection, self._tree, self._connections.where)
-        row = connection.execute(
-            "SELECT generation, follows, size FROM toolindex.image WHERE tree_id = %s "
-            "ORDER BY generation DESC LIMIT 1",
-            (tree.tree,),
-        ).fetchone()
-        state, follows, size = row or (0, 0, len(empty_pages()))
-        if row is not None:
+    @contextmanager
+    def _looking(self, patient: bool) -> Generator[PageView]:
+        moves, name = self._cache.moves, encoded(self._tree)
+        look = f"{tree_.STATE}; {_IMAGE}"
+        with self._connections.looking(look, (name, name), patient=patient) as (connection, rows):
+            tree = tree_.state_of(rows[0], self._connections.where)
+            yield self._view(connection, tree, rows[1], moves, is_written=False)
+
+    def _view(
+        self,
+        connection: Connection,
+        tree: State,
+        image: tuple[int, int, int] | None,
+        moves: int,
+        *,
+        is_written: bool,
+    ) -> PageView:
+        self.looked = tree
+        state, follows, size = image or (0, 0, len(empty_pages()))
+        if image is not None:
             self._cache.move_on(connection, tree.tree, state, moves)
         view = PageView(connection, tree, state, follows, is_written, self._cache, size)
         self.looked_at, self.is_behind = time.time(), view.is_behind

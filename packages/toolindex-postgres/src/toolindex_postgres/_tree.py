@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection, Connections
 
 __all__ = [
+    "STATE",
     "Delta",
     "State",
     "Vectors",
@@ -47,6 +48,7 @@ __all__ = [
     "records",
     "set_reader",
     "state",
+    "state_of",
     "try_lock",
     "vectors_of",
     "vectors_since",
@@ -63,7 +65,7 @@ _LARGEST_STEP = 1 << 19
 _STEPS = 1_000
 # As many vectors that no tool needs are kept for each model, or twice as many as there are tools.
 _SPARES = 5_000
-_STATE = "SELECT * FROM toolindex.look(%s)"
+STATE = "SELECT * FROM toolindex.look(%s)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +111,7 @@ def state(connection: Connection, name: str, where: str) -> State:
         SchemaError: There is no schema, or an older one.
         NewerSchemaError: A later version made it.
     """
-    return _state(connection.execute(_STATE, (encoded(name),)).fetchone(), where)
+    return state_of(connection.execute(STATE, (encoded(name),)).fetchone(), where)
 
 
 def poll(connections: Connections, name: str, *, patient: bool = False) -> State:
@@ -120,10 +122,16 @@ def poll(connections: Connections, name: str, *, patient: bool = False) -> State
         SchemaError: There is no schema, or an older one.
         NewerSchemaError: A later version made it.
     """
-    return _state(connections.ask(_STATE, encoded(name), patient=patient), connections.where)
+    return state_of(connections.ask(STATE, encoded(name), patient=patient), connections.where)
 
 
-def _state(row: Sequence[str | None] | None, where: str) -> State:
+def state_of(row: Sequence[str | None] | None, where: str) -> State:
+    """Return the state of a tree, of the row that `STATE` gives.
+
+    Raises:
+        SchemaError: There is no schema, or an older one.
+        NewerSchemaError: A later version made it.
+    """
     version, database, tree, generation, reader, is_complete, outcome = row or [None] * 7
     check_version(where, None if version is None else int(version))
     if tree is None:

@@ -75,6 +75,7 @@ class SQLiteReader(IndexReader):
             searched once in that state.
         looks: Counts the states in which vectors were searched: the first ones do without numpy.
         weights: How much words count in each column.
+        is_eager: Whether to read a large vector table into memory for the first search.
     """
 
     def __init__(
@@ -85,6 +86,8 @@ class SQLiteReader(IndexReader):
         matrices: _Matrices,
         looks: Iterator[int],
         weights: ColumnWeights,
+        *,
+        is_eager: bool = False,
     ) -> None:
         super().__init__(reader.connection, reader.counts)
         self._postings = postings
@@ -92,6 +95,7 @@ class SQLiteReader(IndexReader):
         self._matrices = matrices
         self._looks = looks
         self._weights = weights
+        self._is_eager = is_eager
         self._uses_numpy: bool | None = None
         self._by_vector: dict[object, Retriever | None] = {}
 
@@ -251,7 +255,7 @@ class SQLiteReader(IndexReader):
         whole = NumpyVectorRetriever(self.connection, table=source)
         if numbers <= _FLOATS_IN_MEMORY:
             matrix = whole.read_matrix()
-        elif is_known:
+        elif is_known or self._is_eager:
             matrix = whole.read_bytes()
         # Reading a large table takes as long as several searches, so it waits for the second
         # search: while tools are embedded, each search finds another state.
@@ -277,7 +281,9 @@ class SQLiteStore(ToolIndex):
     ) -> None:
         super().__init__(path, read_only=read_only, pages=pages)
         self._weights = ColumnWeights.of(field_weights or {})
-        self._looks = count()
+        # Pages that have to be fetched are fetched once, and not once by each way of searching.
+        self._is_eager = pages is not None
+        self._looks = count(_LOOKS_BEFORE_NUMPY if self._is_eager else 0)
         self._postings: _Postings = {}
         self._filters: _Filters = {}
         self._matrices: _Matrices = {}
@@ -301,7 +307,13 @@ class SQLiteStore(ToolIndex):
         """Read one consistent state of the index."""
         with super().reading() as reader:
             yield SQLiteReader(
-                reader, self._postings, self._filters, self._matrices, self._looks, self._weights
+                reader,
+                self._postings,
+                self._filters,
+                self._matrices,
+                self._looks,
+                self._weights,
+                is_eager=self._is_eager,
             )
 
 
