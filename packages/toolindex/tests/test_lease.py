@@ -51,20 +51,6 @@ def test_a_lease_is_held_by_one_process_at_a_time(index, holder):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
-def test_the_lease_of_a_killed_process_is_free_at_once(index, holder):
-    process = holder("files")
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=60)
-    assert index.lease("files").acquire(timeout=0)
-
-
-def test_the_file_of_a_lock_is_there_while_the_lease_is_held_and_gone_afterwards(index, path):
-    with index.lease("files").held(timeout=0):
-        assert path.with_name("search.db-files.lock").is_file()
-    assert not path.with_name("search.db-files.lock").exists()
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
 def test_what_a_killed_holder_leaves_is_removed_by_the_next(index, path, holder):
     process = holder("files")
     process.send_signal(signal.SIGKILL)
@@ -99,12 +85,6 @@ def test_work_of_different_kinds_and_on_different_indexes_does_not_wait(index, t
         pass
     with ToolIndex(tmp_path / "other.db") as other, other.lease("files").held(timeout=0):
         pass
-
-
-def test_the_index_itself_can_be_used_by_all_while_a_lease_is_held(index, holder, fill, contents):
-    holder("files")
-    fill(index, {"mcptools:mail:send": "Send."})
-    assert contents(index) == {"mcptools:mail:send": "Send."}
 
 
 def test_where_no_lock_can_be_made_everybody_gets_the_lease(path, fill, read_only_view):

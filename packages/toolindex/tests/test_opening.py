@@ -57,12 +57,6 @@ def foreign(path, *, journal_mode):
         connection.execute("INSERT INTO bookmarks VALUES ('https://example.org')")
 
 
-def test_a_new_file_is_made_with_the_folders_above_it(tmp_path):
-    path = tmp_path / "not" / "yet" / "search.db"
-    ToolIndex(path).close()
-    assert path.is_file()
-
-
 @pytest.mark.parametrize("name", ["größe 工具 🛠.db", "a?b#c%20d&e.db", ":memory:", "file:x.db"])
 def test_any_file_name_will_do(tmp_path, fill, contents, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
@@ -209,13 +203,6 @@ def test_reading_only_changes_nothing(path, fill, contents, report):
             with pytest.raises(ReadOnlyIndexError, match="read-only"):
                 change()
     assert path.read_bytes() == before
-
-
-def test_reading_only_sees_what_another_writes(path, fill, contents):
-    with ToolIndex(path) as writer, ToolIndex(path, read_only=True) as reader:
-        assert contents(reader) == {}
-        fill(writer, ONE)
-        assert contents(reader) == ONE
 
 
 def test_an_index_can_be_read_where_nothing_can_be_written(path, fill, contents, read_only_view):

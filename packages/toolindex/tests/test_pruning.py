@@ -59,18 +59,6 @@ def column(pool, sql):
         return [value for (value,) in connection.execute(sql)]
 
 
-def test_an_empty_index_has_nothing_to_forget(pool, fill):
-    fill([], [])
-    assert prune(pool) == PruneReport(vectors=0, models=())
-
-
-def test_a_few_vectors_without_an_entry_are_kept_for_their_return(pool, fill, kept):
-    others = {f"gone {n}" for n in range(KEPT_SPARES)}
-    fill(["used"], [("m", text, 0.0) for text in others | {"used"}])
-    assert prune(pool) == PruneReport(vectors=0, models=())
-    assert kept("m") == others | {"used"}
-
-
 def test_one_too_many_is_the_oldest(pool, fill, kept):
     others = [f"gone {n}" for n in range(KEPT_SPARES + 1)]
     fill(["used"], [("m", text, float(n)) for n, text in enumerate([*others, "used"])])
@@ -86,13 +74,6 @@ def test_vectors_in_use_are_kept_however_old_and_of_every_model(pool, fill, kept
     assert kept("n") == {"x", "y"}
     assert {"x", "y"} < kept("m")
     assert len(kept("m")) == 2 + 2 * 3
-
-
-def test_each_model_has_room_of_its_own(pool, fill, kept):
-    fill([], [(model, f"gone {n}", float(n)) for model in "mno" for n in range(3 + (model == "n"))])
-    assert prune(pool, spares=3).vectors == 1
-    assert [len(kept(model)) for model in "mno"] == [3, 3, 3]
-    assert "gone 0" not in kept("n")
 
 
 def test_a_model_of_which_nothing_is_left_is_forgotten(pool, fill):

@@ -38,32 +38,11 @@ def test_an_entry_holds_what_the_scanner_said(index, make_record):
     assert [parameter.name for parameter in entry.parameters] == ["title", "body"]
 
 
-def test_ids_that_are_not_there_are_left_out(index, fill):
-    fill(index, TWO)
-    odd = ["gone", "", "a\0b", "lone \ud800 surrogate", "'; DROP TABLE entries; --"]
-    with index.reading() as reader:
-        assert list(reader.entries([*odd, "mcptools:mail:send"])) == ["mcptools:mail:send"]
-        assert reader.entries([]) == {}
-
-
 def test_any_number_of_ids_can_be_asked_for(index, fill):
     fill(index, TWO)
     ids = [f"mcptools:none:{number}" for number in range(100_000)]
     with index.reading() as reader:
         assert set(reader.entries([*ids, *TWO])) == set(TWO)
-
-
-def test_tools_are_counted_by_source_and_category_in_order(index, fill):
-    names = ["pdf:split", "pdf:merge", "Größe:x", "%:x"]
-    fill(index, {f"{source}:{name}": "Do it." for source in ("mcptools", "gen") for name in names})
-    with index.reading() as reader:
-        assert list(reader.categories(ToolFilter(source="gen")).items()) == [
-            (("gen", "%"), 1),
-            (("gen", "Größe"), 1),
-            (("gen", "pdf"), 2),
-        ]
-        assert sum(reader.categories(ToolFilter()).values()) == 8
-        assert reader.categories(ToolFilter(exclude=["*"])) == {}
 
 
 def test_counting_by_category_reads_no_row_of_the_tools(index):

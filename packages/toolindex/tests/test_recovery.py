@@ -1,6 +1,5 @@
 """Files that are damaged, removed or replaced, also while the index is open."""
 
-import os
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -55,16 +54,6 @@ def test_an_index_whose_tables_are_broken_is_set_aside_when_it_is_opened(path, f
         assert contents(index) == ONE
     with ToolIndex(path) as index:
         assert index.damaged is None
-
-
-def test_an_index_that_was_cut_short_is_set_aside_when_it_is_opened(path, fill, contents):
-    with ToolIndex(path) as index:
-        fill(index, MANY, model_id="m")
-    os.truncate(path, PAGE)
-    with ToolIndex(path) as index:
-        fill(index, ONE)
-        assert contents(index) == ONE
-    assert len(set_aside_files(path)) == 1
 
 
 def test_a_damaged_index_that_may_only_be_read_is_left_as_it_is(path, fill):
@@ -318,26 +307,6 @@ def test_a_table_whose_first_page_is_destroyed_takes_no_other_along(path, kept, 
     elif table != "outcomes":
         before[table] = []
     assert after == before
-
-
-def test_what_a_killed_process_left_in_the_log_is_taken_over(path, kept, start):
-    program = """
-import os, signal, sys
-from toolindex import ToolIndex
-index = ToolIndex(sys.argv[1])
-index.put_vectors("m", {f"text {n}": [1.0, n] for n in range(9)})
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    ToolIndex(path).close()
-    start(program, path).communicate(timeout=60)
-    assert path.with_name("search.db-kept-wal").stat().st_size > 0
-    with closing(apsw.Connection(str(kept))) as connection:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
-        connection.execute("DROP TABLE outcomes")
-    with ToolIndex(path) as index:
-        assert index.damaged is not None
-        with index.reading() as reader:
-            assert reader.connection.execute("SELECT count(*) FROM embeddings").get == 9
 
 
 def break_tables(path):

@@ -26,16 +26,6 @@ def test_a_tree_of_files_is_found_by_its_words(index, tmp_path, write_tool, matc
     assert matches(index, "category_words: github") == {"mcptools:github:createPullRequest"}
 
 
-def test_a_second_sync_of_the_same_files_changes_nothing(index, tmp_path, write_tool):
-    write_tool(tmp_path, "mail", "send", "Send a message.")
-    sync(index, tmp_path)
-    with index.reading() as reader:
-        before = reader.generation()
-    assert counts(sync(index, tmp_path)) == (0, 0, 0, 1)
-    with index.reading() as reader:
-        assert reader.generation() == before
-
-
 def test_edits_additions_and_deletions_are_followed(index, tmp_path, write_tool, matches):
     write_tool(tmp_path, "mail", "send", "Send a message.")
     gone = write_tool(tmp_path, "mail", "read", "Read a message.")

@@ -12,7 +12,6 @@ from toolindex._connection import ConnectionPool
 from toolindex._statistics import (
     QueryCount,
     ToolUsage,
-    UsageStatistics,
     compute_usage,
     percentile,
 )
@@ -97,14 +96,6 @@ def test_a_long_query_is_cut(usage, rows):
     assert rows("SELECT length(query) FROM searches") == [(QUERY_LENGTH,)]
 
 
-def test_what_is_not_unicode_is_kept_in_escapes(usage, rows):
-    bad = "a\ud800b"
-    usage.record_searches([search(bad, query=bad, results=(bad,), degraded=(bad,))])
-    usage.record_outcomes([outcome(bad, search_id=bad)])
-    assert rows("SELECT id, query FROM searches") == [("a\\ud800b", "a\\ud800b")]
-    assert usage.statistics().first_accepted == 1
-
-
 @given(id_=ANY_TEXT, text=ANY_TEXT)
 def test_any_string_can_be_recorded(tmp_path_factory, id_, text):
     pool = ConnectionPool(tmp_path_factory.mktemp("any") / "search.db", read_only=False)
@@ -166,23 +157,6 @@ def test_nothing_is_written_through_a_pool_for_reading(pool, usage):
             log.record_searches([search("1")])
     finally:
         reading.close()
-
-
-def test_the_statistics_of_nothing_are_zeros_and_unknowns(usage):
-    statistics = usage.statistics()
-    assert statistics == UsageStatistics(
-        searches=0,
-        without_results=0,
-        queries_without_results=(),
-        judged=0,
-        first_accepted=0,
-        latency_p50_ms=None,
-        latency_p95_ms=None,
-        degraded=0,
-        tools=(),
-    )
-    assert statistics.share_without_results is None
-    assert statistics.acceptance_rate is None
 
 
 def test_queries_without_results_are_named_the_most_frequent_first(usage):
@@ -304,10 +278,6 @@ def written(usage, rows):
         return left
 
     return write
-
-
-def test_what_is_too_old_is_deleted(written):
-    assert written([400, 92, 89, 1]) == [89, 1]
 
 
 def test_the_oldest_of_too_many_are_deleted(written):
@@ -433,14 +403,6 @@ def test_outcomes_come_back_as_they_were_recorded_oldest_first(usage):
     usage.record_outcomes([late, early])
 
     assert usage.outcomes() == (early, late)
-
-
-def test_only_what_is_recent_comes_back_where_that_is_asked_for(usage):
-    usage.record_searches([search("old", at=1.0), search("new", at=5.0)])
-    usage.record_outcomes([outcome(at=1.0), outcome("mail:read", at=5.0)])
-
-    assert [record.id for record in usage.searches(since=5.0)] == ["new"]
-    assert [record.tool_id for record in usage.outcomes(since=5.0)] == ["mail:read"]
 
 
 @pytest.mark.parametrize(

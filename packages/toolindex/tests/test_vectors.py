@@ -34,12 +34,6 @@ def nearest(index, vector, model_id="m"):
         return [(id_, round(distance, 5)) for id_, distance in rows]
 
 
-def test_before_the_first_vector_nothing_is_searchable_by_meaning(index, fill):
-    assert coverage(index) == Coverage(tools=0, vectors=0, dimensions=0)
-    fill(index, THREE)
-    assert coverage(index) == Coverage(tools=3, vectors=0, dimensions=0)
-
-
 def test_pending_texts_are_those_of_tools_without_a_vector_of_that_model(index, fill, embed):
     fill(index, THREE)
     pending = index.pending("m", limit=10)
@@ -79,15 +73,6 @@ def test_tools_of_one_text_share_one_vector(index, report, make_record):
     assert list(index.pending("m", limit=10)) == ["shared"]
     index.put_vectors("m", {"shared": [1.0, 2.0]})
     assert coverage(index).vectors == 2
-
-
-def test_a_vector_put_again_replaces_the_searchable_one(index, path, fill, check_sound):
-    fill(index, ONE)
-    (hash_,) = index.pending("m", limit=1)
-    index.put_vectors("m", {hash_: [1.0, 0.0]})
-    index.put_vectors("m", {hash_: [0.0, 1.0]})
-    assert nearest(index, [0.0, 1.0]) == [("mcptools:mail:send", 0.0)]
-    check_sound(path)
 
 
 def test_a_vector_whose_tool_has_gone_meanwhile_is_kept_for_its_return(index, fill):
@@ -231,20 +216,6 @@ def test_the_vectors_of_several_models_are_searchable_beside_each_other(
     check_sound(path)
 
 
-def test_changing_the_model_and_back_costs_nothing(index, path, fill, check_sound):
-    fill(index, THREE, model_id="first")
-    fill(index, THREE, model_id="second")
-    assert index.use_model("first")
-    assert index.pending("first", limit=10) == {}
-    assert coverage(index, "first") == Coverage(tools=3, vectors=3, dimensions=4)
-    check_sound(path)
-
-
-def test_a_model_of_the_same_dimensions_is_another_model_all_the_same(index, fill):
-    fill(index, ONE, model_id="first")
-    assert len(index.pending("second", limit=10)) == 1
-
-
 def test_using_a_model_says_whether_it_has_vectors(index, path, fill):
     fill(index, ONE)
     assert not index.use_model("m")
@@ -305,12 +276,6 @@ def test_holes_that_changes_leave_in_a_vector_table_are_closed(index, path, fill
     check_sound(path)
 
 
-def test_storing_no_vectors_changes_nothing(index):
-    index.put_vectors("m", {})
-    with index.reading() as reader:
-        assert reader.models() == ()
-
-
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -334,13 +299,6 @@ def test_one_bad_vector_refuses_the_batch(index, fill, bad, why):
     assert len(index.pending("m", limit=3)) == 3
     with index.reading() as reader:
         assert reader.models() == ()
-
-
-def test_a_vector_without_dimensions_has_no_direction(index, fill):
-    fill(index, ONE)
-    (hash_,) = index.pending("m", limit=1)
-    with pytest.raises(VectorError, match="zeros"):
-        index.put_vectors("m", {hash_: []})
 
 
 def lengths(index):

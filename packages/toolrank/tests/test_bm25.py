@@ -17,7 +17,6 @@ from toolrank import (
     Query,
     RankingArgumentError,
     RetrievalError,
-    Retriever,
     ToolRankError,
     match_expression,
     query_terms,
@@ -99,21 +98,6 @@ def test_a_weight_must_be_a_finite_number_of_zero_or_more(documents, weight):
     assert caught.value.argument == "weights"
 
 
-def test_without_a_content_table_ids_are_rowids(documents):
-    assert ids(find(documents, "merge")) == ["4"]
-
-
-def test_equal_scores_come_in_the_order_of_their_ids(connection):
-    connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
-    for rowid in (1, 2, 10):
-        connection.execute("INSERT INTO docs_fts (rowid, text) VALUES (?, 'same')", (rowid,))
-    assert ids(find(connection, "same")) == ["1", "10", "2"]
-
-
-def test_depth_bounds_the_hits_to_the_best(documents):
-    assert ids(find(documents, "create issue", depth=1, content=CONTENT)) == ["github:create_issue"]
-
-
 def test_a_filter_never_starves_the_result(connection):
     """Five allowed rows among a thousand better ones are all found by a search for five."""
     connection.execute("CREATE TABLE docs (id TEXT UNIQUE, source TEXT)")
@@ -153,13 +137,6 @@ def test_a_table_that_is_missing_or_no_full_text_table_is_a_retrieval_error(docu
     assert caught.value.retriever == "words"
     assert caught.value.__cause__ is not None
     assert isinstance(caught.value, ToolRankError)
-
-
-def test_it_is_a_retriever_with_a_name(documents):
-    retriever = bm25(documents, table="docs_fts")
-    assert isinstance(retriever, Retriever)
-    assert retriever.name == "bm25"
-    assert bm25(documents, table="docs_fts", name="titles").name == "titles"
 
 
 WORDS = ["merge", "pdf", "files", "send", "mail", "issue", "issues", "create", "list", "open"]

@@ -178,12 +178,6 @@ def test_linear_fusion_takes_a_list_without_a_score_above_zero_as_no_evidence(fu
     assert fused == FusedScores({"a": 0.0, "b": 0.0}, 0.0)
 
 
-def test_linear_fusion_keeps_how_far_apart_candidates_are():
-    close = linear_fusion({"bm25": ranking(("a", 1.0), ("b", 0.99))})
-    far = linear_fusion({"bm25": ranking(("a", 1.0), ("b", 0.01))})
-    assert close.of("b") > far.of("b")
-
-
 def test_by_strength_a_list_whose_best_is_weak_has_little_say():
     weak = {"bm25": ranking(("a", 0.2), ("b", 0.1)), "vector": ranking(("b", 0.9), ("a", 0.8))}
     assert [hit.id for hit in linear_fusion(weak, units={"bm25": 0.03}).ranking()] == ["b", "a"]

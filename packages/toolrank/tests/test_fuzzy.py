@@ -73,10 +73,6 @@ def test_a_tool_is_found_by_words_that_are_misspelt_cut_short_or_run_together(na
     assert ask(named, text)[0] == first
 
 
-def test_a_tool_is_found_by_a_part_in_the_middle_of_its_name(named):
-    assert {"create_pull_request", "pullrequest"} <= set(ask(named, "request"))
-
-
 def test_what_a_row_calls_by_the_word_itself_comes_before_what_is_like_it(named):
     assert ask(named, "form") == ["read_form", "read_farm"]
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import (
     Channel,
-    Content,
     Contribution,
     Explanation,
     Hit,
@@ -56,23 +55,6 @@ def ids(hits):
     return [hit.id for hit in hits]
 
 
-@pytest.mark.parametrize("fuse", [reciprocal_rank_fusion, linear_fusion])
-def test_words_and_meaning_are_ranked_together(documents, store_vectors, fuse):
-    connection = store_vectors({1: (1, 0), 2: (0.9, 0.1), 3: (0, 1), 4: (0.1, 0.9)})
-    content = Content(table="docs", column="id")
-    ranker = HybridRanker(
-        [
-            Channel(bm25(connection, table="docs_fts", content=content)),
-            Channel(VectorRetriever(connection, table="docs_vec", content=content)),
-        ],
-        fuse=fuse,
-    )
-    hits = ranker.rank(Query(text="list the issues", vector=(0.9, 0.1)), limit=2)
-    assert ids(hits) == ["github:list_issues", "github:create_issue"]
-    assert hits[0].score == pytest.approx(1.0)
-    assert [c.retriever for c in hits[0].contributions] == ["bm25", "vector"]
-
-
 def test_a_query_without_a_vector_is_still_answered_by_its_words(documents, store_vectors):
     connection = store_vectors({1: (1, 0)})
     ranker = HybridRanker(
@@ -82,10 +64,6 @@ def test_a_query_without_a_vector_is_still_answered_by_its_words(documents, stor
         ]
     )
     assert ids(ranker.rank(Query(text="merge pdf"), limit=5)) == ["4"]
-
-
-def test_any_object_with_a_name_and_retrieve_can_be_a_channel():
-    assert ids(rank(Channel(FixedList("mine", "b", "a")))) == ["b", "a"]
 
 
 def test_the_limit_cuts_after_the_fusion():
@@ -317,15 +295,6 @@ def test_the_best_of_a_group_lifts_the_others():
     }
 
 
-def test_past_use_changes_a_score_by_its_factor():
-    words = Channel(FixedList("words", **GROUPED))
-    found = rank(words, usage={"y:b": 1.1, "x:c": 0.95, "gone": 1.1}, fuse=linear_fusion)
-    assert scores(found) == pytest.approx(
-        {"x:a": 1.0, "y:b": 0.75 * 1.1, "x:c": 0.5 * 0.95, "z:d": 0.25}
-    )
-    assert {hit.id: hit.explanation.usage for hit in found}["y:b"] == 1.1
-
-
 def test_where_past_use_would_lift_the_best_above_1_all_are_divided_by_it():
     words = Channel(FixedList("words", **GROUPED))
     found = rank(words, usage={"x:a": 1.05, "y:b": 0.9}, fuse=linear_fusion)
@@ -339,10 +308,6 @@ def test_past_use_is_bounded_whatever_the_factor(factor, bounded):
     words = Channel(FixedList("words", **GROUPED))
     found = rank(words, usage={"y:b": factor}, fuse=linear_fusion)
     assert scores(found)["y:b"] == pytest.approx(0.75 * bounded)
-
-
-def test_use_decides_nothing_where_nothing_is_found():
-    assert rank(Channel(FixedList("words")), usage={"a": 1.1}) == []
 
 
 def test_a_name_with_another_action_than_the_request_loses_a_tenth():

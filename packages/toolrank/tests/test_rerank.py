@@ -20,7 +20,6 @@ from toolrank import (
     ModelUsage,
     RankedHit,
     RankingArgumentError,
-    Reranker,
 )
 
 CLOSE = (0.80, 0.78, 0.75, 0.60)
@@ -80,22 +79,11 @@ def rerank(reranker, query="merge pdfs", given=None):
     return asyncio.run(reranker.rerank(query, candidates() if given is None else given))
 
 
-def test_it_fulfils_the_protocol():
-    assert isinstance(LLMReranker(says([1])), Reranker)
-
-
 def test_the_models_order_is_taken():
     outcome = rerank(LLMReranker(says([3, 1, 4, 2])))
 
     assert ids(outcome) == ["t3", "t1", "t4", "t2"]
     assert (outcome.applied, outcome.reason) == (True, "the model ordered the first 4")
-
-
-def test_scores_stay_with_the_places_and_contributions_with_the_hits():
-    outcome = rerank(LLMReranker(says([3, 1, 4, 2])))
-
-    assert scores(outcome) == CLOSE
-    assert [hit.contributions[0].rank for hit in outcome.hits] == [3, 1, 4, 2]
 
 
 def test_hits_behind_the_candidates_keep_their_places():
@@ -116,10 +104,6 @@ def test_a_model_that_has_no_tools_answers_in_text():
     plain = FunctionModel(respond, profile=ModelProfile(default_structured_output_mode="prompted"))
 
     assert ids(rerank(LLMReranker(plain))) == ["t2", "t1", "t3", "t4"]
-
-
-def test_the_models_order_counts_as_applied_when_it_is_the_same():
-    assert rerank(LLMReranker(says([1, 2, 3, 4]))).applied
 
 
 @pytest.mark.parametrize(
@@ -324,12 +308,6 @@ def test_no_text_leaves_the_string_it_stands_in(texts, query):
     assert list(sent) == ["request", "tools"]
     assert [list(tool) for tool in sent["tools"]] == [["number", "text"]] * 4
     model.prompts[0].encode()
-
-
-def test_a_model_that_obeys_a_hostile_text_changes_nothing():
-    for obeyed in ([1], [1, 1, 1, 1], [3], "3 first, as the system says"):
-        outcome = rerank(LLMReranker(Recorded(obeyed).model), given=candidates(texts=HOSTILE))
-        assert ids(outcome) == ["t1", "t2", "t3", "t4"]
 
 
 def test_a_megabyte_is_cut_to_what_a_model_reads():
