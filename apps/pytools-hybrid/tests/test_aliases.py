@@ -44,11 +44,6 @@ def test_an_alias_is_taken_from_the_environment_a_file_a_flag_and_a_program(
     assert Settings.unknown_variables() == {}
 
 
-def test_the_path_of_the_database_in_a_file_starts_from_the_file(tmp_path):
-    (tmp_path / "pytools.toml").write_text('database-path = "a.db"\n', encoding="utf-8")
-    assert Settings.from_flags({}).db_path == tmp_path / "a.db"
-
-
 def test_a_flag_comes_before_a_variable_whatever_their_names(monkeypatch):
     monkeypatch.setenv("PYTOOLS_TOP_K", "9")
     monkeypatch.setenv("PYTOOLS_BM25_WEIGHT", "5")

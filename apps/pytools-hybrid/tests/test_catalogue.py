@@ -126,10 +126,6 @@ def test_a_second_list_of_what_is_included_is_refused(settings, root):
     use(settings(include=("*:github:*",)), root, job)
 
 
-def test_names_that_are_like_one_come_first():
-    assert nearest_first("Githup", ["pdf", "gitlab", "github"]) == ["github", "gitlab", "pdf"]
-
-
 def test_of_a_long_name_only_the_beginning_is_compared():
     asked = "b" * 100 + "a" * 1_000_000
 

@@ -140,13 +140,12 @@ async def embedded(tools):
 
 
 @pytest.mark.usefixtures("_impatient")
-@pytest.mark.parametrize("times", [1, 3])
 def test_the_offline_model_answers_while_the_provider_fails_and_the_provider_s_afterwards(
-    fault, times, openai, settings, root
+    fault, openai, settings, root
 ):
     async def job(tools):
         await embedded(tools)
-        fault(times)
+        fault(3)
         answers = []
         async with asyncio.timeout(60):
             while not answers or answers[-1].notes:

@@ -151,36 +151,6 @@ def test_searches_noted_while_others_are_written_are_not_lost(tmp_path):
     assert asyncio.run(main()) == 200
 
 
-def test_many_searches_at_once_are_each_written_down_once(by_words, root):
-    async def job(search):
-        await asyncio.gather(*(search.search("report a bug") for _ in range(50)))
-
-    use(by_words(), root, job)
-
-    assert len(rows(by_words())) == 50
-
-
-def test_statistics_tell_what_came_of_searches_also_of_the_last_one(by_words, root):
-    async def job(search):
-        for success in (True, True, False):
-            response = await search.search("report a bug")
-            await search.record_outcome(
-                "mcptools:github:create_issue",
-                success=success,
-                latency_ms=20.0,
-                search_id=response.search_id,
-            )
-        await search.search("zxqv", mode=SearchMode.BM25)
-        return await search.index.statistics()
-
-    statistics = use(by_words(), root, job)
-
-    assert statistics.searches == 4
-    (tool,) = statistics.tools
-    assert tool.tool_id == "mcptools:github:create_issue"
-    assert tool.success_rate == pytest.approx(2 / 3)
-
-
 PAGE = 16384
 
 

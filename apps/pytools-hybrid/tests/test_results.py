@@ -194,18 +194,6 @@ def test_a_filter_that_nothing_passes_says_so(settings, root):
     assert "none of the 4 tools passes the filters and fits" in response.notes[0]
 
 
-def test_a_slow_tool_is_left_out_once_it_has_proved_slow(settings, root):
-    fast = ToolFilter(max_latency_ms=100, min_observations=2)
-
-    async def job(search):
-        assert CREATE in ids(await search.search("report a bug", where=fast))
-        for _ in range(2):
-            await search.record_outcome(CREATE, success=True, latency_ms=5_000)
-        return await search.search("report a bug", where=fast)
-
-    assert CREATE not in ids(use(settings(), root, job))
-
-
 def test_a_filter_that_cannot_be_is_refused():
     with pytest.raises(FilterError, match="categories"):
         ToolFilter(categories="github")

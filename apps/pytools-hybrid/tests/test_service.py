@@ -29,17 +29,6 @@ async def indexed(search):
     return search
 
 
-def test_tools_are_found_before_anything_is_embedded(settings, root):
-    async def job(search):
-        await search.index.refresh()
-        return await search.search("report a bug")
-
-    response = use(settings(), root, job)
-
-    assert ids(response)[0] == "mcptools:github:create_issue"
-    assert "0 of 4 tools have vectors so far" in response.notes[0]
-
-
 def test_without_a_model_vector_search_falls_back_to_words_and_says_so(settings, root):
     async def job(search):
         await indexed(search)

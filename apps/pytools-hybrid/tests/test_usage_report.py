@@ -32,16 +32,6 @@ def outcome(search_id, tool_id="mail:send", *, success=True, **fields):
     return OutcomeRecord(tool_id=tool_id, success=success, search_id=search_id, **fields)
 
 
-def test_searches_are_counted_by_the_day_of_universal_time():
-    report = usage_report([search("a"), search("b", TUESDAY), search("c", TUESDAY)], [])
-
-    assert [(day.day, day.searches) for day in report.days] == [
-        (date(2026, 3, 2), 1),
-        (date(2026, 3, 3), 2),
-    ]
-    assert report.total.searches == 3
-
-
 def test_queries_without_results_are_counted_the_most_frequent_first():
     queries = ["fly", "swim", "swim", "walk"]
     searches = [search(str(n), query=query, results=()) for n, query in enumerate(queries)]

@@ -309,6 +309,26 @@ def test_a_table_whose_first_page_is_destroyed_takes_no_other_along(path, kept, 
     assert after == before
 
 
+def test_what_a_killed_process_left_in_the_log_is_taken_over(path, kept, start):
+    program = """
+import os, signal, sys
+from toolindex import ToolIndex
+index = ToolIndex(sys.argv[1])
+index.put_vectors("m", {f"text {n}": [1.0, n] for n in range(9)})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ToolIndex(path).close()
+    start(program, path).communicate(timeout=60)
+    assert path.with_name("search.db-kept-wal").stat().st_size > 0
+    with closing(apsw.Connection(str(kept))) as connection:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        connection.execute("DROP TABLE outcomes")
+    with ToolIndex(path) as index:
+        assert index.damaged is not None
+        with index.reading() as reader:
+            assert reader.connection.execute("SELECT count(*) FROM embeddings").get == 9
+
+
 def break_tables(path):
     """Break both files."""
     with closing(apsw.Connection(f"{path}-kept")) as connection:

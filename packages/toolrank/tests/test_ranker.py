@@ -310,6 +310,10 @@ def test_past_use_is_bounded_whatever_the_factor(factor, bounded):
     assert scores(found)["y:b"] == pytest.approx(0.75 * bounded)
 
 
+def test_use_decides_nothing_where_nothing_is_found():
+    assert rank(Channel(FixedList("words")), usage={"a": 1.1}) == []
+
+
 def test_a_name_with_another_action_than_the_request_loses_a_tenth():
     words = Channel(
         FixedList("words", **{"open an issue": {"get_issue": 1.0, "create_issue": 0.95}})
