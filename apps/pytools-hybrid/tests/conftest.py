@@ -13,6 +13,9 @@ from pytools_hybrid.serve.metrics import ToolMetrics
 
 from .openai_stub import openai_stub
 
+# Seconds that a test waits for anything: many times what a slow machine takes.
+PATIENCE = 120
+
 # How long an example takes says something about the machine, and nothing about the code. How many
 # there are is up to noxfile.py: more in the weekly run.
 hypothesis_settings.register_profile(

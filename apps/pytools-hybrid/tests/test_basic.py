@@ -10,6 +10,8 @@ from pytools_hybrid import RootUnreadableError
 from pytools_hybrid.serve.browse import Categories, ToolBrowser, Tools
 from toolindex import ToolFilter
 
+from .conftest import PATIENCE
+
 FILES = (
     "mcptools/github/create_issue.py",
     "mcptools/github/list_commits.py",
@@ -139,7 +141,11 @@ def test_browsing_needs_neither_the_protocol_nor_an_index():
     )
 
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
 
     assert result.stdout.strip() == ""

@@ -31,6 +31,8 @@ from pytools_hybrid.serve.mcp import create_server
 from toolimport import ImportOptions, import_servers
 from toolimport.runtime import close
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 SERVER = '''
@@ -878,7 +880,9 @@ async def test_whatever_a_python_tool_does_the_next_call_is_answered(
         assert "no result within 3 s" in (await run_tool(client, "fork", file=str(begun)))[1]
         monkeypatch.delenv("PYTOOLS_CALL_TIMEOUT")
         assert begun.exists()
-        left = subprocess.run(["ps", "ax"], capture_output=True, text=True, check=True).stdout
+        left = subprocess.run(
+            ["ps", "ax"], capture_output=True, text=True, check=True, timeout=PATIENCE
+        ).stdout
         assert str(begun.parents[1]) not in left
         assert not (await run_tool(client, "add", a=1))[0].is_error
 

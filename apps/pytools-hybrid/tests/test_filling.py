@@ -18,6 +18,8 @@ from pytools_hybrid import ToolSearch
 from pytools_hybrid.index import Filling, Follower, SQLiteStore, refresh
 from pytools_hybrid.serve.mcp import create_server
 
+from .conftest import PATIENCE
+
 READER = "any"
 
 
@@ -183,7 +185,9 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(large, tmp_path):
         "refresh(store, sys.argv[2], committed=kill)\n"
     )
     database = tmp_path / "index.db"
-    ended = subprocess.run([sys.executable, "-c", program, str(database), str(large)], check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(database), str(large)], check=False, timeout=PATIENCE
+    )
     assert ended.returncode == -signal.SIGKILL
     with SQLiteStore(database) as store:
         assert store.check() == ()

@@ -16,6 +16,8 @@ from pytools_hybrid import Roots, Settings, ToolSearch
 from pytools_hybrid.index import open_store, set_aside_incumbent
 from toolindex import DatabaseError, ToolIndex, kept_path
 
+# Seconds for whatever is waited for; what is imported by a script has no siblings to ask.
+PATIENCE = 120
 VECTORS = """
                     CREATE VIRTUAL TABLE IF NOT EXISTS entries_vec USING vec0(
                         id TEXT PRIMARY KEY,
@@ -99,7 +101,7 @@ with connected(sys.argv[1]) as connection:
 
 def run(code, *arguments):
     command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
-    return subprocess.run(command, timeout=120, check=False).returncode
+    return subprocess.run(command, timeout=PATIENCE, check=False).returncode
 
 
 def write_and_die(database, *names):
@@ -155,14 +157,14 @@ def test_of_several_at_once_one_renames_it(incumbent):
     barrier, found = Barrier(4), []
 
     def set_aside():
-        barrier.wait()
+        barrier.wait(PATIENCE)
         found.append(set_aside_incumbent(incumbent))
 
     threads = [Thread(target=set_aside) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE)
     aside = incumbent.with_name("search.db.freeact")
     assert sorted(found, key=str) == [aside, None, None, None]
     assert names_in(aside) == ["a", "b"]
@@ -307,14 +309,16 @@ def read_only(incumbent):
         folder.chmod(0o700)
         return
     try:
-        subprocess.run(["mount", "--bind", folder, folder], check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "--bind", folder, folder], check=True, capture_output=True, timeout=PATIENCE
+        )
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this user may not mount file systems")
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True, timeout=PATIENCE)
         yield incumbent
     finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
+        subprocess.run(["umount", "--lazy", folder], check=True, timeout=PATIENCE)
 
 
 def test_where_nothing_can_be_written_the_error_says_what_to_do(read_only):

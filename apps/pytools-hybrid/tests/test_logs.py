@@ -11,6 +11,8 @@ from io import StringIO
 import pytest
 from pytools_hybrid.logs import configure_logging, use_format
 
+from .conftest import PATIENCE
+
 
 @contextmanager
 def written():
@@ -53,7 +55,7 @@ def test_a_traceback_is_a_field_also_that_of_a_thread():
             logging.getLogger("here").exception("it failed")
         thread = threading.Thread(target=fail)
         thread.start()
-        thread.join()
+        thread.join(PATIENCE)
 
     logged, of_thread = lines
     assert (logged["message"], of_thread["message"]) == ("it failed", "a thread ended")

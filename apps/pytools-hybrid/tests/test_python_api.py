@@ -36,6 +36,8 @@ from toolembed import StaticEmbedder
 from toolindex import ForeignDatabaseError
 from toolscan import input_schema, scan
 
+from .conftest import PATIENCE
+
 
 @pytest.fixture
 def from_environment(monkeypatch, tmp_path):
@@ -318,7 +320,7 @@ def test_many_threads_can_ask_at_once(root, settings):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(PATIENCE)
 
     assert found == ["create_issue"] * 8
 
@@ -970,6 +972,8 @@ def test_what_cannot_be_called_is_refused():
 def test_importing_the_package_imports_nothing_heavy():
     heavy = "{'numpy', 'pydantic', 'mcp', 'anyio'} & {*sys.modules}"
     code = f"import sys, pytools_hybrid; print({heavy} or None)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
 
     assert done.stdout == "None\n"

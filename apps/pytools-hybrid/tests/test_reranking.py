@@ -22,6 +22,8 @@ from pytools_hybrid.search import (
 from pytools_hybrid.settings import check_model_name
 from toolembed import Backoff
 
+from .conftest import PATIENCE
+
 QUERY = "do something with a text or a message"
 
 
@@ -251,7 +253,7 @@ def test_nothing_is_imported_before_the_first_use():
         "Reranking(check_model_name('openai:gpt-5-mini'))\n"
         "assert 'pydantic_ai' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, monkeypatch):

@@ -27,6 +27,8 @@ def test_the_readmes_example_prints_the_output_that_is_shown():
         re.search(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)[1]
         for language in ("python", "text")
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
 
     assert ran.stdout == output

@@ -7,6 +7,9 @@ from hypothesis import settings
 from toolimport.generate import _importer
 from toolimport.generate._worker import ModelWorker
 
+# Seconds that a test waits for anything: many times what a slow machine takes.
+PATIENCE = 120
+
 # A machine under load is slow at times; how fast things are is measured elsewhere.
 settings.register_profile(
     "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))

@@ -31,6 +31,8 @@ from toolimport.runtime._arguments import arguments_of
 from toolimport.runtime._background import Background
 from toolimport.runtime._link import Link
 
+from .conftest import PATIENCE
+
 SERVER = Path(__file__).with_name("small_server.py")
 NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "ask", "picture", "structured")
 # Not as the protocol has them; the library would refuse all of a list, and each call's result.
@@ -154,7 +156,7 @@ def test_an_answer_that_is_not_a_result_is_the_one_error_too(imported, monkeypat
 
 def test_importing_a_module_does_not_import_the_library_that_calls():
     program = "import sys, toolimport.runtime; sys.exit('mcp' in sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
 
 
 def test_the_server_is_started_once_and_stays(runner):
@@ -316,7 +318,7 @@ def test_threads_share_a_connection(runner):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE)
     assert sorted(answers) == sorted(json.dumps({"name": str(number)}) for number in range(8))
 
 

@@ -16,6 +16,7 @@ import pytest
 from toolimport import ImportOptions, OptionError, import_servers
 from toolimport.generate import _importer, _worker
 
+from .conftest import PATIENCE
 from .small_server import answer_to
 
 SERVER = Path(__file__).with_name("small_server.py")
@@ -272,7 +273,7 @@ def refusing():
         thread.start()
         yield server.server_port, seen
         server.shutdown()
-        thread.join()
+        thread.join(PATIENCE)
 
 
 def test_a_server_that_refuses_is_reported_with_its_status(run, refusing, tmp_path, monkeypatch):

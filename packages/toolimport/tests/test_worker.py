@@ -7,13 +7,14 @@ from toolimport.generate import _worker
 from toolimport.generate._modules import Tool
 from toolimport.generate._worker import ModelWorker
 
+from .conftest import PATIENCE
+
 QUICK = Tool(name="quick", input_schema={"properties": {"text": {"type": "string"}}})
 # Minutes of the generator's time.
 SLOW = Tool(
     name="slow",
     input_schema={"properties": {f"p{number}": {"type": "string"} for number in range(15_000)}},
 )
-PATIENCE = 300
 
 
 @pytest.fixture

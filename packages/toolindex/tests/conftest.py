@@ -17,6 +17,9 @@ from hypothesis import HealthCheck, settings
 from toolindex import ToolIndex
 from toolscan import ScanReport, ToolId, embedding_text, scan
 
+# Seconds that a test waits for anything: many times what a slow machine takes.
+PATIENCE = 120
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from pathlib import Path
@@ -234,13 +237,18 @@ def mounting() -> Callable[..., Any]:
     def mounted(target: Path, *arguments: str) -> Generator[Path]:
         target.mkdir(exist_ok=True)
         try:
-            subprocess.run(["mount", *arguments, str(target)], check=True, capture_output=True)
+            subprocess.run(
+                ["mount", *arguments, str(target)],
+                check=True,
+                capture_output=True,
+                timeout=PATIENCE,
+            )
         except (OSError, subprocess.CalledProcessError):
             pytest.skip("this user may not mount file systems")
         try:
             yield target
         finally:
-            subprocess.run(["umount", "--lazy", str(target)], check=True)
+            subprocess.run(["umount", "--lazy", str(target)], check=True, timeout=PATIENCE)
 
     return mounted
 
@@ -255,7 +263,9 @@ def read_only_view(tmp_path: Path, mounting: Callable[..., Any]) -> Callable[[Pa
             pytest.skip("permissions of folders do not bind on this system")
         if os.geteuid() == 0:
             with mounting(tmp_path / "read_only", "--bind", str(folder)) as target:
-                subprocess.run(["mount", "-o", "remount,bind,ro", str(target)], check=True)
+                subprocess.run(
+                    ["mount", "-o", "remount,bind,ro", str(target)], check=True, timeout=PATIENCE
+                )
                 yield target
             return
         files = list(folder.iterdir())

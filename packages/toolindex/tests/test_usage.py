@@ -96,6 +96,14 @@ def test_a_long_query_is_cut(usage, rows):
     assert rows("SELECT length(query) FROM searches") == [(QUERY_LENGTH,)]
 
 
+def test_what_is_not_unicode_is_kept_in_escapes(usage, rows):
+    bad = "a\ud800b"
+    usage.record_searches([search(bad, query=bad, results=(bad,), degraded=(bad,))])
+    usage.record_outcomes([outcome(bad, search_id=bad)])
+    assert rows("SELECT id, query FROM searches") == [("a\\ud800b", "a\\ud800b")]
+    assert usage.statistics().first_accepted == 1
+
+
 @given(id_=ANY_TEXT, text=ANY_TEXT)
 def test_any_string_can_be_recorded(tmp_path_factory, id_, text):
     pool = ConnectionPool(tmp_path_factory.mktemp("any") / "search.db", read_only=False)

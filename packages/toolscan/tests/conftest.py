@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Seconds that a test waits for anything: many times what a slow machine takes.
+PATIENCE = 120
+
 # How long an example takes says something about the machine, and nothing about the code. How many
 # there are is up to noxfile.py: more in the weekly run.
 settings.register_profile(

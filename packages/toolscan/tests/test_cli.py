@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from toolscan._cli import main
 
+from .conftest import PATIENCE
+
 GOOD = "def run(a, b=1):\n    'Does it. And more.'\n"
 
 
@@ -117,7 +119,7 @@ def test_a_closed_pipe_ends_it_quietly(root, monkeypatch):
 def test_the_module_can_be_run(root):
     command = [sys.executable, "-m", "toolscan", str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8",
-                          env={**os.environ, "PYTHONIOENCODING": "utf-8"})  # fmt: skip
+                          env={**os.environ, "PYTHONIOENCODING": "utf-8"}, timeout=PATIENCE)  # fmt: skip
     assert "mcptools:demo:good" in done.stdout
 
 
@@ -155,6 +157,7 @@ def test_an_output_that_is_not_utf8_gets_what_it_can_hold(tree, options):
         capture_output=True,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         check=True,
+        timeout=PATIENCE,
     )
     assert rb"caf\xe9" in done.stdout or rb"caf\u00e9" in done.stdout
 
@@ -193,7 +196,9 @@ def test_closed_outputs_are_no_error(options, root, monkeypatch, capsys):
 def test_a_full_output_is_reported(root):
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "toolscan", str(root)]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
+        )
     assert done.returncode == 1
     assert done.stderr == "toolscan: the list could not be written: No space left on device\n"
 

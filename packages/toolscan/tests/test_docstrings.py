@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from .conftest import PATIENCE
+
 GOOGLE = """Does it.
 
     Args:
@@ -139,7 +141,9 @@ def test_the_parser_of_sections_is_imported_only_where_there_is_one(tmp_path):
     (tmp_path / "mcptools" / "c").mkdir(parents=True)
     (tmp_path / "mcptools" / "c" / "t.py").write_text("def run(a):\n    'Does it.'\n")
     code = f"import sys, toolscan; toolscan.scan({str(tmp_path)!r}); print('griffe' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     assert shown.stdout == "False\n"
 
 

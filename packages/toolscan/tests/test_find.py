@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolscan import Layout, Reason, RootNotFoundError, ToolReadError, find_tools, scan
 
+from .conftest import PATIENCE
+
 GOOD = "def run(a):\n    'Does it.'\n"
 # Parts of paths that mean something to a layout, and some that only look so.
 PARTS = st.sampled_from(
@@ -34,7 +36,11 @@ def test_no_file_is_opened(tree):
     )
 
     result = subprocess.run(
-        [sys.executable, "-c", program, str(root)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, str(root)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
     )
 
     assert result.stdout == "['mcptools:a:binary', 'mcptools:a:broken'] []\n"

@@ -29,6 +29,8 @@ from toolscan import (
     scan,
 )
 
+from .conftest import PATIENCE
+
 GOOD = "def run(a):\n    'Does it.'\n"
 NEIGHBOUR = "mcptools/demo/neighbour.py"
 OLD = time.time() - 3600
@@ -395,6 +397,7 @@ def test_what_may_not_be_read_is_an_issue_for_another_user(forbidden, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", DENIED, str(root)], capture_output=True, text=True,
         env={"PYTHONPATH": str(source), "PATH": ""}, check=False,
+        timeout=PATIENCE,
     )  # fmt: skip
     if done.returncode:
         pytest.skip(f"another user cannot run this Python: {done.stderr.splitlines()[-1]}")
@@ -467,7 +470,7 @@ def test_a_file_written_all_the_time_is_read_without_a_stamp(tree):
             assert record.description == "Does it."
     finally:
         stop.set()
-        writer.join()
+        writer.join(PATIENCE)
 
 
 @pytest.mark.parametrize("change", ["size", "mtime_ns", "ctime_ns", "inode"])
@@ -648,7 +651,7 @@ def test_scans_in_threads_agree(tree):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(PATIENCE)
     assert reports == [expected] * 8
 
 

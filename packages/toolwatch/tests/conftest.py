@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from toolwatch import ChangeBatch, awatch_tools
 
+# Seconds that a test waits for anything: many times what a slow machine takes.
+PATIENCE = 120
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
 

@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 from toolwatch import watch_tools
 
+from .conftest import PATIENCE
+
 SECONDS = 30.0
 OPEN = Path("/proc/self/fd")
 
@@ -122,6 +124,6 @@ def test_a_file_that_is_written_all_the_time_is_reported_now_and_then(root):
             given = [next(batches) for _ in range(10)]
         finally:
             stop.set()
-            thread.join()
+            thread.join(PATIENCE)
     assert all(batch.paths == {PurePosixPath("log.py")} for batch in given)
     assert writes > 2 * len(given)
