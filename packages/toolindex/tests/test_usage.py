@@ -413,6 +413,14 @@ def test_outcomes_come_back_as_they_were_recorded_oldest_first(usage):
     assert usage.outcomes() == (early, late)
 
 
+def test_only_what_is_recent_comes_back_where_that_is_asked_for(usage):
+    usage.record_searches([search("old", at=1.0), search("new", at=5.0)])
+    usage.record_outcomes([outcome(at=1.0), outcome("mail:read", at=5.0)])
+
+    assert [record.id for record in usage.searches(since=5.0)] == ["new"]
+    assert [record.tool_id for record in usage.outcomes(since=5.0)] == ["mail:read"]
+
+
 @pytest.mark.parametrize(
     "damage",
     [
