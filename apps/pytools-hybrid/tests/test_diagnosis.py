@@ -18,11 +18,16 @@ from pytools_hybrid import Settings, ToolSearch
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
 from pytools_hybrid.jobs.doctor import Check, Status, checks, diagnose
-from pytools_hybrid.jobs.doctor._commands import Commands
 from pytools_hybrid.jobs.doctor._database import look_at_database
 from pytools_hybrid.jobs.doctor._embedder import look_at_embedder, remedy_of
-from pytools_hybrid.jobs.doctor._environment import full_text_search, python_version, vector_search
-from pytools_hybrid.jobs.doctor._extras import look_at_importing, look_at_reranking
+from pytools_hybrid.jobs.doctor._environment import (
+    full_text_search,
+    look_at_importing,
+    look_at_reranking,
+    python_version,
+    vector_search,
+)
+from pytools_hybrid.jobs.doctor._finding import Commands
 from pytools_hybrid.jobs.doctor._roots import look_at_root
 from pytools_hybrid.jobs.doctor._server import look_at_server
 from pytools_hybrid.jobs.doctor._settings import look_at_settings
@@ -348,7 +353,7 @@ AS_SOMEBODY_ELSE = """
 import os, sys
 from pathlib import Path
 from pytools_hybrid import Settings
-from pytools_hybrid.jobs.doctor._commands import Commands
+from pytools_hybrid.jobs.doctor._finding import Commands
 from pytools_hybrid.jobs.doctor._database import look_at_database
 from pytools_hybrid.jobs.doctor._roots import look_at_root
 from pytools_hybrid.settings import Roots

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import accumulate
 from threading import Lock
@@ -19,7 +19,6 @@ from pytools_hybrid.tracing import failed, is_tracing, span
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
-    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from opentelemetry.trace import Span

@@ -31,6 +31,7 @@ __all__ = [
     "print_sync",
     "printable",
     "say",
+    "shown_size",
 ]
 
 _SHOWN_ISSUES = 20
@@ -160,3 +161,8 @@ def printable(text: str) -> str:
     visible = "".join(char if char.isprintable() else " " for char in text)
     encoding = sys.stdout.encoding or "utf-8"
     return visible.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def shown_size(size: int) -> str:
+    """Return a number of bytes for people."""
+    return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else f"{size / 1024:.0f} KiB"

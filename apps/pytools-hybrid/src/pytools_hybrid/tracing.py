@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
-    from contextlib import AbstractContextManager
 
     from opentelemetry.trace import Span, Tracer
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from toolembed._transformer import Transformer
 
-__all__ = ["AccurateEmbedder"]
-
 _VERSION = f"{ACCURATE}:1"
 _WIDTH = 384
 # The transformer's weight in the cosine of both; chosen on development sets (decision 23).

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["one_thread"]
-
 _lock = threading.Lock()
 _users = 0
 _limit: Any = None

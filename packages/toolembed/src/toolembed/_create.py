@@ -14,8 +14,6 @@ from toolembed.providers import ACCURATE, OFFLINE, Remedies, is_provider, provid
 if TYPE_CHECKING:
     from toolembed.protocols import LimitedEmbedder
 
-__all__ = ["create_embedder", "stand_in"]
-
 _log = logging.getLogger("toolembed")
 
 _REMEDIES = Remedies()

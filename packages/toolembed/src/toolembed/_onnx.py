@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["layers_of"]
-
 _FLOAT, _INT32 = 1, 6
 _VARINT, _BYTES, _FLOAT32 = 0, 2, 5
 _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT = 1, 2

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import mmap
 
-__all__ = ["Tensor", "read_header"]
-
 
 class Tensor(NamedTuple):
     """The position of a tensor in a file, in bytes, and its type and shape."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from toolembed._wordpieces import WordPieces
 
-__all__ = ["DIMENSIONS", "MODEL_ID", "StaticEmbedder"]
-
 MODEL_ID = f"{OFFLINE}:tools2"
 DIMENSIONS = 256
 

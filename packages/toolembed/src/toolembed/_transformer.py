@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-__all__ = ["Transformer"]
-
 LONGEST = 96
 """The maximum number of pieces of a text, as in training."""
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["UNKNOWN", "WordPieces", "word_pieces"]
-
 UNKNOWN = 100
 """The number for characters outside the vocabulary."""
 

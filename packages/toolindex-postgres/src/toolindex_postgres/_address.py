@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["redacted"]
-
 _SECRETS = "password|sslpassword|passfile|oauth_client_secret|scram_client_key|scram_server_key"
 _IN_QUERY = re.compile(rf"([?&])(?:{_SECRETS})=[^&]*", re.I)
 _IN_WORDS = re.compile(rf"\b(?:{_SECRETS})\s*=\s*(?:'(?:[^'\\]|\\.)*'|(?:[^\s\\]|\\.)*)\s*", re.I)

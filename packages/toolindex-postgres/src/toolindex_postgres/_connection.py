@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from psycopg.abc import PQGen
 
-__all__ = ["Connection", "Connections", "lock_key"]
-
 _T = TypeVar("_T")
 
 _CONNECT_SECONDS = 2

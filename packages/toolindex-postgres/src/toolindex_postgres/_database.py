@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from toolindex_postgres._connection import Connection
 
-__all__ = ["Database", "DatabaseStatus", "TreeStatus"]
-
 _EVERY_TREE = "*"
 _READ = (
     *("tree", "step", "entry", "tree_vector", "query_vector"),

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection, Connections
     from toolindex_postgres._tree import State
 
-__all__ = ["EngineStore"]
-
 T = TypeVar("T")
 
 _BEHIND = (

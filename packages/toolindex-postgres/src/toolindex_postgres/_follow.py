@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection
     from toolindex_postgres._tree import State, Vectors
 
-__all__ = ["follow", "put_vectors"]
-
 _EVERY = ToolFilter()
 # Nothing was ever synced: what the copy holds is not of this tree.
 _NO_READER = ""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolindex_postgres._connection import Connection, Connections
 
-__all__ = ["SharedLease"]
-
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 _EMBEDDING = "embed-"
 # An error while connecting has no code.

@@ -13,8 +13,6 @@ from toolindex_postgres.errors import SchemaError
 if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection
 
-__all__ = ["SUPPORTED", "check_version", "found_version", "migrate"]
-
 SUPPORTED = 1
 """The version that this package reads and writes."""
 

@@ -17,8 +17,6 @@ from toolindex.errors import DatabaseError
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-__all__ = ["Note", "Notes"]
-
 # The number that the server gave to an event, and the event's id.
 Place = tuple[int, str | None]
 

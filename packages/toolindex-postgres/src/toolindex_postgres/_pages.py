@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection
     from toolindex_postgres._tree import State
 
-__all__ = ["PageView", "ServerPages"]
-
 _CACHED = 4_096
 _AHEAD = 32
 _PORTION = 256

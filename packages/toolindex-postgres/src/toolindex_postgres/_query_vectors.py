@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolindex_postgres._connection import Connections
 
-__all__ = ["SharedQueryVectors"]
-
 
 class SharedQueryVectors:
     """The copy's vectors of queries, and behind them the server's.

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection
     from toolindex_postgres._tree import State
 
-__all__ = ["SharedStore"]
-
 T = TypeVar("T")
 
 

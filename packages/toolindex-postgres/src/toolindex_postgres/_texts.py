@@ -15,8 +15,6 @@ from toolscan import Parameter, ToolId, ToolRecord
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["decoded", "encoded", "record_of", "record_texts"]
-
 # A stamp is that of a file on one host; the definitions are long, and no search needs them.
 _APART = {"id", "parameters", "stamp", "definitions"}
 _FIELDS = tuple(field.name for field in fields(ToolRecord) if field.name not in _APART)

@@ -26,34 +26,6 @@ if TYPE_CHECKING:
 
     from toolindex_postgres._connection import Connection, Connections
 
-__all__ = [
-    "STATE",
-    "Delta",
-    "State",
-    "Vectors",
-    "aliases_of_all",
-    "as_bytes",
-    "as_floats",
-    "delta",
-    "forget_vectors",
-    "knows",
-    "listing",
-    "lock",
-    "poll",
-    "portions",
-    "prune",
-    "push",
-    "push_aliases",
-    "push_vectors",
-    "records",
-    "set_reader",
-    "state",
-    "state_of",
-    "try_lock",
-    "vectors_of",
-    "vectors_since",
-]
-
 Vectors = tuple[str, dict[str, "array[float]"]]
 """A model and some of its vectors, all of one length, by text hash."""
 

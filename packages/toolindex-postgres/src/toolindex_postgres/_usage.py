@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from toolindex_postgres._notes import Notes
     from toolindex_postgres._tree import State
 
-__all__ = ["SharedUsage"]
-
 T = TypeVar("T", SearchRecord, OutcomeRecord)
 _BATCH = 500
 # What one search fetches at most of the outcomes of others; the next one goes on.

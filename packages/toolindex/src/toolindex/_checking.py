@@ -14,8 +14,6 @@ from toolindex._vectors import fill, vector_tables, writable_tables
 if TYPE_CHECKING:
     from toolindex._vectors import VectorTable
 
-__all__ = ["disagreements", "is_sound", "rebuild"]
-
 _FTS = "entries_fts"
 
 

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
     from toolindex._parts import Part
 
-__all__ = [
-    "BUSY_TIMEOUT_MS",
-    "PAGE_BYTES",
-    "Opened",
-    "attach_kept",
-    "make_kept",
-    "open_connection",
-    "open_part",
-    "translated",
-]
-
 BUSY_TIMEOUT_MS = 5_000
 """How long a statement waits for a lock that another process holds."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from toolindex._connection import Files, Identity
 
-__all__ = ["Pages", "PagesPool", "PagesView", "empty_pages"]
-
 # The vectors of the tools, which an index in a file keeps in the other file.
 _EMBEDDINGS = "CREATE TABLE embeddings ("
 _FILE_SYSTEMS = count(1)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["finish_renewal", "renew", "take_over"]
-
 _TABLES = {
     "embeddings": "text_hash, model_id, vector, stored_at",
     "refusals": "model_id, text_hash, reason, at, times",

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     from toolindex._pages import Pages
 
-__all__ = ["ToolIndex"]
-
 _BIND_MS = 500
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan._configuration import configuration
 from toolscan._constants import UNKNOWN, constant, members
-from toolscan._fields import declared_fields
-from toolscan._keywords import is_text, jsonable, literal, type_of
+from toolscan._fields import DeclaredField, declared_fields
+from toolscan._keywords import Schema, is_text, jsonable, literal, type_of
 from toolscan._metadata import annotated, read_metadata
 from toolscan._models import (
     Kind,
@@ -19,13 +19,10 @@ from toolscan._models import (
     writes_own_schema,
 )
 from toolscan._syntax import docstring
-from toolscan._types import describe
+from toolscan._types import TypeReader, describe
 
 if TYPE_CHECKING:
-    from toolscan._fields import DeclaredField
-    from toolscan._keywords import Schema
     from toolscan._namespace import ClassFound, Scope
-    from toolscan._types import TypeReader
 
 
 def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from toolscan._namespace import Assigned, ClassFound
+from toolscan._namespace import Assigned, ClassFound, Scope
 from toolscan._syntax import bound_values, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from toolscan._namespace import Scope
 
 
 class _Unknown:

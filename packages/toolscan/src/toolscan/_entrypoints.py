@@ -9,15 +9,13 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolscan._docstrings import combine, summary_of, summary_of_both
-from toolscan._layout import is_private
+from toolscan._layout import ToolId, is_private
 from toolscan._records import Reason, Rejection
-from toolscan._syntax import Function, docstring
+from toolscan._syntax import Function, Statement, docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from toolscan._layout import ToolId
-    from toolscan._syntax import Statement
 
 ENTRYPOINTS = frozenset({"run", "run_parsed"})
 # LangChain, FastMCP, smolagents and pydantic-ai; OpenAI's agents.

@@ -12,6 +12,7 @@ from toolscan._constants import constant
 from toolscan._docstrings import listed
 from toolscan._entrypoints import (
     ENTRYPOINTS,
+    Entrypoint,
     any_entrypoint,
     find_entrypoint,
     function_of,
@@ -21,17 +22,14 @@ from toolscan._hashing import embedding_text, hash_bytes, hash_text
 from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
 from toolscan._records import Reason, Rejection, ToolRecord
-from toolscan._source import decode, parse, refuse_surrogates
+from toolscan._source import Source, decode, parse, refuse_surrogates
 from toolscan._stub import DEFINED_IN
-from toolscan._syntax import ModuleText, docstring, top_level
+from toolscan._syntax import Function, ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from toolscan._entrypoints import Entrypoint
     from toolscan._layout import Layout, ToolId
-    from toolscan._source import Source
-    from toolscan._syntax import Function
 
 
 class ReadModule:

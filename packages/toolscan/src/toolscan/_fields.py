@@ -5,18 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from toolscan._configuration import configuration
 from toolscan._constants import constant, members
-from toolscan._metadata import annotated, is_field, is_required_mark, read_metadata
-from toolscan._models import Kind, fields_of, kind_of, scopes_of, subscript_args
-from toolscan._namespace import Assigned, ClassFound
-
-if TYPE_CHECKING:
-    from toolscan._metadata import Metadata
-    from toolscan._models import Field
-    from toolscan._namespace import Scope
+from toolscan._metadata import Metadata, annotated, is_field, is_required_mark, read_metadata
+from toolscan._models import Field, Kind, fields_of, kind_of, scopes_of, subscript_args
+from toolscan._namespace import Assigned, ClassFound, Scope
 
 
 class DeclaredField:

@@ -7,7 +7,7 @@ import stat
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from toolscan._layout import DEFAULT_LAYOUTS
+from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
 from toolscan._records import Rejection
 from toolscan._scan import function_names, identify, issue_of, refuse_duplicate, scope_of
 from toolscan._walk import Found, Trouble, walk
@@ -16,7 +16,6 @@ from toolscan.errors import RootNotFoundError, ToolReadError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolscan._layout import Layout, ToolId
 
 _Path = str | bytes | os.PathLike[str]
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import UNKNOWN, constant
 from toolscan._keywords import is_text, jsonable
-from toolscan._namespace import Assigned
+from toolscan._namespace import Assigned, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolscan._namespace import Scope
 
 CONSTRAINTS = frozenset(
     {"ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern"}

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolscan._constants import UNKNOWN, constant
 from toolscan._namespace import Assigned, ClassFound, External, Scope
 from toolscan._source import parse_expression
-from toolscan._syntax import docstring, top_level
+from toolscan._syntax import Statement, docstring, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from toolscan._syntax import Statement
 
 
 class Kind(Enum):

@@ -15,12 +15,10 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._syntax import bound_values, changed_names, top_level
+from toolscan._syntax import Statement, bound_values, changed_names, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from toolscan._syntax import Statement
 
 
 class ClassFound(NamedTuple):

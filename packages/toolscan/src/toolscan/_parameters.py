@@ -6,21 +6,16 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolscan._docstrings import parameter_descriptions
-from toolscan._fields import declared_fields
-from toolscan._metadata import annotated, is_field, read_metadata
+from toolscan._fields import DeclaredField, declared_fields
+from toolscan._metadata import Metadata, annotated, is_field, read_metadata
 from toolscan._models import Kind, kind_of, linearize, root_annotation
-from toolscan._namespace import ClassFound
+from toolscan._namespace import ClassFound, Scope
 from toolscan._records import Parameter
 from toolscan._source import parse_expression
-from toolscan._syntax import docstring
+from toolscan._syntax import Function, ModuleText, docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from toolscan._fields import DeclaredField
-    from toolscan._metadata import Metadata
-    from toolscan._namespace import Scope
-    from toolscan._syntax import Function, ModuleText
 
 
 class Argument(NamedTuple):

@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING
 
 from toolscan._category import category_description
 from toolscan._hashing import hash_bytes
-from toolscan._layout import DEFAULT_LAYOUTS, ToolId, id_problem, is_private
-from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport
-from toolscan._source import leads_outside, outside_root, read_source
-from toolscan._walk import CategoryFile, Found, walk
+from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId, id_problem, is_private
+from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport, ToolRecord
+from toolscan._source import Source, leads_outside, outside_root, read_source
+from toolscan._walk import CategoryFile, Found, Scope, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from toolscan._layout import Layout
-    from toolscan._records import ToolRecord
-    from toolscan._source import Source
-    from toolscan._walk import Scope
 
 _Path = str | bytes | os.PathLike[str]
 

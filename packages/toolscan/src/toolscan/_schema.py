@@ -8,7 +8,7 @@ from toolscan._classes import define, with_default
 from toolscan._docstrings import parameter_descriptions
 from toolscan._namespace import Namespace, Scope
 from toolscan._parameters import Argument, arguments, describe_argument, params_class
-from toolscan._records import Rejection
+from toolscan._records import Rejection, ToolRecord
 from toolscan._source import parse
 from toolscan._syntax import Function, top_level
 from toolscan._types import Definitions, TypeReader, describe
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from toolscan._keywords import Schema
-    from toolscan._records import ToolRecord
 
 
 def input_schema(record: ToolRecord) -> Schema:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from toolscan._constants import UNKNOWN, constant
 from toolscan._fields import discriminator_values
-from toolscan._keywords import any_of, constrain, is_text, jsonable, literal, mapping
+from toolscan._keywords import Schema, any_of, constrain, is_text, jsonable, literal, mapping
 from toolscan._leaves import ARRAYS, CONSTRAINED, LEAVES, OBJECTS, PASS_THROUGH, SETS
 from toolscan._metadata import Metadata, annotated, read_constraints, read_metadata
 from toolscan._models import subscript_args
@@ -24,7 +24,6 @@ from toolscan._source import parse_expression
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolscan._keywords import Schema
 
 _MAX_DEPTH = 100
 _MAX_STEPS = 20_000

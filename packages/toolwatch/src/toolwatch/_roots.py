@@ -9,13 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from toolwatch._batch import ChangeBatch
-from toolwatch._tree import Changes, RootLostError
+from toolwatch._tree import Changes, RootLostError, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolwatch._debounce import Pace
-    from toolwatch._tree import Tree
 
 _log = logging.getLogger("toolwatch")
 _ABSENCE_SECONDS = 0.1

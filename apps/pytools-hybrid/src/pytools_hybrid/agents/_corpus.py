@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from toolembed import embed_pending
 from toolscan import ScanReport
 
-from pytools_hybrid.agents._definitions import identified, to_record
+from pytools_hybrid.agents._definitions import ToolDefinition, identified, to_record
 from pytools_hybrid.agents._functions import FoundFunction, own_functions
 from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder, sooner_than
 from pytools_hybrid.observing import MODEL_REQUESTS, Observed
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from toolscan import ToolId, ToolRecord
 
     from pytools_hybrid.agents._calling import ToolFunction
-    from pytools_hybrid.agents._definitions import ToolDefinition
     from pytools_hybrid.search import FoundTool
 
 _log = logging.getLogger("pytools_hybrid")

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from mcp.types import CallToolResult, ResourceLink, TextContent
 from toolimport.runtime import argument_problems, call_seconds
 
-from pytools_hybrid.calls._worker import PythonWorker
+from pytools_hybrid.calls._worker import PythonWorker, Ran
 from pytools_hybrid.search import module_name
 from pytools_hybrid.text import readable
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from toolimport.runtime import Caller
     from toolscan import ToolRecord
 
-    from pytools_hybrid.calls._worker import Ran
 
 _DEEPEST = 100
 # All callers in this process share the worker of a root.

@@ -16,8 +16,6 @@ from pytools_hybrid.files import own_folder, replace_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["is_trusted", "trust"]
-
 _FOLDER = "imported"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.terminal import print_json, printable, say
+from pytools_hybrid.cli._options import Output
+from pytools_hybrid.terminal import print_json, printable, say, shown_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,9 +55,7 @@ class _Cached:
 def cache(
     context: typer.Context,
     *,
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """List the indexes in your cache folder, or remove unneeded ones."""
     if context.invoked_subcommand is not None:
@@ -67,7 +66,7 @@ def cache(
         return
     for each in found:
         typer.echo(printable(_line(each)))
-    say(f"{len(found)} indexes, {_size(sum(it.bytes for it in found))}")
+    say(f"{len(found)} indexes, {shown_size(sum(it.bytes for it in found))}")
 
 
 @_cache.command(
@@ -159,9 +158,6 @@ def _cached(path: Path) -> _Cached:
 def _line(it: _Cached) -> str:
     tools = "unreadable" if it.tools is None else f"{it.tools} tools"
     gone = "" if it.is_there else " (gone)"
+    size = shown_size(it.bytes)
     used = f"{datetime.fromtimestamp(it.used_at, UTC):%Y-%m-%d %H:%M}"
-    return f"{it.path}  {it.root or '-'}{gone}  {tools}  {_size(it.bytes)}  last used {used} UTC"
-
-
-def _size(size: int) -> str:
-    return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else f"{size / 1024:.0f} KiB"
+    return f"{it.path}  {it.root or '-'}{gone}  {tools}  {size}  last used {used} UTC"

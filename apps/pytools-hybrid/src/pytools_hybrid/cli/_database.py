@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database
+from pytools_hybrid.cli._options import Database, Output
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import print_json, printable, say
@@ -60,9 +60,7 @@ Lists the trees that the role in the address may read."""
 def status(
     *,
     db: Database = None,
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """Show the server's version, and the trees with their tools and vectors."""
     server, database = _opened(db)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database, Exclude, Include, Root
+from pytools_hybrid.cli._options import Database, Exclude, Include, Output, Root
 from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
 
@@ -42,9 +42,7 @@ def describe(
     detail: Annotated[
         Literal["summary", "schema", "full"], typer.Option(help="How much to show.")
     ] = "full",
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """Describe a tool: how to call it, its parameters and result, and its recorded use.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pytools_hybrid.cli._app import app, common
-from pytools_hybrid.cli._options import Database, Device, Model, Root
+from pytools_hybrid.cli._options import Database, Device, Model, Output, Root
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
@@ -67,9 +67,7 @@ def doctor(
             "call embeds four words.",
         ),
     ] = False,
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """Find out what does not work here, and how to fix it.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database, Model, Root
+from pytools_hybrid.cli._options import Database, Model, Output, Root
 from pytools_hybrid.cli._run import run, settings_from
 from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.installation import install_command
@@ -105,9 +105,7 @@ def import_(
             "minute for loading the generator once.",
         ),
     ] = 60.0,
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """Generate Python tools from MCP servers, and index them.
 

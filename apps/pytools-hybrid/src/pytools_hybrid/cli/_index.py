@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database, Device, Model, Root
+from pytools_hybrid.cli._options import Database, Device, Model, Output, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import (
@@ -68,9 +68,7 @@ def index(
             "whose names begin with an underscore do not count.",
         ),
     ] = False,
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """Bring the index up to date, and report what changed.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from shlex import quote
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._doctor import show_models
-from pytools_hybrid.cli._options import Device
+from pytools_hybrid.cli._options import Device, Output
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say
 
@@ -32,9 +32,7 @@ def list_models(
         bool, typer.Option("--call", help="Call providers' models too; this costs money.")
     ] = False,
     device: Device = None,
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """List the embedding models that could be used here, and what they need."""
     show_models(call=call, device=device, output=output)

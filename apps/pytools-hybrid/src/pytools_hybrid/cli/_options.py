@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
-
-__all__ = ["Alpha", "Database", "Device", "Exclude", "Include", "Model", "Rerank", "Root"]
-
 
 Root = Annotated[
     list[Path] | None,
@@ -92,3 +89,4 @@ Rerank = Annotated[
         "results. [env: PYTOOLS_RERANK_MODEL; default: none]",
     ),
 ]
+Output = Annotated[Literal["text", "json"], typer.Option(help="For people, or for programs.")]

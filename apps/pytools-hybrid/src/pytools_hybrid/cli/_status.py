@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database, Model, Root
+from pytools_hybrid.cli._options import Database, Model, Output, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
-from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
+from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, shown_size
 
 if TYPE_CHECKING:
     from toolindex import UsageStatistics
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots, Settings
 
 _SHOWN_CATEGORIES = 12
-_BEFORE_MEGABYTES = 1 << 20
 
 
 @app.command(epilog="Example: pytools-hybrid status --output json")
@@ -29,9 +28,7 @@ def status(
     root: Root = None,
     db: Database = None,
     embedding_model: Model = None,
-    output: Annotated[
-        Literal["text", "json"], typer.Option(help="For people, or for programs.")
-    ] = "text",
+    output: Output = "text",
 ) -> None:
     """Show what is in the index, without checking the files.
 
@@ -114,7 +111,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     }
     rows = [
         ("tree", server.tree) if server and settings.only_reads else ("root", str(roots)),
-        ("database", f"{where} ({_size(size)}{_kind(settings, read_only=read_only)})"),
+        ("database", f"{where} ({shown_size(size)}{_kind(settings, read_only=read_only)})"),
         ("tools", f"{coverage.tools} in {len(categories)} categories"),
     ]
     if categories:
@@ -160,12 +157,6 @@ def _kind(settings: Settings, *, read_only: bool) -> str:
     if settings.server.is_engine:
         return " in this host's files; the index is on the server"
     return " in this host's copy" + ", written by other hosts" * settings.only_reads
-
-
-def _size(size: int) -> str:
-    if size < _BEFORE_MEGABYTES:
-        return f"{size / 1024:.0f} KiB"
-    return f"{size / _BEFORE_MEGABYTES:.1f} MiB"
 
 
 def _ago(at: float | None) -> str:

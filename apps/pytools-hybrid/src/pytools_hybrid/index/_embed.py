@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index._sync import TreeSync
     from pytools_hybrid.settings import Settings
 
-__all__ = ["VectorWork", "configured_embedder", "sooner_than"]
-
 _log = logging.getLogger("pytools_hybrid")
 
 _PROBE = "tool"

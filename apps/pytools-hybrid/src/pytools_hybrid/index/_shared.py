@@ -33,15 +33,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = [
-    "Freshness",
-    "SharedIndex",
-    "answers_from_copy",
-    "away_note",
-    "check_installed",
-    "open_shared",
-]
-
 _log = logging.getLogger("pytools_hybrid")
 
 _PACKAGE = "toolindex_postgres"

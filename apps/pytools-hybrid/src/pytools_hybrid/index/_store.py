@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     _Postings = dict[_State, Postings]
     _Filters = dict[tuple[_State, int, ToolFilter], Filter]
 
-__all__ = ["SQLiteReader", "SQLiteStore", "has_numpy"]
-
-
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 # Up to 32 MB.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.index._scan import Filling
     from pytools_hybrid.settings import Roots
 
-__all__ = ["SYNC_ERRORS", "TreeSync"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from toolindex import SearchRecord, ToolStore
 
-__all__ = ["Recorder", "Recording"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from toolrank import Channel, Fusion, Ranker
 
-__all__ = ["RankerFactory", "hybrid_ranker"]
-
 # All of these were chosen by ablation: docs/decisions/0008.
 UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
 """Factors that make the scores of different channels comparable."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.search._lookup import CategoryCount
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
-__all__ = ["ToolSearch"]
-
 _log = logging.getLogger("pytools_hybrid")
 
 
@@ -188,16 +186,13 @@ class ToolSearch:
         started, at = time.perf_counter(), time.time()
         wide = request if reranking is None else reranking.widened(request)
 
-        def answer() -> Coroutine[None, None, SearchResponse]:
-            return self._answering.answer(wide, self.index.vectors.failure)
-
-        response = await self.index.sync.with_repair(answer)
+        response = await self._answer(wide)
         wanted = [*response.unembedded, *(tool.id for tool in response.tools)]
         await self.index.vectors.want(wanted)
         if not response.is_complete and not (response.tools and self.index.sync.filling):
             # The index is new: its file was removed or damaged, or has not been filled yet.
             await self.index.sync.complete()
-            response = await answer()
+            response = await self._answer(wide)
         if response.misfit and self.index.vectors.is_outdated:
             # The follower then embeds all tools again, in the new length.
             self.index.sync.changed.set()
@@ -229,16 +224,12 @@ class ToolSearch:
                 early = why
         # The first note if another model than the configured one was used.
         first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
+        others = response.notes[len(first) :]
         notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
         response = replace(
             response,
             tools=tuple(self._located(found) for found in response.tools),
-            notes=(
-                *self._vector_notes(request.mode),
-                *first,
-                *notes,
-                *response.notes[len(first) :],
-            ),
+            notes=(*self._vector_notes(request.mode), *first, *notes, *others),
             search_id=uuid.uuid4().hex,
             early=early,
         )
@@ -249,6 +240,12 @@ class ToolSearch:
                 search_record(request, response, at=at, milliseconds=milliseconds)
             )
         return response
+
+    async def _answer(self, request: SearchRequest) -> SearchResponse:
+        def answer() -> Coroutine[None, None, SearchResponse]:
+            return self._answering.answer(request, self.index.vectors.failure)
+
+        return await self.index.sync.with_repair(answer)
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
         """Return the request's terms that some tools have, each with its part of the score."""
@@ -282,11 +279,7 @@ class ToolSearch:
             min_confidence=self.settings.threshold if threshold is None else threshold,
         )
         asked = replace(request, place_of=id_)
-
-        def answer() -> Coroutine[None, None, SearchResponse]:
-            return self._answering.answer(asked, self.index.vectors.failure)
-
-        response = await self.index.sync.with_repair(answer)
+        response = await self._answer(asked)
         ids = [id_, *(tool.id for tool in response.tools if tool.id != id_)]
         return placed(
             id_,
@@ -308,11 +301,7 @@ class ToolSearch:
         asked = self._request(
             text, SearchMode.HYBRID, Scope.ALL, None, limit=limit + 1, min_confidence=0.0
         )
-
-        def answer() -> Coroutine[None, None, SearchResponse]:
-            return self._answering.answer(asked, self.index.vectors.failure)
-
-        response = await self.index.sync.with_repair(answer)
+        response = await self._answer(asked)
         others = [found for found in response.tools if found.entry.id != entry.id]
         return tuple(others[:limit])
 
@@ -345,7 +334,7 @@ class ToolSearch:
         Nothing is recorded. An answer without notes means that all channels work.
         """
         asked = SearchRequest(text="tool", limit=1)
-        answer = await self._answering.answer(asked, self.index.vectors.failure)
+        answer = await self._answer(asked)
         return replace(answer, notes=(*self._vector_notes(asked.mode), *answer.notes))
 
     async def find(self, name: str) -> ToolEntry:

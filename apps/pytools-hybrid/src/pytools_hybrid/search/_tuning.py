@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search._types import QueryVector
 
-__all__ = ["Tuning", "TuningFile", "remove_tuning", "write_tuning"]
-
 _FORMAT = "pytools-hybrid tuning 1"
 _MOST_BYTES = 64 << 20
 _MOST_FACTORS = 256

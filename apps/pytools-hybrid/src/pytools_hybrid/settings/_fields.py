@@ -30,8 +30,6 @@ from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES
 from pytools_hybrid.settings._server import Server, parsed_database
 
-__all__ = ["PREFIX", "SettingFields"]
-
 PREFIX = "PYTOOLS_"
 """The prefix of environment variables."""
 

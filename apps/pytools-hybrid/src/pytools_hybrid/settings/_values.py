@@ -16,23 +16,6 @@ if TYPE_CHECKING:
 
     _GivenPaths = os.PathLike[str] | tuple[object, ...]
 
-__all__ = [
-    "check_database",
-    "check_ids",
-    "check_language_model",
-    "check_layouts",
-    "check_patterns",
-    "check_token",
-    "check_weights",
-    "expand_home",
-    "expand_homes",
-    "in_capitals",
-    "shown_database",
-    "split_names",
-    "split_paths",
-    "split_weights",
-]
-
 _COLONS = 2
 _MOST_WEIGHT = 1000
 _FIELDS = ("name", "description", "parameters", "category", "tags")

@@ -7,22 +7,20 @@ import logging
 import os
 import threading
 from collections import deque
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
 from toolimport._threads import start
 from toolimport.connect._lenient import Repairs, lenient
-from toolimport.connect._parameters import StdioParameters
+from toolimport.connect._parameters import HttpParameters, Parameters, StdioParameters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
-    from contextlib import AbstractAsyncContextManager
 
     import httpx2
     from mcp.client.client import Client
 
-    from toolimport.connect._parameters import HttpParameters, Parameters
 
 _LINES = 20
 # Longer than what is shown, because a secret that is cut would not be found.

@@ -5,7 +5,7 @@ The library rejects a whole list if one tool is invalid, and then also the resul
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +14,6 @@ from toolimport.lenient_json import read_leniently, without_half_characters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
     from mcp.client._transport import ReadStream, TransportStreams

@@ -8,12 +8,9 @@ offers no way to replace its reader.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 from anyio.streams.text import TextReceiveStream
-
-if TYPE_CHECKING:
-    from typing import Any
 
 LONGEST_LINE = 32 << 20
 """The approximate maximum length of a message, in characters; longer ones are discarded."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from toolimport.connect._inherited import inherited
 from toolimport.connect._jsonc import read_json
-from toolimport.connect._parameters import HttpParameters, StdioParameters
+from toolimport.connect._parameters import HttpParameters, Parameters, StdioParameters
 from toolimport.connect._secrets import Redactor, secret_parts
 from toolimport.connect._variables import Variables, workspace_of
 from toolimport.errors import ServerError, ServersFileError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from toolimport.connect._parameters import Parameters
 
 SECTIONS = ("mcpServers", "servers", "mcp.servers", "ptc_servers")
 """The keys for servers: of Claude and Cursor; of VS Code, in both its files; of freeact."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from toolimport.connect._addresses import addresses
+from toolimport.connect._addresses import Address, addresses
 from toolimport.connect._secrets import NAMES_A_SECRET, looks_random, secret_parts
 from toolimport.generate._modules import docstring
 
 if TYPE_CHECKING:
     from toolimport.connect import ServerEntry
-    from toolimport.connect._addresses import Address
 
 _OURS = """\
 {about}from toolimport.runtime import ToolRunner

@@ -15,9 +15,9 @@ from toolimport._reasons import refusal
 from toolimport.connect import full_path, read_servers
 from toolimport.errors import OptionError, ServerError, ServersFileError
 from toolimport.generate._clients import initial_for_mcpygen, initial_for_pytools
-from toolimport.generate._listing import list_tools, without_logs
-from toolimport.generate._models import generator_version, require_generator
-from toolimport.generate._modules import package_of
+from toolimport.generate._listing import Listing, list_tools, without_logs
+from toolimport.generate._models import Models, generator_version, require_generator
+from toolimport.generate._modules import Runtime, Tool, package_of
 from toolimport.generate._names import distinct_names
 from toolimport.generate._report import ServerReport
 from toolimport.generate._worker import ModelWorker
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from toolimport.connect import ServerEntry
-    from toolimport.generate._listing import Listing
-    from toolimport.generate._models import Models
-    from toolimport.generate._modules import Runtime, Tool
     from toolimport.generate._options import ImportOptions
 
 Stage = Literal["waiting", "connecting", "generating"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,10 @@ from toolimport.connect import (
 )
 from toolimport.errors import ServerError
 from toolimport.runtime._answers import without_secrets
-from toolimport.runtime._questions import Questions
+from toolimport.runtime._questions import Caller, Questions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
     from mcp.client._transport import TransportStreams, WriteStream
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, RequestParamsMeta
 
     from toolimport.connect import Parameters
-    from toolimport.runtime._questions import Caller
 
 _CONNECT_SECONDS = 60.0
 _CLOSE_SECONDS = 8.0

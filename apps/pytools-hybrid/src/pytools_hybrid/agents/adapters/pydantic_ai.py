@@ -6,7 +6,7 @@ import logging
 from itertools import chain, count, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.agents._calling import NAME_LENGTH, load_tool
+from pytools_hybrid.agents._calling import NAME_LENGTH, ToolFunction, load_tool
 from pytools_hybrid.agents._corpus import ToolCorpus
 from pytools_hybrid.agents._definitions import ToolDefinition
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai import ToolDefinition as HeldTool
 
-    from pytools_hybrid.agents._calling import ToolFunction
     from pytools_hybrid.search import FoundTool
 
 __all__ = ["search_strategy", "toolset"]

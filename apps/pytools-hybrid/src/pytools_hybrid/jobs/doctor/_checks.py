@@ -6,12 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.jobs.doctor._commands import Commands
 from pytools_hybrid.jobs.doctor._database import look_at_database
 from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
-from pytools_hybrid.jobs.doctor._environment import full_text_search, python_version, vector_search
-from pytools_hybrid.jobs.doctor._extras import look_at_importing, look_at_reranking
-from pytools_hybrid.jobs.doctor._finding import Check
+from pytools_hybrid.jobs.doctor._environment import (
+    full_text_search,
+    look_at_importing,
+    look_at_reranking,
+    python_version,
+    vector_search,
+)
+from pytools_hybrid.jobs.doctor._finding import Check, Commands
 from pytools_hybrid.jobs.doctor._roots import look_at_no_root, look_at_root
 from pytools_hybrid.jobs.doctor._server import look_at_server
 from pytools_hybrid.jobs.doctor._settings import look_at_settings

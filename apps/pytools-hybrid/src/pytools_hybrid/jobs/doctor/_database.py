@@ -8,18 +8,14 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.jobs.doctor._finding import Commands, Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from toolindex import ToolIndex
 
-    from pytools_hybrid.jobs.doctor._commands import Commands
-    from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots
-
-__all__ = ["look_at_database", "name_of"]
 
 _FREE_BYTES = 200 << 20
 _LEASE = "files"

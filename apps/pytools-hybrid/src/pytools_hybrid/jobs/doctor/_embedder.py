@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toolembed.providers import OFFLINE
 
 from pytools_hybrid.index import configured_embedder
-from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.jobs.doctor._finding import Commands, Verdict, failed, fine, warning
 from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from toolindex import Coverage
 
-    from pytools_hybrid.jobs.doctor._commands import Commands
-    from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Settings
 
 PROBE = "merge two pdf files"

@@ -1,21 +1,25 @@
-"""Checking what must be installed: Python, SQLite with full-text search, the vector extension."""
+"""Checking what is installed: Python, SQLite, the vector extension, and optional packages."""
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import sys
 from contextlib import closing
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from toolembed import without_keys
+
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.jobs.doctor._embedder import remedy_of
+from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import apsw
 
-    from pytools_hybrid.jobs.doctor._finding import Verdict
 
 _OLDEST = (3, 11)
 _OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
@@ -27,6 +31,7 @@ _WHEELS = {
     ("darwin", "x86_64"),
     ("win32", "AMD64"),
 }
+_GENERATOR = "datamodel_code_generator"
 _VECTORS = {1: "[1, 0, 0]", 2: "[0, 1, 0]", 3: "[0, 0, 1]"}
 
 
@@ -100,6 +105,26 @@ def vector_search() -> Verdict:
             "a search among three vectors found the wrong one", _reinstalling("sqlite-vec")
         )
     return fine(f"{version}, finds the nearest of three vectors")
+
+
+def look_at_reranking(model: str) -> Verdict:
+    """Check that the language model can be loaded; it is not called, as that may cost money."""
+    from pytools_hybrid.search import Reranking
+
+    if problem := asyncio.run(Reranking(model).prepare()):
+        remedy = remedy_of(problem, model=model)
+        return failed(f"{model} cannot be used ({without_keys(problem)})", remedy)
+    return fine(f"{model} can be loaded; it was not called")
+
+
+def look_at_importing(generator: str = _GENERATOR) -> Verdict:
+    """Check that MCP servers can be imported."""
+    if find_spec(generator) is None:
+        return fine(
+            "not installed; only `pytools-hybrid import` needs it: "
+            + install_command("pytools-hybrid[import]")
+        )
+    return fine("MCP servers can be imported")
 
 
 def _has_wheel() -> bool:

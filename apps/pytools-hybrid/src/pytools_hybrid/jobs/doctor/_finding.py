@@ -1,13 +1,16 @@
-"""The result of a check."""
+"""The result of a check, and the commands that its remedy may name."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytools_hybrid.settings import Roots, Settings
 
 
 class Status(StrEnum):
@@ -77,3 +80,21 @@ def warning(message: str, remedy: str | None = None) -> Verdict:
 def failed(message: str, remedy: str | None = None) -> Verdict:
     """Return a verdict that something does not work."""
     return Verdict(Status.FAILED, message, remedy)
+
+
+class Commands:
+    """Commands with the flags that select what was checked."""
+
+    def __init__(self, settings: Settings, roots: Roots) -> None:
+        self._settings = settings
+        self._roots = roots
+
+    def index(self) -> str:
+        """Return the command that brings the index up to date."""
+        flags = [part for root in self._roots for part in ("--root", str(root))]
+        if self._settings.database is not None:
+            flags += ["--database", str(self._settings.database)]
+        # Variables and the settings file apply to the command too, so only flags are repeated.
+        if self._settings.origins.get("embedding_model", "").startswith("--"):
+            flags += ["--embedding-model", self._settings.embedding_model]
+        return shlex.join(["pytools-hybrid", "index", *flags])

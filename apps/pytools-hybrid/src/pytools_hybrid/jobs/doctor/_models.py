@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from toolembed import create_embedder, downloaded_models, ollama_address, without_keys
-from toolembed.providers import ACCURATE, OFFLINE, PROVIDERS, has_pydantic_ai, provider_of
+from toolembed.providers import ACCURATE, OFFLINE, PROVIDERS, Provider, has_pydantic_ai, provider_of
 
 from pytools_hybrid.jobs.doctor._embedder import PROBE, remedy_of
 from pytools_hybrid.settings import REMEDIES
@@ -23,7 +23,6 @@ from pytools_hybrid.settings import REMEDIES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolembed.providers import Provider
 
 _OLLAMA_SECONDS = 1.0
 _MOST_OLLAMA_MODELS = 30

@@ -8,7 +8,7 @@ from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.jobs.doctor._finding import Commands, Verdict, failed, fine, warning
 from pytools_hybrid.settings import fitting_layouts, nearby_root, shown_layouts
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from toolscan import FileStamp, ScanIssue
 
     from pytools_hybrid.errors import SettingsError
-    from pytools_hybrid.jobs.doctor._commands import Commands
-    from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots, Settings
 
 _MOST_UNREAD = 3_000

@@ -10,18 +10,15 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pytools_hybrid.errors import innermost
 from pytools_hybrid.jobs.doctor._database import name_of
-from pytools_hybrid.jobs.doctor._finding import failed, fine
+from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from mcp.client.client import Client
 
-    from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots, Settings
 
 _MOST_BYTES = 500 << 20

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
-    from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Settings
 
 _SHOW = "pytools-hybrid config"

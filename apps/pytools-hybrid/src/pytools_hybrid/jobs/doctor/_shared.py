@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.jobs.doctor._finding import Commands, Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
     from toolindex_postgres import DatabaseStatus
 
-    from pytools_hybrid.jobs.doctor._commands import Commands
-    from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots, Server, Settings
 
 _INIT = "pytools-hybrid database init"

@@ -11,12 +11,11 @@ from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.jobs.doctor._finding import failed, fine, warning
+from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
     from toolwatch import ChangeBatch
 
-    from pytools_hybrid.jobs.doctor._finding import Verdict
     from pytools_hybrid.settings import Roots
 
 _PATIENCE_SECONDS = 8.0

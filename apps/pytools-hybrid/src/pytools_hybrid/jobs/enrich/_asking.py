@@ -12,7 +12,13 @@ from toolembed import Backoff, without_keys
 from toolrank import ModelUsage
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.jobs.enrich._prompt import INSTRUCTIONS, Said, capabilities_of, prompt_of
+from pytools_hybrid.jobs.enrich._prompt import (
+    INSTRUCTIONS,
+    Said,
+    Subject,
+    capabilities_of,
+    prompt_of,
+)
 from pytools_hybrid.settings import REMEDIES
 from pytools_hybrid.text import one_line
 
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RunUsage
 
     from pytools_hybrid.index import Capability
-    from pytools_hybrid.jobs.enrich._prompt import Subject
 
 _BACKOFF = Backoff(first=2.0, longest=20.0)
 _TIMEOUT_S = 180.0

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from toolrank import ModelUsage
 
-from pytools_hybrid.jobs.enrich._asking import NoAnswerError
+from pytools_hybrid.jobs.enrich._asking import Asker, NoAnswerError
 from pytools_hybrid.jobs.enrich._document import CapabilityFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pytools_hybrid.jobs.enrich._asking import Asker
     from pytools_hybrid.jobs.enrich._plan import EnrichmentPlan, Request
 
 _AT_ONCE = 4

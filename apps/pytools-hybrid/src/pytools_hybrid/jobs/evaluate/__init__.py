@@ -18,11 +18,10 @@ from pytools_hybrid.jobs.evaluate._evaluator import (
     copy_index,
 )
 from pytools_hybrid.jobs.evaluate._figures import Figures, measure, recall_depths
-from pytools_hybrid.jobs.evaluate._outputs import check_outputs
+from pytools_hybrid.jobs.evaluate._outputs import check_outputs, run_paths, write_runs
 from pytools_hybrid.jobs.evaluate._plot import require_plotting, write_plot
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery, QueriesFileError, read_queries
 from pytools_hybrid.jobs.evaluate._report import as_json, as_text, tables, title
-from pytools_hybrid.jobs.evaluate._runs import run_paths, write_runs
 
 __all__ = [
     "BEST_BY",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.jobs.evaluate._figures import DEPTH
+from pytools_hybrid.jobs.evaluate._figures import DEPTH, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from toolrank.metrics import Difference
 
-    from pytools_hybrid.jobs.evaluate._figures import Figures
 
 BEST_BY = f"ndcg@{DEPTH}"
 

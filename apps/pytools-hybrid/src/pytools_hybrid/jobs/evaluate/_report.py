@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.jobs.evaluate._best import BEST_BY, best
-from pytools_hybrid.jobs.evaluate._figures import DEPTH, MRR
+from pytools_hybrid.jobs.evaluate._figures import DEPTH, MRR, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from toolrank.metrics import Interval
 
     from pytools_hybrid.jobs.evaluate._evaluator import EvaluationReport
-    from pytools_hybrid.jobs.evaluate._figures import Figures
 
 _DIGITS = 6
 _COMPLETENESS = f"completeness@{DEPTH}"

@@ -12,14 +12,13 @@ from toolimport.connect import Redactor, secrets_in
 from pytools_hybrid.files import discard_unfinished
 from pytools_hybrid.jobs.setup._configuration import Configuration
 from pytools_hybrid.jobs.setup._entry import freeact_entry, own_entry
-from pytools_hybrid.jobs.setup._servers import copied, handed_on
+from pytools_hybrid.jobs.setup._servers import ServersFile, copied, handed_on
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from pytools_hybrid.jobs.setup._clients import Client
-    from pytools_hybrid.jobs.setup._servers import ServersFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

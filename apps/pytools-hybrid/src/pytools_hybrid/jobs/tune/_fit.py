@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     Matrix = np.ndarray[Any, Any]
 
-__all__ = ["fit"]
-
 # Chosen on the dev halves of four sets: docs/decisions/0024.
 _SHRINKAGE = 60.0
 _TEMPERATURE = 0.05

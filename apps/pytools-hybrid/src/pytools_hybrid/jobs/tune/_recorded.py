@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from toolindex import OutcomeRecord, SearchRecord
 
-__all__ = ["recorded"]
-
 # If a found tool is used within this time, it counts as what the search was for.
 _SECONDS = 600.0
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Matrix = np.ndarray[Any, Any]
 
-__all__ = ["FEWEST", "Outcome", "tune"]
-
 FEWEST = 10
 """The minimum number of requests to learn from."""
 

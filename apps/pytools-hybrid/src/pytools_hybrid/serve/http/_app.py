@@ -21,7 +21,7 @@ from pytools_hybrid.serve.http._problems import exception_handlers
 from pytools_hybrid.serve.http._searches import Searches
 from pytools_hybrid.serve.http._security import Gate
 from pytools_hybrid.serve.http._status import Status
-from pytools_hybrid.serve.http._tools import Tools
+from pytools_hybrid.serve.http._tools import Calls, Tools
 from pytools_hybrid.serve.http.console import Console
 
 if TYPE_CHECKING:
@@ -112,7 +112,6 @@ def create_app(
 def _calling(search: ToolSearch, follower: Follower) -> Route:
     # Imported here, because most servers call no tools.
     from pytools_hybrid.calls import ToolCaller
-    from pytools_hybrid.serve.http._calls import Calls
 
     calls = Calls(ToolCaller(search), follower)
     return Route("/api/v1/tools/{id:path}/call", calls.call, methods=["POST"])

@@ -1,4 +1,4 @@
-"""JSON responses with untrusted text."""
+"""JSON responses with untrusted text, and what several of them contain."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pytools_hybrid.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pytools_hybrid.search import ToolSearch
 
 # A browser that shows an answer must not run code from a tool's description.
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
@@ -29,3 +31,12 @@ def json_response(
         media_type=media_type,
         headers={**_HEADERS, **(headers or {})},
     )
+
+
+async def index_state(search: ToolSearch) -> dict[str, Any]:
+    """Return the generation and the coverage of an index, as JSON values."""
+    state = await search.index.state()
+    return {
+        "generation": state.generation,
+        "coverage": {"tools": state.coverage.tools, "vectors": state.coverage.vectors},
+    }

@@ -11,8 +11,7 @@ from toolindex import ToolFilter
 
 from pytools_hybrid.errors import IndexNotReadyError
 from pytools_hybrid.search import Scope, SearchMode, breakdown, check_categories, reason
-from pytools_hybrid.serve.http._index_state import index_state
-from pytools_hybrid.serve.http._json import json_response
+from pytools_hybrid.serve.http._json import index_state, json_response
 from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
 from pytools_hybrid.serve.results import tool_results

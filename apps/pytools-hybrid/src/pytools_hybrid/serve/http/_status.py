@@ -9,8 +9,7 @@ from starlette.responses import Response
 from toolindex import ToolIndexError
 
 from pytools_hybrid.search import SearchMode
-from pytools_hybrid.serve.http._index_state import index_state
-from pytools_hybrid.serve.http._json import json_response
+from pytools_hybrid.serve.http._json import index_state, json_response
 from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._security import PUBLIC
 

@@ -1,4 +1,4 @@
-"""The endpoints about single tools and their use."""
+"""The endpoints about single tools, calls of them, and their use."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.index import Recording
-from pytools_hybrid.serve.http._index_state import index_state
-from pytools_hybrid.serve.http._json import json_response
+from pytools_hybrid.serve.http._json import index_state, json_response
 from pytools_hybrid.serve.http._parameters import (
+    CallBody,
     DescribeQuery,
     NoQuery,
     OutcomeReport,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
 
@@ -76,3 +77,19 @@ class Tools:
             **await index_state(search),
         }
         return json_response(content)
+
+
+class Calls:
+    """Calls tools for clients of the JSON API."""
+
+    def __init__(self, caller: ToolCaller, follower: Follower) -> None:
+        self._caller = caller
+        self._follower = follower
+
+    async def call(self, request: Request) -> Response:
+        """Answer `POST /api/v1/tools/{id}/call`."""
+        read_query(NoQuery, request)
+        asked = await read_body(CallBody, request)
+        await self._follower.ready()
+        result = await self._caller.call(request.path_params["id"], asked.arguments)
+        return json_response(result.model_dump(by_alias=True, exclude_none=True, mode="json"))

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
-from pytools_hybrid.serve.browse import Categories, Tools
+from pytools_hybrid.serve.browse import Categories, ToolBrowser, Tools
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 from pytools_hybrid.text import json_text
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-    from pytools_hybrid.serve.browse import ToolBrowser
     from pytools_hybrid.serve.mcp._offered import Progress
 
 

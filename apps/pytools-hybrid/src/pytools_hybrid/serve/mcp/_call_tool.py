@@ -11,7 +11,7 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.serve.mcp._asking import Asker, HeldCalls
-from pytools_hybrid.serve.mcp._offered import READS
+from pytools_hybrid.serve.mcp._offered import READS, Progress
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool
 from pytools_hybrid.text import readable
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.index import Follower
-    from pytools_hybrid.serve.mcp._offered import Progress
 
 _log = logging.getLogger("pytools_hybrid")
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.serve.mcp._server import ToolServer
+from pytools_hybrid.serve.mcp._server import Follow, ToolServer
 
 if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.mcp._offered import Offered
-    from pytools_hybrid.serve.mcp._server import Follow
     from pytools_hybrid.serve.prompts import WorkflowMode
     from pytools_hybrid.settings import RootsLike, Settings
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, Field
 
 from pytools_hybrid.index import Recording
-from pytools_hybrid.serve.mcp._offered import WRITES_DOWN
+from pytools_hybrid.serve.mcp._offered import WRITES_DOWN, Progress
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
-    from pytools_hybrid.serve.mcp._offered import Progress
 
 _TEXTS = {
     Recording.WRITTEN: "recorded",

@@ -20,10 +20,10 @@ from toolrank import ToolRankError
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.observing import via
 from pytools_hybrid.serve.mcp._list_changes import ListChanges
-from pytools_hybrid.serve.mcp._offered import InputRequired, Progress
+from pytools_hybrid.serve.mcp._offered import InputRequired, Offered, Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
 from pytools_hybrid.serve.mcp._tool import quoted
-from pytools_hybrid.serve.prompts import workflow
+from pytools_hybrid.serve.prompts import WorkflowMode, workflow
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, GetPromptResult, InputRequiredResult, Tool
 
-    from pytools_hybrid.serve.mcp._offered import Offered
-    from pytools_hybrid.serve.prompts import WorkflowMode
 
 Follow = Callable[[ListChanges], Awaitable[None]]
 """Notifies clients of changes to the list of tools, until cancelled."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from pydantic_core import PydanticCustomError
 
 from pytools_hybrid.search import MAX_NAME, MAX_NAMES
-from pytools_hybrid.serve.mcp._offered import READS
+from pytools_hybrid.serve.mcp._offered import READS, Progress
 from pytools_hybrid.serve.mcp._schemas import arguments_schema, result_schema
 from pytools_hybrid.settings import ALIASES, AliasError, renamed
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from pydantic_core import ErrorDetails
 
-    from pytools_hybrid.serve.mcp._offered import Progress
 
 A = TypeVar("A", bound="Arguments")
 
