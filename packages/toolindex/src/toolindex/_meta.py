@@ -21,8 +21,9 @@ _LARGEST_STEP = 1 << 19
 # tree has never been synced.
 _READER = "reader_version"
 _FILLING = "filling"
+GENERATION = "generation"
 # How much of the generation are changes of vectors alone; and, with ":" and its name, of a model's.
-_EMBEDDED = "embedded"
+EMBEDDED = "embedded"
 
 
 def next_number(number: int) -> int:
@@ -70,13 +71,7 @@ def set_meta(connection: apsw.Connection, key: str, value: str) -> None:
 
 def generation(connection: apsw.Connection) -> int:
     """Return the counter that changes with every change that a search could see."""
-    return get_number(connection, "generation")
-
-
-def state(connection: apsw.Connection, model_id: str | None) -> tuple[int, int]:
-    """Return what changes with what a search by words, and by vectors of one model, could see."""
-    ours = get_number(connection, f"{_EMBEDDED}:{model_id}") if model_id else 0
-    return generation(connection) - get_number(connection, _EMBEDDED), ours
+    return get_number(connection, GENERATION)
 
 
 def get_number(connection: apsw.Connection, key: str) -> int:
@@ -124,6 +119,6 @@ def bump_generation(connection: apsw.Connection, *, model_id: str | None = None)
     """
     before = generation(connection)
     after = next_number(before)
-    set_meta(connection, "generation", str(after))
-    for key in (_EMBEDDED, f"{_EMBEDDED}:{model_id}") if model_id else ():
+    set_meta(connection, GENERATION, str(after))
+    for key in (EMBEDDED, f"{EMBEDDED}:{model_id}") if model_id else ():
         set_meta(connection, key, str(get_number(connection, key) + after - before))

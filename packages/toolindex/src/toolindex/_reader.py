@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toolscan import ToolScanError
 
 from toolindex._kept_ids import kept_dimensions, kept_id, model_of
-from toolindex._meta import generation, is_complete, state
+from toolindex._meta import EMBEDDED, GENERATION, get_number, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._selection import rowids
 from toolindex._statistics import ToolOutcomes
@@ -59,9 +59,10 @@ class IndexReader:
     ) -> None:
         self.connection = connection
         self.counts: dict[tuple[object, ...], int] = {} if counts is None else counts
-        self._generation: int | None = None
-        self._states: dict[str | None, tuple[int, int]] = {}
+        # Cached, because a search asks for them many times.
+        self._numbers: dict[str, int] = {}
         self._tables: dict[tuple[str, int | None], VectorTable | None] = {}
+        self._coverages: dict[tuple[str, int | None], Coverage] = {}
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
         """Return the entries of some ids, in one statement; missing ids are left out."""
@@ -123,6 +124,12 @@ class IndexReader:
             dimensions: The length of the vectors, for a model that has changed it; None for the
                 length used last. This also applies to the other methods that take a model.
         """
+        key = model_id, dimensions
+        if key not in self._coverages:
+            self._coverages[key] = self._covered(model_id, dimensions)
+        return self._coverages[key]
+
+    def _covered(self, model_id: str, dimensions: int | None) -> Coverage:
         tools = self._count("SELECT count(*) FROM entries")
         if (table := self.vector_table(model_id, dimensions=dimensions)) is not None:
             sql = f"SELECT count(*) FROM {table.name}_rowids"  # noqa: S608
@@ -153,7 +160,6 @@ class IndexReader:
         There is none if sqlite-vec cannot be loaded, nor, for a while, after a process without it
         has written; `kept_vectors` has the same vectors.
         """
-        # Cached, because a search asks for it many times.
         key = model_id, dimensions
         if key not in self._tables:
             kept = kept_id(self.connection, model_id, dimensions)
@@ -187,19 +193,15 @@ class IndexReader:
 
     def generation(self) -> int:
         """Return the counter that changes with every change that a search could see."""
-        # Cached, because a search asks for it many times.
-        if self._generation is None:
-            self._generation = generation(self.connection)
-        return self._generation
+        return self._number(GENERATION)
 
     def state_of(self, model_id: str | None = None) -> tuple[int, int]:
         """Return what changes with every change that a search by one model's vectors could see.
 
         Vectors of other models do not change it; without a model, none do.
         """
-        if model_id not in self._states:
-            self._states[model_id] = state(self.connection, model_id)
-        return self._states[model_id]
+        vectors = self._number(f"{EMBEDDED}:{model_id}") if model_id else 0
+        return self.generation() - self._number(EMBEDDED), vectors
 
     def usage_generation(self) -> int:
         """Return the counter that changes with every change of the tools' outcomes."""
@@ -208,6 +210,11 @@ class IndexReader:
     def is_complete(self) -> bool:
         """Return whether the whole tree has been indexed since this database was created."""
         return is_complete(self.connection)
+
+    def _number(self, key: str) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = get_number(self.connection, key)
+        return self._numbers[key]
 
     def _count(
         self, sql: str, values: tuple[str | int, ...] = (), *, model_id: str | None = None

@@ -147,8 +147,7 @@ def linear_fusion(
     for name, say in active.items():
         divisor, floor = divisors[name], (floors or {}).get(name, 0.0)
         shares[name] = {
-            hit.id: say * score / divisor if (score := hit.score) > 0 else 0.0
-            for hit in rankings[name]
+            id_: say * score / divisor if score > 0 else 0.0 for id_, score in rankings[name]
         }
         lowest[name] = say * max(floor, 0.0) / divisor
     return _summed(_with_estimates(shares, lowest, most, unjudged or {}), lowest, most)
@@ -190,7 +189,7 @@ def _with_estimates(
     hence no constants (docs/decisions/0017).
     """
     estimated: dict[str, Mapping[str, float]] = dict(shares)
-    held = {id_ for given in shares.values() for id_ in given}
+    held = {id_ for given in shares.values() for id_ in given} if unjudged else set[str]()
     for name in unjudged.keys() & shares.keys():
         floor, best = floors.get(name, 0.0), most[name]
         added: dict[str, float] = {}
@@ -213,7 +212,9 @@ def _summed(
 
     Sums of floats depend on their order, and the ranking must not.
     """
-    ids = list({id_: None for given in shares.values() for id_ in given})
+    ids: dict[str, float] = {}
+    for given in shares.values():
+        ids |= given
     attainable = sum(most[name] for name in sorted(most))
     if attainable == 0:
         return FusedScores(dict.fromkeys(ids, 0.0))
@@ -244,21 +245,22 @@ def contributions_of(
     found: dict[str, list[Contribution]] = {id_: [] for id_ in ids}
     for name, hits in rankings.items():
         usual = unfiltered.get(name, hits)[:PART_DEPTH]
-        behind = [hit.score for hit in usual[10:] or usual[1:][-1:]]
+        behind = [score for _, score in usual[10:] or usual[1:][-1:]]
         background = fsum(behind) / len(behind) if behind else 0.0
-        of_groups = [] if group is None else [(group(hit.id), hit.score) for hit in usual]
         rivals: dict[str, float] = {}
-        for rank, hit in enumerate(hits, start=1):
-            if (contributions := found.get(hit.id)) is None:
+        for rank, (id_, score) in enumerate(hits, start=1):
+            if id_ not in found:
                 continue
-            own = "" if group is None else group(hit.id)
+            own = "" if group is None else group(id_)
             if own not in rivals:
-                rivals[own] = _rivals(of_groups, own, background)
-            contributions.append(
+                rivals[own] = (
+                    background if group is None else _rivals(usual, group, own, background)
+                )
+            found[id_].append(
                 Contribution(
                     retriever=name,
                     rank=rank,
-                    score=hit.score,
+                    score=score,
                     background=background,
                     rivals=rivals[own],
                 )
@@ -266,6 +268,6 @@ def contributions_of(
     return found
 
 
-def _rivals(hits: Iterable[tuple[str, float]], own: str, background: float) -> float:
-    others = list(islice((score for group, score in hits if group != own), _RIVALS))
+def _rivals(hits: Iterable[Hit], group: Callable[[str], str], own: str, background: float) -> float:
+    others = list(islice((score for id_, score in hits if group(id_) != own), _RIVALS))
     return fsum(others) / len(others) if others else background

@@ -116,15 +116,11 @@ class Reading:
         """Return the best rows by the sum of their postings' scores, best first."""
         allowed = self._allowed(where) if weighted else None
         best = best_sums(weighted, depth=depth, allowed=allowed)
-        ids = self._ids([*best])
-        ranked = sorted((-best[row], id_) for row, id_ in ids.items())
-        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
-
-    def _ids(self, rows: Sequence[int]) -> dict[int, str]:
-        known = self._postings.once(("ids", self._source), dict[int, str])
-        if missing := [row for row in rows if row not in known]:
-            known.update(self._read(lambda: self._lexicon.ids(missing)))
-        return {row: known[row] for row in rows if row in known}
+        ids = self._postings.ids(self._source)
+        if missing := [row for row in best if row not in ids]:
+            ids.update(self._read(lambda: self._lexicon.ids(missing)))
+        ranked = sorted([(-score, ids[row]) for row, score in best.items() if row in ids])
+        return [Hit(id_, -cost) for cost, id_ in ranked[:depth]]
 
     def _allowed(self, where: Filter | None) -> Set[int] | None:
         if where is None or where.rows is not None:

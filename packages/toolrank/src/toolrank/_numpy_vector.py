@@ -256,7 +256,7 @@ class NumpyVectorRetriever:
         rowids, scores = self._exact(matrix, best, unit)
         if len(others):
             # Most of them are ruled out by what the best ones have.
-            may_pass = cosines[others] + matrix.errors[others] >= scores.min()
+            may_pass = cosines[others] + matrix.errors[others] >= min(scores.min(), 1.0)
             more, theirs = self._exact(matrix, others[may_pass], unit)
             rowids, scores = np.concatenate([rowids, more]), np.concatenate([scores, theirs])
         return rowids, scores
@@ -277,7 +277,7 @@ class NumpyVectorRetriever:
         else:
             rowids = matrix.rowids[chosen]
             vectors = self._vectors_at(matrix.places[chosen], matrix.values.shape[1])
-        return rowids, self._np.clip(self._cosines(vectors, unit), -1.0, 1.0)
+        return rowids, self._cosines(vectors, unit)
 
     def _vectors_at(self, places: Any, dimensions: int) -> Any:  # noqa: ANN401
         """Read single vectors of the table, whose places are in order."""
@@ -306,7 +306,7 @@ class NumpyVectorRetriever:
         np = self._np
         if self._where is not None:
             found &= np.isin(ids, self._allowed(self._where))
-        return ids[found], np.clip(cosines[found], -1.0, 1.0)
+        return (ids, cosines) if found.all() else (ids[found], cosines[found])
 
     def _read_rows(self, rows: VectorRows) -> VectorMatrix:
         found = list(self._connection.execute(rows.sql, rows.parameters))
@@ -373,12 +373,14 @@ class NumpyVectorRetriever:
         if len(scores) > depth:
             # All that are as good as the last one: their ids decide which of them stay.
             last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
-            rowids, scores = rowids[scores >= last], scores[scores >= last]
-        rows = rowids.tolist()
+            (best,) = np.nonzero(scores >= min(last, 1.0))
+            rowids, scores = rowids[best], scores[best]
+        rows, costs = rowids.tolist(), np.clip(-scores, -1.0, 1.0).tolist()
         ids = self._ids(rows)
-        costs = zip(rows, (-scores).tolist(), strict=True)
-        ranked = sorted((cost, ids[row]) for row, cost in costs if row in ids)
-        return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
+        ranked = sorted(
+            [(cost, ids[row]) for row, cost in zip(rows, costs, strict=True) if row in ids]
+        )
+        return [Hit(id_, -cost) for cost, id_ in ranked[:depth]]
 
     def _ids(self, rowids: list[int]) -> dict[int, str]:
         if self._content is None:

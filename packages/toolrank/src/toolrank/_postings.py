@@ -101,6 +101,10 @@ class Postings:
             while self._rows > self._max_rows and self._held:
                 self._rows -= _size(self._held.popitem(last=False)[1])
 
+    def ids(self, source: Hashable) -> dict[int, str]:
+        """Return the known ids of rows, to fill in: those of a lexicon's `source`."""
+        return self.once(("ids", source), dict[int, str])
+
     def once(self, key: Hashable, read: Callable[[], _T]) -> _T:
         """Return a fact about the table, read once; a key always has the same type."""
         with self._lock:

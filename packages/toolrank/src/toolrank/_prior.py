@@ -42,12 +42,12 @@ def bounded_usage(factors: Mapping[str, float], id_: str) -> float:
 
 def best_in_group(scores: Mapping[str, float], group: Callable[[str], str]) -> dict[str, float]:
     """Return the best score of each candidate's group, by the candidate's id."""
-    groups = {id_: group(id_) for id_ in scores}
+    groups = [*map(group, scores)]
     best: dict[str, float] = {}
-    for id_, name in groups.items():
-        if scores[id_] > best.get(name, -1.0):
-            best[name] = scores[id_]
-    return {id_: best[name] for id_, name in groups.items()}
+    for name, score in zip(groups, scores.values(), strict=True):
+        if score > best.get(name, -1.0):
+            best[name] = score
+    return dict(zip(scores, map(best.__getitem__, groups), strict=True))
 
 
 def lifted(

@@ -14,7 +14,7 @@ from toolrank._fusion import (
     contributions_of,
     reciprocal_rank_fusion,
 )
-from toolrank._names import names_an_action, verb_priors
+from toolrank._names import VERB_PENALTY, names_an_action, verb_priors
 from toolrank._prior import best_in_group, bounded_usage, lifted
 from toolrank._records import Explanation, RankedHit
 from toolrank.errors import RankingArgumentError
@@ -136,7 +136,8 @@ class HybridRanker:
             raise RankingArgumentError("limit", f"{limit} is below 1")
         if depth is not None and depth < 1:
             raise RankingArgumentError("depth", f"{depth} is below 1")
-        ranking = self.ranking(query, depth=depth or max(3 * limit, _MIN_DEPTH), pinned=pinned)
+        depth = depth or max(3 * limit, _MIN_DEPTH)
+        ranking = self._ranking(query, depth=depth, pinned=pinned, limit=limit)
         return ranking.hits(ranking.ids[:limit])
 
     def ranking(self, query: Query, *, depth: int, pinned: Sequence[str] = ()) -> Ranking:
@@ -145,10 +146,16 @@ class HybridRanker:
         To make a hit takes as long as to rank it, so this is faster if few are wanted of many. The
         arguments and errors are those of `rank`.
         """
+        return self._ranking(query, depth=depth, pinned=pinned)
+
+    def _ranking(
+        self, query: Query, *, depth: int, pinned: Sequence[str], limit: int | None = None
+    ) -> Ranking:
+        """Return what is found, in order: all, or at least as many as are wanted."""
         whole = self._asked(query, depth)
         asked = query.parts if self._part_share else ()
         found = [self._asked(part, min(depth, PART_DEPTH)) for part in asked]
-        scored = self._scored(query, whole.scores, [part.scores for part in found], pinned)
+        scored = self._scored(query, whole.scores, [part.scores for part in found], pinned, limit)
         first = list(dict.fromkeys(pinned))
         rest = scored.final.keys() - set(first)
         ordered = first + sorted(sorted(rest), key=scored.final.__getitem__, reverse=True)
@@ -166,27 +173,30 @@ class HybridRanker:
         scored: _Scored,
         pinned: Set[str],
     ) -> list[RankedHit]:
-        contributions, *of_parts = (
-            contributions_of(each.rankings, each.unfiltered, ids, self._group)
-            for each in (whole, *found)
-        )
         parts = [part.scores for part in found]
         of_channels = [each for asked in (whole, *found) for each in asked.unjudged.items()]
-        hits: list[RankedHit] = []
+        reasons: dict[str, Explanation] = {}
+        answered: list[list[str]] = [[] for _ in found]
         for id_ in ids:
-            is_pinned = id_ in pinned
             unjudged = {name for name, unknown in of_channels if id_ in unknown}
-            why = self._explained(id_, whole.scores, parts, scored, is_pinned, unjudged)
-            hits.append(
-                RankedHit(
-                    id=id_,
-                    score=1.0 if is_pinned else scored.final[id_],
-                    contributions=tuple(contributions[id_]),
-                    part_contributions=() if why.part is None else tuple(of_parts[why.part][id_]),
-                    explanation=why,
-                )
+            why = self._explained(id_, whole.scores, parts, scored, id_ in pinned, unjudged)
+            reasons[id_] = why
+            if why.part is not None:
+                answered[why.part].append(id_)
+        contributions, *of_parts = (
+            contributions_of(each.rankings, each.unfiltered, its, self._group)
+            for each, its in zip((whole, *found), (ids, *answered), strict=True)
+        )
+        return [
+            RankedHit(
+                id=id_,
+                score=1.0 if why.pinned else scored.final[id_],
+                contributions=tuple(contributions[id_]),
+                part_contributions=() if why.part is None else tuple(of_parts[why.part][id_]),
+                explanation=why,
             )
-        return hits
+            for id_, why in reasons.items()
+        ]
 
     def _asked(self, query: Query, depth: int) -> _Asked:
         rankings: dict[str, Sequence[Hit]] = {}
@@ -212,19 +222,16 @@ class HybridRanker:
         query: Query,
         whole: FusedScores,
         parts: Sequence[FusedScores],
-        pinned: Iterable[str],
+        pinned: Sequence[str],
+        limit: int | None,
     ) -> _Scored:
-        candidates = dict.fromkeys([*whole.scores, *pinned])
         best = _best(parts)
-        if best is None:
-            merged = {id_: whole.of(id_) for id_ in candidates}
-        else:
-            candidates.update(dict.fromkeys(best.scores))
-            merged = {}
-            for id_ in candidates:
-                request = whole.scores.get(id_, whole.floor)
-                part = best.scores.get(id_, best.floor)
-                merged[id_] = request + self._part_share * (part - request)
+        others = [*pinned] if best is None else [*pinned, *best.scores]
+        merged = {**dict.fromkeys(others, whole.floor), **whole.scores}
+        if best is not None:
+            get, floor, share = best.scores.get, best.floor, self._part_share
+            for id_, request in merged.items():
+                merged[id_] = request + share * (get(id_, floor) - request)
         groups: dict[str, float] = {}
         final = merged
         if self._group is not None:
@@ -235,7 +242,13 @@ class HybridRanker:
             most = max(1.0, max(used.values(), default=0.0))
             final = {id_: score / most for id_, score in used.items()}
         verbs: dict[str, float] = {}
-        if self._name is not None and not query.parts and names_an_action(query.text):
+        has_verb = self._name is not None and not query.parts and names_an_action(query.text)
+        if limit is not None and len(final) > limit:
+            # The others cannot come before these, whatever their verbs.
+            least = sorted(final.values())[-limit] * (1 - VERB_PENALTY if has_verb else 1.0)
+            kept = {id_: score for id_, score in final.items() if score >= least}
+            final = {id_: final[id_] for id_ in pinned} | kept
+        if self._name is not None and has_verb:
             verbs = dict(zip(final, verb_priors(query.text, map(self._name, final)), strict=True))
             final = {id_: score * verbs[id_] for id_, score in final.items()}
         return _Scored(merged, groups, verbs, final)

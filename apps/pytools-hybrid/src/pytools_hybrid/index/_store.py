@@ -250,10 +250,14 @@ class SQLiteReader(IndexReader):
         for past in [it for it in list(self._matrices) if it[0] != self.state_of(it[1])]:
             self._matrices.pop(past, None)
         whole = NumpyVectorRetriever(self.connection, table=source)
+        ids = self._remembered().ids(self._table(self._weights.words).source)
         if numbers <= _FLOATS_IN_MEMORY:
-            matrix = whole.read_matrix()
+            matrix = whole.read_matrix()._replace(ids=ids)
+            # At once: otherwise every search would ask for those of some tools.
+            rows = self.connection.execute("SELECT rowid, id FROM entries")
+            ids.update((row, str(id_)) for row, id_ in rows)
         elif is_known or self._is_eager:
-            matrix = whole.read_bytes()
+            matrix = whole.read_bytes()._replace(ids=ids)
         # Reading a large table takes as long as several searches, so it waits for the second
         # search: while tools are embedded, each search finds another state.
         self._matrices[key] = matrix
