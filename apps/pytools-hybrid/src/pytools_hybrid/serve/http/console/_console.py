@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.routing import Route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -56,59 +56,27 @@ class Console:
     def routes(self) -> list[Route]:
         """Return the routes; `owns` is true for the path of each."""
 
-        async def search(request: Request) -> Response:
-            return await self._site.search(request)
+        def by(method: str) -> Callable[[Request], Awaitable[Response]]:
+            async def answer(request: Request) -> Response:
+                handle: Callable[[Request], Awaitable[Response]] = getattr(self._site, method)
+                return await handle(request)
 
-        async def catalogue(request: Request) -> Response:
-            return await self._site.catalogue(request)
-
-        async def tool(request: Request) -> Response:
-            return await self._site.tool(request)
-
-        async def use(request: Request) -> Response:
-            return await self._site.use(request)
-
-        async def docs(request: Request) -> Response:
-            return await self._site.docs(request)
-
-        async def health(request: Request) -> Response:
-            return await self._site.health(request)
-
-        async def checks(request: Request) -> Response:
-            return await self._site.checks(request)
-
-        async def events(request: Request) -> Response:
-            return self._site.events(request)
-
-        async def why(request: Request) -> Response:
-            return await self._site.why(request)
-
-        async def login(request: Request) -> Response:
-            return await self._site.log_in(request)
-
-        async def enter(request: Request) -> Response:
-            return await self._site.enter(request)
-
-        async def logout(request: Request) -> Response:
-            return await self._site.log_out(request)
-
-        async def static(request: Request) -> Response:
-            return await self._site.static(request)
+            return answer
 
         return [
-            Route("/", search),
-            Route("/docs", docs),
-            Route("/console/tools", catalogue),
-            Route("/console/tools/{id:path}", tool),
-            Route("/console/use", use),
-            Route("/console/health", health),
-            Route("/console/health/checks", checks, methods=["POST"]),
-            Route("/console/health/events", events),
-            Route("/console/why", why),
-            Route("/console/login", login, methods=["POST"]),
-            Route("/console/enter", enter),
-            Route("/console/logout", logout, methods=["POST"]),
-            Route("/console/static/{name}", static),
+            Route("/", by("search")),
+            Route("/docs", by("docs")),
+            Route("/console/tools", by("catalogue")),
+            Route("/console/tools/{id:path}", by("tool")),
+            Route("/console/use", by("use")),
+            Route("/console/health", by("health")),
+            Route("/console/health/checks", by("checks"), methods=["POST"]),
+            Route("/console/health/events", by("events")),
+            Route("/console/why", by("why")),
+            Route("/console/login", by("log_in"), methods=["POST"]),
+            Route("/console/enter", by("enter")),
+            Route("/console/logout", by("log_out"), methods=["POST"]),
+            Route("/console/static/{name}", by("static")),
         ]
 
     @staticmethod

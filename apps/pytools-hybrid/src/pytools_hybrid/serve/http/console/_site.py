@@ -134,7 +134,7 @@ class Site:
             return self._problem(foreign)
         return await self._page(request, "health.html", partial(self._health.check_all, request))
 
-    def events(self, request: Request) -> Response:
+    async def events(self, request: Request) -> Response:
         """Answer `GET /console/health/events`: a stream of changes to the health page.
 
         Raises:
