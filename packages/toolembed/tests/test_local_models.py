@@ -70,11 +70,9 @@ def test_the_error_names_the_command_that_fetches_it():
     assert str(not_downloaded("tiny", Remedies())) == (
         "it is not downloaded; run: hf download sentence-transformers/tiny"
     )
-    assert "it cannot be loaded (no weights)" in str(
-        not_downloaded("tiny", told, "not the weights")
-    )
+    assert "it cannot be loaded (no weights)" in str(not_downloaded("tiny", told, "no weights"))
     assert "no such folder" in str(not_downloaded("./tiny", told))
-    assert "(no weights); give" in str(not_downloaded("./tiny", told, "not the weights"))
+    assert "(no weights); give" in str(not_downloaded("./tiny", told, "no weights"))
 
 
 # With the package, on a model of a few kilobytes that is made here

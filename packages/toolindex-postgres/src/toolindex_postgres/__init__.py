@@ -5,9 +5,9 @@
     store = SharedStore(copy, "postgresql://me@db.example.com/tools", tree="my-tools")
 
 `SharedStore` is a `toolindex.ToolStore`; `Freshness` says how old its answers are. `EngineStore`
-has no copy: it reads the pages of the index from the server. `Database` makes the schema, gives
-roles their rights, and tells what there is (`DatabaseStatus`, `TreeStatus`).
-`redacted` takes the password out of an address.
+has no copy: it reads the pages of the index from the server. `Database` creates the schema, grants
+rights to roles, and shows the status (`DatabaseStatus`, `TreeStatus`). `redacted` removes the
+password from an address.
 Errors: `UnreachableStoreError`, `AddressError`, `DeniedError`, `SchemaError`, all of them a
 `toolindex.DatabaseError`.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         UnreachableStoreError,
     )
 else:
-    # Imported with its first use: who only shows an address need not wait for the driver.
+    # Imported at its first use: programs that only show an address need not wait for the driver.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

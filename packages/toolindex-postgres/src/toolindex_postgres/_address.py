@@ -1,4 +1,4 @@
-"""Addresses of databases, and what may be shown of them."""
+"""Addresses of databases, and hiding their passwords."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _USER = re.compile(r"^([\w+.-]+://)([^:/?@]*):.*@", re.S)
 
 
 def redacted(address: str) -> str:
-    """Return an address as it may be shown: without its password.
+    """Return an address without its password.
 
     >>> redacted("postgresql://me:secret@db.example.com/tools?sslmode=verify-full")
     'postgresql://me@db.example.com/tools?sslmode=verify-full'
@@ -19,7 +19,7 @@ def redacted(address: str) -> str:
     if "://" not in address:
         return _IN_WORDS.sub("", address).strip()
     start, mark, rest = address.partition("?")
-    # Whoever does not escape a question mark in a password shows a part of it otherwise.
+    # Otherwise a part of a password with an unescaped question mark would be shown.
     if "@" in rest and "@" not in start:
         start, mark, rest = address, "", ""
     shown = _IN_QUERY.sub(r"\1", _USER.sub(r"\1\2@", start) + mark + rest)

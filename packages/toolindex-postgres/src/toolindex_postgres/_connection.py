@@ -1,4 +1,4 @@
-"""Connections to the server, one transaction at a time, and what its errors mean."""
+"""Connections to the server, one transaction at a time, and translating its errors."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _T = TypeVar("_T")
 _CONNECT_SECONDS = 2
 _READ_MS = 2_000
 _WRITE_MS = 120_000
-# A first copy of a large tree takes a while on a slow line.
+# The first copy of a large tree takes a while on a slow network.
 _COPY_MS = 60_000
-# The server must notice a host that has vanished: what it had locked blocks every other writer.
+# The server must notice a host that has vanished, because its locks block all other writers.
 KEEPALIVES = (
     "SET LOCAL tcp_keepalives_idle = 10; SET LOCAL tcp_keepalives_interval = 2; "
     "SET LOCAL tcp_keepalives_count = 5"
@@ -44,22 +44,22 @@ _BEGIN = "BEGIN {}; SET LOCAL statement_timeout = {}; " + KEEPALIVES
 # How often psycopg looks for Ctrl-C while it waits.
 _INTERVAL = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
-# What a network that swallows packets costs: the server's host answers nothing for so long.
+# How long to wait in a network that swallows packets, until the server's host counts as silent.
 _NETWORK = {"tcp_user_timeout": "2000", "keepalives_idle": "10", "keepalives_interval": "2"}
-# No code: there is no connection. Else it is lost, ended, one too many, or refused.
+# Without a code there is no connection; otherwise it was lost, ended, one too many, or refused.
 _AWAY = {"", "08", "57", "53", "28", "3D"}
 _UNDEFINED = {"3F000", "42P01", "42883", "42703"}
 
 
 class _SilentError(psycopg.OperationalError):
-    """The server took a statement and does not answer."""
+    """The server accepted a statement and does not answer."""
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that is closed when the server has been silent for too long.
 
-    A server that is stopped does not watch its own time limits, and a network that swallows packets
-    says nothing.
+    A stopped server does not enforce its own time limits, and a network that swallows packets
+    reports no error.
 
     Attributes:
         patience: For how many seconds a statement is waited for.
@@ -79,7 +79,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Wait for the answer to a statement.
 
         Raises:
-            OperationalError: The connection is lost, or there is none in time.
+            OperationalError: The connection was lost, or there was no answer in time.
         """
         timeout = self.patience if timeout is None else timeout
         try:
@@ -95,7 +95,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def lock_key(*names: str) -> int:
-    """Return the key of an advisory lock for something that has names."""
+    """Return the key of an advisory lock, derived from names."""
     digest = hashlib.sha256("\0".join(("toolindex", *names)).encode("utf-8", "backslashreplace"))
     return int.from_bytes(digest.digest()[:8], signed=True)
 
@@ -103,17 +103,17 @@ def lock_key(*names: str) -> int:
 class Connections:
     """Idle connections to one address, each lent to one thread at a time.
 
-    Nothing of a session is relied on between two transactions, so that a pooler in front of the
-    server may give each transaction another session.
+    No session state is used between transactions, so a pooler in front of the server may give each
+    transaction another session.
 
     Args:
-        address: As libpq takes it: `postgresql://…`, or words with `=`.
+        address: An address for libpq: `postgresql://…`, or words with `=`.
 
     Attributes:
         where: The address without its password.
 
     Raises:
-        AddressError: It is not one.
+        AddressError: The address is invalid.
     """
 
     def __init__(self, address: str) -> None:
@@ -130,12 +130,12 @@ class Connections:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection that nobody uses."""
+        """Whether there is an idle connection."""
         return self._process == os.getpid() and not self._idle.empty()
 
     @property
     def is_resting(self) -> bool:
-        """Whether the server could not be reached just now, and is not to be tried yet."""
+        """Whether the server could not be reached a moment ago, and should not be tried yet."""
         return time.monotonic() < self._retry_at
 
     @contextmanager
@@ -143,9 +143,9 @@ class Connections:
         """Lend a connection whose statements all see one state of the database.
 
         Args:
-            patient: Whether to try at once even where the server could not be reached just now.
-            copies: Whether a statement may take a minute, for it fetches what a copy lacks; two
-                seconds otherwise.
+            patient: Whether to try at once even if the server could not be reached a moment ago.
+            copies: Whether a statement may take a minute, because it fetches data for a copy;
+                otherwise two seconds.
 
         Raises:
             UnreachableStoreError: The server cannot be reached, or takes longer.
@@ -193,8 +193,8 @@ class Connections:
             patient: As for `reading`.
 
         Raises:
-            UnreachableStoreError: The server cannot be reached, or is silent for two seconds: also
-                one that is stopped, whose own time limits do not pass.
+            UnreachableStoreError: The server cannot be reached, or is silent for two seconds, for
+                example because it was stopped.
             DatabaseError: It refuses; the message says what to do.
         """
         with self._explained():
@@ -210,14 +210,14 @@ class Connections:
 
     @contextmanager
     def writing(self, *, patient: bool = True) -> Generator[Connection]:
-        """Lend a connection inside a transaction, kept if the block ends well.
+        """Lend a connection inside a transaction, which is committed unless the block raises.
 
         Args:
             patient: As for `reading`.
 
         Raises:
-            UnreachableStoreError: The server cannot be reached; nothing is kept.
-            DatabaseError: It refuses; nothing is kept.
+            UnreachableStoreError: The server cannot be reached; nothing has changed.
+            DatabaseError: The server refuses; nothing has changed.
         """
         with self._transaction("READ WRITE", _WRITE_MS, patient) as connection:
             yield connection
@@ -226,7 +226,7 @@ class Connections:
         """Begin a transaction that lasts longer than a block, until `end`.
 
         Args:
-            statement: What begins it.
+            statement: The statement that begins it.
         """
         with self._explained():
             return self._begun(statement, patient=False)[0]
@@ -276,7 +276,7 @@ class Connections:
             except _SilentError:
                 raise
             except psycopg.OperationalError:
-                # The server has ended idle connections: all of them, most likely.
+                # The server has ended idle connections, most likely all of them.
                 connection.close()
                 self._drop_idle()
         connection = self._connect(patient)
@@ -305,7 +305,7 @@ class Connections:
             raise DatabaseError(self.where, "the index has been closed")
         with self._lock:
             if self._process != os.getpid():
-                # They are the parent's: to close them here would end its sessions.
+                # They belong to the parent process: closing them here would end its sessions.
                 self._process = os.getpid()
                 while not self._idle.empty():
                     self._inherited.append(self._idle.get_nowait())
@@ -324,7 +324,7 @@ class Connections:
                 prepare_threshold=None,
             )
         except psycopg.OperationalError as error:
-            # What was wrong a moment ago is said until it is tried again.
+            # Until the next attempt, the last error is reported.
             self._reason = (str(error).strip().splitlines() or [self._reason])[-1]
             self._fail()
             raise
@@ -340,12 +340,12 @@ class Connections:
 
         scheme, _, rest = address.partition("://")
         if rest and scheme in {"postgresql", "postgres"} and rest.partition("?")[0].count("@") > 1:
-            # What comes after the first would be shown as the name of a host.
+            # Anything after the first would be shown as a host name.
             raise AddressError(self.where)
         try:
             given = conninfo_to_dict(address)
         except psycopg.Error:
-            # Its message may have a part of the password.
+            # Its message may contain a part of the password.
             raise AddressError(self.where) from None
         defaults: dict[str, Any] = {
             "connect_timeout": _CONNECT_SECONDS,
@@ -363,7 +363,7 @@ class Connections:
             return
         connection.patience = _READ_MS / 1_000
         self._idle.put(connection)
-        # Asked after giving back, so that closing at any moment finds the connection.
+        # Checked after returning it, so that closing at any moment finds the connection.
         if self.closed:
             self._drop_idle()
 
@@ -381,14 +381,14 @@ class Connections:
             yield
         except psycopg.Error as error:
             if isinstance(error, _SilentError):
-                # The others would be, too, and nobody is to wait for each.
+                # The others would be lost too, and nobody should wait for each.
                 self._drop_idle()
                 self._fail()
             raise explained(self.where, error) from error
 
 
 def explained(where: str, error: psycopg.Error) -> DatabaseError:
-    """Return what to raise for an error of the driver."""
+    """Translate an error of the driver."""
     code = error.sqlstate or ""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     reason = (error.diag.message_primary or lines[-1]).strip()
@@ -407,7 +407,7 @@ def explained(where: str, error: psycopg.Error) -> DatabaseError:
     if code == "57014":
         return UnreachableStoreError(where, "it took too long")
     if not code and "invalid" in reason:
-        # What is invalid may be a part of a password that has a slash in it.
+        # The invalid part may be part of a password with a slash.
         return AddressError(where)
     if isinstance(error, psycopg.OperationalError) and code[:2] in _AWAY:
         return UnreachableStoreError(where, reason)

@@ -1,4 +1,4 @@
-"""This host's copy of a tree: who may change it, and which state of the server it holds."""
+"""This host's copy of a tree: locks for changing it, and the server's state that it has."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Copy"]
 
 _LEASE_SECONDS = 30.0
-# Another thread that changes the tree waits for hosts that do, each for up to two minutes.
+# Another thread that changes the tree waits for other hosts, for up to two minutes each.
 _THREAD_SECONDS = 300.0
 
 
 class Copy:
-    """A copy in a file, with a note beside it of the state that it holds.
+    """A copy in a file, with a record of its state in another file beside it.
 
     Args:
         store: The store in the file.
@@ -47,10 +47,10 @@ class Copy:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """Be the only one on this host who changes the copy; before the tree's lock is taken.
+        """Become the only writer of the copy on this host, before taking the tree's lock.
 
         Raises:
-            LeaseHeldError: Another thread or process has been changing it for long.
+            LeaseHeldError: Another thread or process has been changing it for too long.
         """
         if not self._lock.acquire(timeout=_THREAD_SECONDS):
             raise LeaseHeldError(self.store.where)
@@ -70,7 +70,7 @@ class Copy:
 
     @contextmanager
     def turn(self) -> Generator[bool]:
-        """Be the only one on this host who changes the copy, if nobody is; give whether so."""
+        """Become the only writer of the copy if there is none; yield whether that worked."""
         if not self._lock.acquire(blocking=False):
             yield False
             return
@@ -87,7 +87,7 @@ class Copy:
 
     @contextmanager
     def changing(self) -> Generator[None]:
-        """Change what the server has no part in, and know the copy again afterwards."""
+        """Make a change that does not concern the server, and record the copy's state again."""
         with self.alone():
             note = self.notes.read()
             is_known = note is not None and note.copy == self._generation()
@@ -97,7 +97,7 @@ class Copy:
                 self.notes.write(self._seen)
 
     def is_at(self, now: State) -> bool:
-        """Return whether the copy is known to hold a state of the tree."""
+        """Return whether the copy is known to have a state of the tree."""
         seen = self._seen
         return (
             seen is not None
@@ -107,7 +107,7 @@ class Copy:
         )
 
     def bring_to(self, connection: Connection, now: State) -> None:
-        """Bring the copy to a state; whoever calls it is alone with the copy."""
+        """Bring the copy to a state; the caller is its only writer."""
         note = self.notes.read()
         is_of_copy = (
             note is not None
@@ -123,7 +123,7 @@ class Copy:
         self.note(now, now.generation)
 
     def note(self, now: State, generation: int) -> None:
-        """Note that the copy holds a state of the tree."""
+        """Record that the copy has a state of the tree."""
         self._seen = Note(
             database=now.database,
             tree=now.tree,
@@ -133,7 +133,7 @@ class Copy:
         self.notes.write(self._seen)
 
     def set_aside(self) -> None:
-        """Forget which state it holds, since it is to be another file."""
+        """Forget the copy's state, because its file will be replaced."""
         self._seen = None
 
     def close(self) -> None:

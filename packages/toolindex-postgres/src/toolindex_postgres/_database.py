@@ -1,4 +1,4 @@
-"""What the owner of a database does: make the schema, give rights, look, and drop trees."""
+"""Tasks of a database's owner: creating the schema, granting rights, status, dropping trees."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class TreeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseStatus:
-    """What there is on a server.
+    """The contents of a server.
 
     Attributes:
-        server: The server's version, as it says it.
-        schema: The version of the schema, None where there is none.
+        server: The server's version, as it reports it.
+        schema: The version of the schema, None if there is none.
         supported: The version that this package needs.
         trees: The trees that the role may read, by name.
         size: Bytes of all tables and indexes.
@@ -66,13 +66,13 @@ class Database:
     """A database on a server, as its owner manages it.
 
     Args:
-        address: `postgresql://owner@host/database`, or whatever else libpq takes.
+        address: `postgresql://owner@host/database`, or any other form that libpq accepts.
 
     Attributes:
         where: The address without its password.
 
     Raises:
-        AddressError: It is no address.
+        AddressError: The address is invalid.
         UnreachableStoreError: (in methods) The server cannot be reached.
     """
 
@@ -96,20 +96,20 @@ class Database:
         self._connections.close()
 
     def init(self) -> int:
-        """Make the schema, or bring an older one up to date; doing it twice is doing it once.
+        """Create the schema, or migrate an older one; repeating it is harmless.
 
         Returns:
-            The version that was there before, 0 where there was none.
+            The previous version, 0 if there was none.
 
         Raises:
             NewerSchemaError: A later version made it; nothing has changed.
-            DeniedError: The role may not make a schema.
+            DeniedError: The role may not create a schema.
         """
         with self._connections.writing() as connection:
             return migrate(connection, self.where)
 
     def status(self) -> DatabaseStatus:
-        """Return what there is."""
+        """Return the status of the database."""
         from toolindex_postgres._migrations import SUPPORTED
 
         with self._connections.reading(patient=True) as connection:
@@ -132,7 +132,7 @@ class Database:
     def grant(self, role: str, *, write: bool, trees: Sequence[str] = ()) -> None:
         """Let a role read trees, or read and write them; it sees nothing of others.
 
-        What it was granted before is replaced. The role must exist: `CREATE ROLE … LOGIN`.
+        This replaces what it was granted before. The role must exist: `CREATE ROLE … LOGIN`.
 
         Args:
             role: Its name.
@@ -171,10 +171,10 @@ class Database:
             )
 
     def drop(self, tree: str) -> bool:
-        """Delete a tree with all that is known of it; return whether there was one.
+        """Delete a tree with all its data; return whether there was one.
 
         Raises:
-            DeniedError: The role may not.
+            DeniedError: The role may not do that.
             SchemaError: There is no schema yet.
         """
         with self._connections.writing() as connection:

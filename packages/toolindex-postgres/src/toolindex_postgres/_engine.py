@@ -35,23 +35,24 @@ _BEHIND = (
 class EngineStore(SharedStore):
     """A tree of tools that many hosts share, searched in the server's pages without a copy.
 
-    The pages are those of an index in SQLite, so what is found, in which order and with which
-    scores is the same. A search fetches the pages that it needs and this process does not have; up
-    to 64 MB of them are kept. A host that writes changes pages and rows in one transaction; what
-    hosts with copies have changed is brought into the pages by the next look of a host that writes.
-    Without the server there is no answer.
+    The pages are those of an index in SQLite, so results, their order and scores are the same. A
+    search fetches the pages that this process does not have; up to 64 MB of them are cached. A host
+    that writes changes pages and rows in one transaction. Changes by hosts with copies reach the
+    pages at the next read of a host that writes. Without the server, searches fail.
 
-    Satisfies the `toolindex.ToolStore` protocol. Stamps of files are those of the host that synced
-    last, so where several hosts scan, each reads the files again after another.
+    Implements the `toolindex.ToolStore` protocol. File stamps belong to the host that synced last,
+    so if several hosts scan in turn, each reads the files again.
 
     Args:
-        index: Opens what searches the pages, with files of this host for the usage record.
-        address: The server: `postgresql://user@host/database`, or whatever else libpq takes.
+        index: Opens the store that searches the pages, with files on this host for the usage
+            record.
+        address: The server: `postgresql://user@host/database`, or any other form that libpq
+            accepts.
         tree: The name of the tree. Hosts that give the same name share it.
         read_only: Never write to the server.
 
     Raises:
-        AddressError: The address is none.
+        AddressError: The address is invalid.
         UnreachableStoreError: The server cannot be reached.
     """
 
@@ -90,10 +91,10 @@ class EngineStore(SharedStore):
         )
 
     def bind(self, root: str) -> None:
-        """Note which tree of files this host has, and check that the server has an index.
+        """Record which tree of files this host has, and check that the server has an index.
 
         Raises:
-            ForeignRootError: This host's files are those of another tree, which still exists.
+            ForeignRootError: This host's files belong to another tree, which still exists.
             SchemaError: The server has no index, or an older one.
             NewerSchemaError: A later version made it.
         """
@@ -117,27 +118,27 @@ class EngineStore(SharedStore):
             )
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Make what tools are also found by equal to a mapping."""
+        """Set the aliases of tools from a mapping."""
         self._check_writable()
         with self._writing():
             return super().annotate(aliases, keep=keep)
 
     def set_aside(self) -> Path | None:
-        """Do nothing: no file of this host is damaged."""
+        """Do nothing, because no file of this host is damaged."""
         return None
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
-        """Look at one state of the tree, the newest."""
+        """Read the newest state of the tree."""
         with self._copy.reading() as reader:
-            # What others record counts from the next look on.
+            # Other hosts' records count from the next read on.
             with suppress(DatabaseError):
                 self._usage.follow(self._pages.looked)
             yield reader
 
     def _follow_rows(self) -> None:
-        # Where this role may not write, or another host changes the tree or its pages just now,
-        # searches go on with the pages as they are.
+        # If this role may not write, or another host is changing the tree or its pages, searches
+        # continue with the current pages.
         with suppress(DatabaseError), self._connections.writing() as connection:
             if tree_.try_lock(connection, self.tree):
                 self._locked(connection)
@@ -146,7 +147,7 @@ class EngineStore(SharedStore):
         return _Pages(copy, self._connections, self._pages)
 
     def _refresh(self, *, patient: bool = False) -> None:
-        """Do nothing: every look is at the newest state."""
+        """Do nothing, because every read sees the newest state."""
 
     def _change(self, push: Callable[[Connection, State], int], apply: Callable[[], T]) -> T:
         with self._writing():
@@ -161,7 +162,7 @@ class EngineStore(SharedStore):
 
 
 class _Pages(Copy):
-    """The pages on the server, in the place of a copy: what changes them is a transaction."""
+    """The pages on the server, instead of a copy; they are changed by transactions."""
 
     def __init__(self, store: ToolStore, connections: Connections, pages: ServerPages) -> None:
         super().__init__(store)

@@ -1,6 +1,6 @@
-"""Bringing a copy to the state of the tree on the server, by what has changed or as a whole.
+"""Bringing a copy to the state of the tree on the server, by its changes or as a whole.
 
-All of it can be done twice: a copy that was left halfway is brought to the state the next time.
+Everything can be repeated: an interrupted update is completed the next time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolindex_postgres._tree import State, Vectors
 
 _EVERY = ToolFilter()
-# Nothing was ever synced: what the copy holds is not of this tree.
+# Nothing was ever synced, so the contents of the copy are not from this tree.
 _NO_READER = ""
 
 
@@ -35,7 +35,7 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
         copy: The copy; nobody else changes it meanwhile.
         connection: A connection to the server, inside a transaction.
         now: The state of the tree in this transaction.
-        since: The state that the copy holds, None where that is not known.
+        since: The copy's state, None if it is unknown.
     """
     is_known = since is not None and tree.knows(connection, now.tree, since)
     if since is None or not is_known or not _is_of_same_reader(copy, now):
@@ -48,7 +48,7 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
         every = reader.ids(_EVERY) if changes.aliases else ()
     moved = [it for it in changes.changed if paths.get(str(it.id), it.path) != it.path]
     if moved:
-        # What else is in the old file is not told of.
+        # Other tools of the old file are not mentioned.
         _compare(copy, connection, now)
         return
     reader_version = now.reader_version or _NO_READER
@@ -56,8 +56,8 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
     gone = {paths[id_] for id_ in changes.removed if id_ in paths}
     hashes = set(changes.removed.values())
     if any(record.file_hash in hashes for record in changes.changed):
-        # In one sync, these would be taken for files that were renamed. They were, or they were
-        # removed and came back: the host that synced them knew, and gave the vectors that go on.
+        # A single sync would take these for renamed files. They were renamed, or removed and
+        # restored. The host that synced them knew that, and stored the vectors to keep.
         _sync(copy, changes.changed, reader_version, within)
         _sync(copy, (), reader_version, gone - within)
     else:
@@ -78,7 +78,7 @@ def _sync(
 
 
 def put_vectors(copy: ToolStore, vectors: Iterable[Vectors]) -> None:
-    """Give a copy vectors, in the order in which they were stored."""
+    """Add vectors to a copy, in the order in which they were stored."""
     for model, by_hash in vectors:
         copy.put_vectors(model, by_hash)
 
@@ -97,10 +97,10 @@ def _compare(copy: ToolStore, connection: Connection, now: State) -> None:
     mine = _by_path({id_: (it.path, it.file_hash) for id_, it in held.entries.items()})
     same = {path for path in theirs if held.is_current and mine.get(path) == theirs[path]}
     new = tree.portions(connection, now.tree, theirs.keys() - same)
-    # What an older version of the reader has made is replaced as a whole.
+    # Records by an older version of the reader are all replaced.
     known = () if held.is_current else tuple(chain.from_iterable(new))
-    # Before what is gone is removed: files are not to be taken for renamed ones, as above. In
-    # portions, so that a first copy which is interrupted goes on from there.
+    # This comes before removing tools, so that files are not taken for renamed ones, as above. It
+    # is done in portions, so that an interrupted first copy continues from there.
     for portion in [known] if known else new:
         _sync(copy, portion, reader_version, {record.path for record in portion})
     if theirs or mine or now.is_complete:

@@ -26,17 +26,18 @@ _NONE_TO_SPARE = "too many", "remaining connection", "no more connections"
 
 
 class SharedLease:
-    """A lease of the copy, and a lock of the server: held by one host, and by one process of it.
+    """A lease of the copy and a lock on the server: held by one process of one host.
 
-    The lock is that of an open transaction, so it is free as soon as its holder ends, however it
-    ends, and a pooler does not lose it. While the server cannot be reached the lease is that of the
-    copy alone: hosts may do the same work then, but what they write waits for the server anyway.
+    The lock belongs to an open transaction, so it is released as soon as its holder ends, in any
+    way, and a pooler does not lose it. While the server cannot be reached, only the copy's lease is
+    held. Hosts may then do the same work twice, but they cannot store its results without the
+    server.
 
     Args:
         local: The copy's lease.
         connections: The server.
         tree: The tree.
-        purpose: What the work is; `embed-…` is done for one tree of a role at a time.
+        purpose: The kind of work; `embed-…` is done for one tree of a role at a time.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class SharedLease:
 
     @asynccontextmanager
     async def turn(self, *, patience: float) -> AsyncGenerator[None]:
-        """Hold the lease for a block, waiting for it without holding up a thread.
+        """Hold the lease for a block, waiting for it without blocking a thread.
 
         Raises:
             LeaseHeldError: Another holds it for longer.
@@ -91,7 +92,7 @@ class SharedLease:
                 self._end()
 
     def _try(self) -> bool:
-        """Ask for the server's lock, and keep the transaction only if it was got."""
+        """Request the server's lock, and keep the transaction only if it was acquired."""
         try:
             connection = self._connections.begin(
                 f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {KEEPALIVES}"
@@ -105,14 +106,14 @@ class SharedLease:
                 if self._connection is None:
                     self._connections.end(connection)
         except (DatabaseError, psycopg.Error) as error:
-            # A server without a connection to spare is there, and so are others who work.
+            # A server without a free connection is running, and other hosts may be working.
             return not any(it in str(error) for it in _NONE_TO_SPARE)
         return self._connection is not None
 
     def _key(self, connection: Connection) -> int:
         tree, purpose = self._names
-        # Trees of one role take each other's vectors: what two of them would embed at the same
-        # moment, and pay for, is embedded by one.
+        # Trees of one role reuse each other's vectors, so only one of them at a time embeds and
+        # pays.
         is_shared = purpose.startswith(_EMBEDDING)
         return lock_key(
             "lease", *(("role", connection.info.user) if is_shared else (tree,)), purpose

@@ -1,4 +1,4 @@
-"""The schema's versions, each made from the one before by a numbered file."""
+"""The schema's versions, each created from the previous one by a numbered file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUPPORTED = 1
 
 
 def found_version(connection: Connection) -> int | None:
-    """Return the version of the schema, or None where there is none."""
+    """Return the version of the schema, or None if there is none."""
     is_there = "SELECT to_regclass('toolindex.state') IS NOT NULL"
     row = connection.execute(is_there).fetchone()
     if row is None or not row[0]:
@@ -28,7 +28,7 @@ def found_version(connection: Connection) -> int | None:
 
 
 def check_version(where: str, found: int | None) -> None:
-    """Refuse a schema that this package does not know.
+    """Reject a schema that this package does not know.
 
     Raises:
         SchemaError: There is none, or it is older.
@@ -43,10 +43,10 @@ def check_version(where: str, found: int | None) -> None:
 def migrate(connection: Connection, where: str) -> int:
     """Bring the schema to the version of this package, inside the caller's transaction.
 
-    Two that do it at once wait for each other.
+    Concurrent callers wait for each other.
 
     Returns:
-        The version that was found, 0 where there was none.
+        The previous version, 0 if there was none.
 
     Raises:
         NewerSchemaError: A later version made it; nothing has changed.

@@ -1,4 +1,4 @@
-"""A file beside the copy: which state of the server it holds."""
+"""A file beside the copy that records its state of the server."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ CREATE INDEX IF NOT EXISTS event_sent ON event (sent);
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Which state of a tree a copy holds.
+    """A copy's state of a tree.
 
     Attributes:
-        database: The database of the server; another after it was made again.
+        database: The id of the server's database; it differs after the database was created again.
         tree: The number of the tree in it.
         generation: The state of the tree.
-        copy: The state of the copy which held just that.
+        copy: The state of the copy at that time.
     """
 
     database: str
@@ -50,8 +50,8 @@ class Note:
 class Notes:
     """The file beside a copy, `search.db-shared`; all processes on the copy share it.
 
-    Without it the copy is compared with the server once, and events of this host that have not been
-    sent yet are lost to the others.
+    If it is missing, the copy is compared with the server once, and this host's unsent events are
+    lost to the others.
 
     Args:
         copy: The path of the copy.
@@ -65,7 +65,7 @@ class Notes:
         self._host: str | None = None
 
     def read(self) -> Note | None:
-        """Return the note, or None where nothing is known of the copy."""
+        """Return the note, or None if nothing is known about the copy."""
         with suppress(TypeError):
             return Note(**self._value("copy"))
         return None
@@ -81,7 +81,7 @@ class Notes:
         return None
 
     def write_as_of(self, at: float) -> None:
-        """Note that the copy was equal to the server then."""
+        """Record when the copy was equal to the server."""
         self._put("as_of", at)
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Notes:
                 self._connection = None
 
     def host(self) -> str:
-        """Return what tells this copy from all others."""
+        """Return the unique id of this copy."""
         if self._host is None:
             with self._connected() as connection:
                 new = json.dumps(str(uuid.uuid4()))
@@ -101,7 +101,7 @@ class Notes:
         return self._host
 
     def fetched(self, database: str, tree: int) -> dict[str, Place]:
-        """Return up to which event the record of a tree has been fetched, by kind of event."""
+        """Return, by kind, the last event of a tree's record that has been fetched."""
         with suppress(TypeError, ValueError):
             of, *places = self._value("fetched")
             if of == [database, tree]:
@@ -110,33 +110,33 @@ class Notes:
         return {"outcomes": (0, None), "searches": (0, None)}
 
     def note_fetched(self, database: str, tree: int, kind: str, place: Place) -> None:
-        """Note up to which event a kind has been fetched."""
+        """Record the last event of a kind that has been fetched."""
         places = {**self.fetched(database, tree), kind: place}
         self._put("fetched", [[database, tree], places["outcomes"], places["searches"]])
 
     def add_events(self, events: Sequence[tuple[str, str]]) -> None:
-        """Put events, by id, at the end of those that wait for the server."""
+        """Add events, by id, to the end of the queue."""
         with self._connected() as connection:
             connection.executemany("INSERT OR IGNORE INTO event (id, body) VALUES (?, ?)", events)
 
     def events(self, limit: int) -> list[tuple[str, str]]:
-        """Return the first events that wait, with their ids."""
+        """Return the first waiting events, with their ids."""
         with self._connected() as connection:
             return connection.execute(
                 "SELECT id, body FROM event WHERE sent IS NULL ORDER BY number LIMIT ?", (limit,)
             ).fetchall()
 
     def count_events(self) -> int:
-        """Count the events that wait."""
+        """Count the waiting events."""
         with self._connected() as connection:
             row = connection.execute("SELECT count(*) FROM event WHERE sent IS NULL").fetchone()
         return int(row[0])
 
     def sent(self, ids: Sequence[str], *, server: str) -> None:
-        """Note that a server has events.
+        """Record that a server has events.
 
-        They are kept for an hour: another server that takes its place may not have got the last of
-        them, so it is sent them again.
+        They are kept for an hour, and sent again to a server that replaces it, which may not have
+        received the last of them.
         """
         is_other = self._value("server") != server
         self._put("server", server)
@@ -153,7 +153,7 @@ class Notes:
             )
 
     def retain_events(self, most: int) -> None:
-        """Forget the oldest of the events that wait, beyond so many."""
+        """Delete the oldest waiting events beyond a number."""
         with self._connected() as connection:
             connection.execute(
                 "DELETE FROM event WHERE sent IS NULL AND number <= (SELECT number FROM event "
@@ -162,7 +162,7 @@ class Notes:
             )
 
     def clear_events(self) -> None:
-        """Forget all events."""
+        """Delete all events."""
         with self._connected() as connection:
             connection.execute("DELETE FROM event")
 
@@ -196,7 +196,7 @@ class Notes:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
-            # It is damaged, and nothing in it is needed.
+            # It is damaged, and none of its contents are needed.
             for suffix in ("", "-wal", "-shm"):
                 Path(self._path + suffix).unlink(missing_ok=True)
             return self._connect()
@@ -204,7 +204,7 @@ class Notes:
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, check_same_thread=False)
         try:
-            # A note that a crash loses costs a comparison.
+            # If a crash loses a note, that only costs a comparison.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)

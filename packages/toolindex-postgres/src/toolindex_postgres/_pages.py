@@ -1,9 +1,9 @@
-"""The pages of an index in PostgreSQL: fetched as searches need them, written by one at a time.
+"""The pages of an index in PostgreSQL: fetched as needed, and written by one host at a time.
 
-What a process has fetched is kept up to a bound, and belongs to states of the pages: a look asks
-for the newest state, and drops what was written since. All that a look reads is of that state, for
-it is one transaction. A host that writes holds the tree's lock; its pages are kept together, with
-the rows they follow, or not at all.
+Fetched pages are cached up to a limit, with the states that they are valid for. Each read fetches
+the newest state, and drops pages written since. It is one transaction, so everything it reads is
+from that state. A host that writes holds the tree's lock; its pages and the corresponding rows are
+committed together, or not at all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CACHED = 4_096
 _AHEAD = 32
 _PORTION = 256
 _STATES = 200
-# A change of more pages says only that all may have changed.
+# A change of more pages only records that all may have changed.
 _LISTED = 20_000
 _LARGEST_STEP = 1 << 19
 # What SQLite's pages begin with that list others: those of indexes and those of tables.
@@ -48,12 +48,12 @@ _ZEROS = bytes(len(empty_pages()[0]))
 
 
 class _Cache:
-    """Pages that were fetched, each with a state since which it has been as it is.
+    """Fetched pages, each with a state since which it has not changed.
 
     Attributes:
-        state: The newest state that was looked at; no page has changed until then.
-        moves: Counts how often another state was found.
-        epoch: Counts how often the server turned out to have lost states, or refused one.
+        state: The newest state that was read; no page has changed until then.
+        moves: Counts how often a different state was found.
+        epoch: Counts how often the server had lost states, or rejected one.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Cache:
         return pages
 
     def get(self, number: int, state: int) -> bytes | None:
-        """Return a page as it is in a state, if it is here."""
+        """Return a page in a state, if it is cached."""
         with self._lock:
             since, page = self._pages.get(number, (state + 1, b""))
             if not since <= state <= self.state:
@@ -89,7 +89,7 @@ class _Cache:
             return page
 
     def put(self, number: int, state: int, page: bytes) -> None:
-        """Keep a page of the newest state."""
+        """Cache a page of the newest state."""
         with self._lock:
             if state == self.state:
                 self._pages[number] = state, page
@@ -97,13 +97,13 @@ class _Cache:
                     self._pages.popitem(last=False)
 
     def move_on(self, connection: Connection, tree: int, state: int, moves: int) -> None:
-        """Drop what has changed until a state.
+        """Drop pages that have changed up to a state.
 
         Args:
-            connection: The connection of the look that found it.
+            connection: The connection of the read that found it.
             tree: The number of the tree.
             state: The state.
-            moves: How often there was a newer state when the look began.
+            moves: How often there was a newer state when the read began.
         """
         known = self.state
         if not self._is_news(state, moves):
@@ -116,7 +116,7 @@ class _Cache:
         changed = [numbers for generation, numbers in rows if generation > known]
         with self._lock:
             if not self._is_news(state, moves):
-                # Another look was faster.
+                # Another read was faster.
                 return
             if None in changed or not any(generation == known for generation, _ in rows):
                 # The server was replaced by one that lost this state, or it is too long ago.
@@ -129,8 +129,8 @@ class _Cache:
             self.moves += 1
 
     def _is_news(self, state: int, moves: int) -> bool:
-        # A look that began before another found a newer state is only late. An older state that is
-        # found without that is of a server which has lost states.
+        # A read that began before another one found a newer state is only late. Otherwise, an older
+        # state means that the server has lost states.
         return state > self.state or (state < self.state and moves == self.moves)
 
     def forget(self) -> None:
@@ -147,9 +147,9 @@ class PageView:
     Attributes:
         connection: A connection to the server, in a transaction.
         tree: The state of the tree in it.
-        state: The state of the pages; 0 where there are none yet.
-        follows: The state of the tree that they hold.
-        is_written: Whether this is the one view that may be written.
+        state: The state of the pages; 0 if there are none yet.
+        follows: The state of the tree that they represent.
+        is_written: Whether this is the one view that can be written.
     """
 
     connection: Connection
@@ -170,7 +170,7 @@ class PageView:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the tree has changed without the pages."""
+        """Whether the tree has changed since the pages were written."""
         return self.follows != self.tree.generation
 
     def size(self) -> int:
@@ -196,11 +196,11 @@ class PageView:
             self.flush()
 
     def cut(self, size: int) -> None:
-        """Leave out all pages from a number on."""
+        """Remove all pages from a number on."""
         self._begin()
         for number in range(size, self._size):
             self._dirty.pop(number, None)
-        # Should there be such pages again, what they were must not come back, here or elsewhere.
+        # If there are such pages again later, their old contents must not reappear anywhere.
         self._written.update(range(size, self._size))
         self.connection.execute(
             "DELETE FROM toolindex.page WHERE tree_id = %s AND n >= %s", (self.tree.tree, size)
@@ -208,7 +208,7 @@ class PageView:
         self._size = size
 
     def flush(self) -> None:
-        """Send what was written to the server, inside the transaction."""
+        """Send the written pages to the server, inside the transaction."""
         numbers = sorted(self._dirty)
         for start in range(0, len(numbers), _PORTION):
             part = numbers[start : start + _PORTION]
@@ -222,15 +222,15 @@ class PageView:
         self._dirty.clear()
 
     def finish(self) -> None:
-        """Make what was written a state, inside the transaction."""
+        """Turn the written pages into a new state, inside the transaction."""
         if self.follows != self._followed:
-            # Also where no page is another: else they would look older than the tree for ever.
+            # Even if no page has changed: otherwise they would look older than the tree for ever.
             self._begin()
         elif not self._dirty and not self._written:
             return
         self.flush()
         changed = sorted(self._written) if len(self._written) <= _LISTED else None
-        # By a random step, as the tree's own.
+        # By a random step, like the tree's own.
         state = self.state + 1 + secrets.randbelow(_LARGEST_STEP)
         self.connection.execute(
             "INSERT INTO toolindex.image (tree_id, generation, follows, size, changed) "
@@ -278,10 +278,10 @@ class ServerPages:
         read_only: Whether nothing is written.
 
     Attributes:
-        catch_up: What a look does first that finds the tree changed without the pages.
-        looked: The state of the tree at the last look.
+        catch_up: Called first by a read that finds the pages older than the tree.
+        looked: The state of the tree at the last read.
         looked_at: When that was, in seconds since 1970; None before the first.
-        is_behind: Whether the tree had changed without the pages then.
+        is_behind: Whether the pages were older than the tree then.
     """
 
     def __init__(self, connections: PageConnections, tree: str, *, read_only: bool) -> None:
@@ -301,12 +301,12 @@ class ServerPages:
 
     @property
     def epoch(self) -> int:
-        """Another number after pages turned out not to be kept."""
+        """A number that changes when written or read pages were not committed."""
         return self._cache.epoch
 
     @contextmanager
     def reading(self, *, patient: bool = False) -> Generator[PageView]:
-        """Look at the newest state; while this thread writes, at what it has written.
+        """Read the newest state, or, while this thread is writing, its own changes.
 
         Args:
             patient: As for `Connections.reading`.
@@ -325,7 +325,7 @@ class ServerPages:
 
     @contextmanager
     def writing(self) -> Generator[PageView]:
-        """Be the only one who changes the pages; kept when the thread's transaction is."""
+        """Become the only writer of the pages, committed with the thread's transaction."""
         with self._connections.writing() as connection:
             yield self.view_of(connection)
 
@@ -367,9 +367,9 @@ class ServerPages:
 
 
 class PageConnections(Connections):
-    """Connections of which a thread's transaction lasts until the outermost block that writes ends.
+    """Connections on which a thread's transaction lasts until its outermost writing block ends.
 
-    Pages and the rows that they follow are kept together then.
+    Pages and the corresponding rows are then committed together.
     """
 
     def __init__(self, address: str) -> None:
@@ -379,12 +379,12 @@ class PageConnections(Connections):
 
     @property
     def written(self) -> Connection | None:
-        """The connection that this thread writes by, if it does."""
+        """The connection on which this thread is writing, if any."""
         return getattr(self._thread, "written", None)
 
     @property
     def view(self) -> PageView | None:
-        """The pages that this thread writes, if it does."""
+        """The pages that this thread is writing, if any."""
         return getattr(self._thread, "view", None)
 
     @view.setter
@@ -393,7 +393,7 @@ class PageConnections(Connections):
 
     @contextmanager
     def writing(self, *, patient: bool = True) -> Generator[Connection]:
-        """Lend the connection of this thread's transaction; the outermost block keeps it.
+        """Lend the connection of this thread's transaction, which the outermost block commits.
 
         Raises:
             UnreachableStoreError: The server cannot be reached; nothing is kept.

@@ -1,4 +1,4 @@
-"""Vectors of queries, which hosts share: a question that one host asked costs no other anything."""
+"""Vectors of queries, shared by hosts: a query is only embedded once for all of them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class SharedQueryVectors:
-    """The copy's vectors of queries, and behind them the server's.
+    """The copy's vectors of queries, and then the server's.
 
-    A server that cannot be reached has none.
+    If the server cannot be reached, only the copy's are used.
 
     Args:
-        local: Those of the copy.
+        local: The copy's vectors.
         connections: The server.
         tree: The tree, whose hosts share them.
         read_only: Whether nothing is written to the server.
@@ -43,7 +43,7 @@ class SharedQueryVectors:
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> Sequence[float] | None:
-        """Return the vector that a model gave a query, of length 1, or None."""
+        """Return a model's unit vector of a query, or None."""
         vector = self._local.get(model_id, query, dimensions=dimensions)
         if vector is not None:
             return vector
@@ -60,7 +60,7 @@ class SharedQueryVectors:
     def put(
         self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
     ) -> None:
-        """Keep vectors by query, and note which of the kept ones were used."""
+        """Store vectors by query, and record which stored ones were used."""
         self._local.put(model_id, vectors, used=used)
         if self._read_only or not (vectors or used):
             return
@@ -69,7 +69,7 @@ class SharedQueryVectors:
             for query, vector in sorted(vectors.items())
         }
         rows = {_hash(query): as_bytes(array("f", it)) for query, it in kept.items() if it}
-        # They can be had again: a server that is away goes without.
+        # They can be computed again, so an unreachable server does without them.
         with suppress(DatabaseError), self._connections.writing(patient=False) as connection:
             if rows:
                 connection.execute(

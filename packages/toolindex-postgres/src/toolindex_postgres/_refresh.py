@@ -1,4 +1,4 @@
-"""Asking the server what has changed, and how long a search waits for that."""
+"""Fetching changes from the server, and limiting how long searches wait for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Freshness", "Refresher"]
 
-# How long a search waits for changes to be fetched; after that it goes on with the copy as it is.
+# How long a search waits for changes; after that it uses the current copy.
 _PATIENCE = 1.5
-# How often it is noted when the copy was last equal to the server.
+# How often to record when the copy was last equal to the server.
 _NOTE_SECONDS = 10.0
 
 
@@ -34,11 +34,11 @@ class Freshness:
     """How old a copy is.
 
     Attributes:
-        as_of: When the copy was known to be equal to the server for the last time, in seconds
-            since 1970; None if it never was.
+        as_of: When the copy was last known to be equal to the server, in seconds since 1970; None
+            if it never was.
         problem: Why it is not known to be equal now, or "".
-        waiting: How many searches and outcomes of this host wait for the server.
-        has_copy: Whether searches go on in a copy while the server cannot be reached.
+        waiting: How many searches and outcomes of this host have not been sent yet.
+        has_copy: Whether searches can use a copy while the server cannot be reached.
     """
 
     as_of: float | None
@@ -48,21 +48,21 @@ class Freshness:
 
 
 class Refresher:
-    """Keeps a copy up to date with the server, as far as searches have time for it.
+    """Keeps a copy up to date with the server, without delaying searches for long.
 
-    A server that is slow or away, a host that changes the tree for minutes, or a thousand new
-    tools hold no search up for long: what takes longer goes on in a thread.
+    A slow or unreachable server, a host that changes the tree for minutes, or a thousand new tools
+    do not delay a search for long: longer work continues in a thread.
 
     Args:
         copy: The copy.
         connections: The server.
         tree: The tree.
-        usage: The record, which gets outcomes of other hosts at the same time.
+        usage: The usage record, which is updated with other hosts' outcomes at the same time.
 
     Attributes:
         polled: The state of the tree when the server was last asked.
         problem: Why the copy is not known to be equal to the server, or "".
-        as_of: When it was for the last time.
+        as_of: When it was last known to be equal.
     """
 
     def __init__(self, copy: Copy, connections: Connections, tree: str, usage: SharedUsage) -> None:
@@ -80,11 +80,11 @@ class Refresher:
         self._given_up: Future[None] | None = None
 
     def refresh(self, *, patient: bool = False) -> None:
-        """Bring the copy up to date if the server can be reached; otherwise note why not.
+        """Bring the copy up to date if the server can be reached; otherwise record why not.
 
         Args:
-            patient: Whether to wait for it, and to try at once even where the server could not be
-                reached just now.
+            patient: Whether to wait for it, and to try at once even if the server could not be
+                reached a moment ago.
         """
         store = self._copy.store
         if store.read_only:
@@ -96,13 +96,13 @@ class Refresher:
             elif not self._is_away:
                 self._look_for_a_moment()
             elif not self._connections.is_resting:
-                # Nobody waits for a server that was away when it was last asked.
+                # Do not wait for a server that was unreachable the last time.
                 self._started(None)
         except DatabaseError as error:
             self._failed(error)
 
     def close(self) -> bool:
-        """Note the time, and wait a moment for what is being fetched; return whether it ended."""
+        """Record the time, and wait briefly for a fetch in progress; return if it has ended."""
         if not self.problem and not self._copy.store.read_only:
             self._note_time()
         self._connections.close()
@@ -118,14 +118,14 @@ class Refresher:
     def _look_for_a_moment(self) -> None:
         deadline = time.monotonic() + _PATIENCE
         now: State | None = None
-        # To connect may take any time, and one question two seconds.
+        # Connecting may take any time, and a query two seconds.
         if self._connections.is_connected:
             asked = time.time()
             now = tree_.poll(self._connections, self._tree)
             if self._copy.is_at(now):
                 self._succeeded(now, asked)
                 if self._usage.is_behind(now):
-                    # It can wait for the next look.
+                    # It can wait for the next read.
                     self._started(now)
                 return
         while True:
@@ -136,9 +136,9 @@ class Refresher:
             except TimeoutError:
                 self._given_up = work
                 raise DatabaseError(
-                    self._connections.where, "what has changed is still being fetched"
+                    self._connections.where, "changes are still being fetched"
                 ) from None
-            # That of another thread may have begun too early.
+            # The fetch of another thread may have begun too early.
             if is_new or (now is not None and self._copy.is_at(now)):
                 return
 
@@ -146,7 +146,7 @@ class Refresher:
         """Bring the copy to the newest state.
 
         Args:
-            polled: The answer of the server, if it has been asked already.
+            polled: The server's answer, if there is one already.
             patient: As for `refresh`.
         """
         asked = time.time()
@@ -179,9 +179,9 @@ class Refresher:
                 self._copy.notes.write_as_of(self.as_of)
 
     def _started(self, now: State | None) -> tuple[Future[None], bool]:
-        """Return the look that a thread takes, and whether that has only begun."""
+        """Return the fetch that is running in a thread, and whether it was just started."""
         with self._lock:
-            # In a process that was forked there is no such thread.
+            # A forked process has no such thread.
             if self._running is not None and self._running[0].is_alive():
                 return self._running[1], False
             work = Future[None]()
@@ -195,7 +195,7 @@ class Refresher:
             try:
                 self._look(now)
             except DatabaseError as error:
-                # Also where nobody waits for it.
+                # Even if nobody is waiting for it.
                 self._failed(error)
                 raise
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for

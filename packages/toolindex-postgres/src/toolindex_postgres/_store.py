@@ -1,4 +1,4 @@
-"""The store that hosts share: a copy in a file, kept equal to a tree on a server."""
+"""The store that hosts share: a copy in a file, kept up to date with a tree on a server."""
 
 from __future__ import annotations
 
@@ -52,23 +52,24 @@ T = TypeVar("T")
 class SharedStore:
     """A tree of tools that many hosts share, searched in this host's copy of it.
 
-    The server has the truth. Each look first asks the server whether the tree has changed, which
+    The server is authoritative. Each read first asks the server whether the tree has changed, which
     costs one round trip, and brings the copy up to date if so. While the server cannot be reached,
-    searches go on with the copy as it is; `freshness` says how old that is. What only a server can
-    order, syncs and aliases, is refused then with an `UnreachableStoreError`.
+    searches use the current copy; `freshness` says how old it is. Syncs and aliases, which only a
+    server can order, then raise `UnreachableStoreError`.
 
-    Satisfies the `toolindex.ToolStore` protocol. Files' stamps belong to a host and stay in its
-    copy. The store closes the copy with itself.
+    Implements the `toolindex.ToolStore` protocol. File stamps belong to a host and stay in its
+    copy. Closing the store closes the copy.
 
     Args:
-        copy: The copy, a store in a file that this host has for itself. It is emptied where it
-            holds the tools of something else.
-        address: The server: `postgresql://user@host/database`, or whatever else libpq takes.
+        copy: The copy, a store in a file that only this host uses. If it has the tools of another
+            tree, it is emptied.
+        address: The server: `postgresql://user@host/database`, or any other form that libpq
+            accepts.
         tree: The name of the tree. Hosts that give the same name share it.
-        read_only: Never write to the server. The copy is kept up to date all the same.
+        read_only: Never write to the server. The copy is still kept up to date.
 
     Raises:
-        AddressError: The address is none.
+        AddressError: The address is invalid.
     """
 
     def __init__(
@@ -110,12 +111,12 @@ class SharedStore:
 
     @property
     def damaged(self) -> Path | None:
-        """The file of the copy that was set aside last because it was damaged, or None."""
+        """The copy's file that was last set aside because it was damaged, or None."""
         return self._copy.damaged
 
     @property
     def kept_problem(self) -> str:
-        """Why the copy's usage record is left out where nothing can be written, or ""."""
+        """Why the usage record of a read-only copy is not used, or ""."""
         return self._copy.kept_problem
 
     @property
@@ -133,7 +134,7 @@ class SharedStore:
 
         Args:
             asks: Whether to ask the server for changes first; otherwise this is as of the last
-                look.
+                read.
         """
         if asks:
             self._refresh(patient=True)
@@ -143,14 +144,14 @@ class SharedStore:
         )
 
     def try_writing(self) -> bool:
-        """Write from now on where nothing could be written before; return whether that is so."""
+        """Switch to writing if that is now possible; return whether it is."""
         return not self._read_only and self._copy.try_writing()
 
     def bind(self, root: str) -> None:
-        """Make the copy that of one tree of files, and check that the server has an index.
+        """Bind the copy to one tree of files, and check that the server has an index.
 
         Raises:
-            ForeignRootError: The copy is that of another tree, which still exists.
+            ForeignRootError: The copy belongs to another tree, which still exists.
             SchemaError: The server has no index, or an older one.
             NewerSchemaError: A later version made it.
         """
@@ -159,7 +160,7 @@ class SharedStore:
             self._state(connection)
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
-        """Return what is held of the files; stamps are those that this host has seen."""
+        """Return what is stored about the files; stamps are those of this host."""
         self._refresh()
         return self._copy.stored(reader_version=reader_version, within=within)
 
@@ -198,7 +199,7 @@ class SharedStore:
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Make what tools are also found by equal to a mapping, on the server and in the copy."""
+        """Set the aliases of tools from a mapping, on the server and in the copy."""
         self._check_writable()
         self._refresh()
         if not self._refresher.problem and not self._changes_aliases(aliases, keep):
@@ -213,8 +214,8 @@ class SharedStore:
     ) -> Mapping[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        What another tree has a vector for is taken from there first. While the server cannot be
-        reached there is none, for what is paid for could not be kept.
+        Vectors that another tree has are reused first. While the server cannot be reached there are
+        none, because paid vectors could not be stored.
         """
         self._refresh()
         texts = self._copy.pending(model_id, limit=limit, among=among)
@@ -230,7 +231,7 @@ class SharedStore:
         return texts
 
     def text_hashes(self, ids: Collection[str]) -> Collection[str]:
-        """Return the hashes of the texts that some tools are embedded by."""
+        """Return the hashes of some tools' texts."""
         return self._copy.text_hashes(ids)
 
     def count_pending(self, model_id: str) -> int:
@@ -239,7 +240,7 @@ class SharedStore:
         return self._copy.count_pending(model_id)
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
-        """Keep why a model gave no vector for some texts, by hash, on this host."""
+        """Store, on this host, why a model returned no vector for some texts, by hash."""
         self._check_writable()
         self._copy.refuse(model_id, reasons)
 
@@ -248,7 +249,7 @@ class SharedStore:
         return self._copy.refused(model_id)
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
-        """Keep vectors by the hash of their text, on the server and in the copy.
+        """Store vectors by the hash of their text, on the server and in the copy.
 
         Raises:
             VectorError: Vectors of several lengths, or one that is not finite or all zeros;
@@ -262,7 +263,7 @@ class SharedStore:
         self._lengths[model_id] = len(next(iter(floats.values())))
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
-        """Make a model's kept vectors searchable in the copy; whether there are any."""
+        """Make a model's stored vectors searchable in the copy; return whether there are any."""
         if dimensions is not None:
             self._lengths[model_id] = dimensions
         with self._local.changing():
@@ -276,9 +277,9 @@ class SharedStore:
         return SharedLease(local, self._connections, tree=self.tree, purpose=purpose)
 
     def prune(self) -> PruneReport:
-        """Forget the oldest vectors that no tool needs, in the copy and on the server."""
+        """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
-            # Whoever has time for it next does it.
+            # The next host that has time for it will do it.
             with (
                 suppress(DatabaseError),
                 self._local.alone(),
@@ -288,18 +289,18 @@ class SharedStore:
         return self._copy.prune()
 
     def check(self) -> Sequence[str]:
-        """Return what does not fit together in the copy, as sentences."""
+        """Return the copy's inconsistencies, as sentences."""
         return self._copy.check()
 
     def rebuild(self, *, forget: str | None = None) -> None:
-        """Make all that follows from other data anew, and forget the vectors of a model.
+        """Rebuild all derived data, and delete the vectors of a model.
 
         Every host reads its files again with its next scan.
         """
         self._check_writable()
 
         def push(connection: Connection, now: State) -> int:
-            # What other hosts have is not known to be right either: each compares it.
+            # Other hosts' copies may be wrong too, so each compares its own.
             generation = tree_.forget_vectors(connection, now, forget or "")
             if now.reader_version is not None:
                 tree_.set_reader(connection, now.tree, "", is_complete=now.is_complete)
@@ -308,13 +309,13 @@ class SharedStore:
         self._change(push, lambda: self._copy.rebuild(forget=forget))
 
     def set_aside(self) -> Path | None:
-        """Put an empty copy in the place of one found damaged; the next look fills it."""
+        """Replace a damaged copy with an empty one, which the next read fills."""
         with self._local.alone():
             self._local.set_aside()
             return self._copy.set_aside()
 
     def vector_notes(self) -> Sequence[str]:
-        """Return sentences for users about what vector search lacks here."""
+        """Return notes for users on limitations of vector search."""
         return self._copy.vector_notes()
 
     def records(self, ids: Collection[str]) -> Sequence[ToolRecord]:
@@ -329,14 +330,14 @@ class SharedStore:
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
-        """Look at one state of the tree, the newest that could be had."""
+        """Read one state of the tree, the newest available."""
         self._refresh()
         with self._copy.reading() as reader:
             yield reader
 
     def close(self) -> None:
-        """Release everything, the copy too."""
-        # What is still being fetched goes into the copy until the process ends.
+        """Release everything, including the copy."""
+        # Changes still being fetched are added to the copy until the process ends.
         if self._refresher.close():
             self._local.close()
 
@@ -351,7 +352,7 @@ class SharedStore:
         return tree_.state(connection, self.tree, self._connections.where)
 
     def _locked(self, connection: Connection) -> State:
-        """Take the right to change the tree, and bring the copy to its state."""
+        """Take the tree's lock, and bring the copy to its state."""
         now = tree_.lock(connection, self.tree, self._connections.where)
         self._local.bring_to(connection, now)
         return now
@@ -382,16 +383,16 @@ class SharedStore:
         within: Collection[str] | None,
         now: State | None,
     ) -> tuple[SyncPlan, bool, bool | None]:
-        """Return what a sync is to change, and what is then known of the tree's reader.
+        """Return what a sync has to change, and what is then known about the tree's reader.
 
         Returns:
-            The plan, whether the server has a part in it, and whether all records are those of a
-            whole tree; None where nothing is to be noted of that.
+            The plan, whether it concerns the server, and whether all records are from a whole tree;
+        None if that need not be recorded.
         """
         held = self._copy.stored(reader_version=reader_version, within=within)
         reread = not held.is_current
         plan = plan_sync(held.entries, scanned, within=within, reread=reread)
-        # A copy is complete once and for all; its tree may have been dropped, and made again.
+        # A copy stays complete, but its tree may have been dropped and created again.
         is_complete = held.is_complete if now is None else now.is_complete
         is_other = now is not None and now.reader_version != reader_version
         is_whole: bool | None = None
@@ -412,7 +413,7 @@ class SharedStore:
         )
 
     def _take(self, model_id: str, texts: Collection[str]) -> set[str]:
-        """Take vectors of texts that another tree has; return the hashes of these."""
+        """Reuse vectors of texts from other trees; return the hashes of these texts."""
         length = self._lengths.get(model_id) or self._length(model_id)
         with self._connections.reading() as connection:
             found = tree_.vectors_of(connection, model_id, texts, length)
@@ -433,7 +434,7 @@ class SharedStore:
 
 
 def _checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
-    """Return vectors as they are stored, or refuse them as the copy would.
+    """Return vectors in their stored form, or reject them like the copy would.
 
     Raises:
         VectorError: They cannot be stored.
@@ -445,6 +446,7 @@ def _checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str,
         size = math.hypot(*vector)
         if len(vector) != length or not math.isfinite(size) or not size:
             raise VectorError(
-                model_id, "gave vectors of several lengths, or one that is not finite or all zeros"
+                model_id,
+                "returned vectors of several lengths, or one that is not finite or all zeros",
             )
     return floats

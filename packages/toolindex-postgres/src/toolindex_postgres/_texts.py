@@ -1,6 +1,6 @@
-"""Records and other texts as the server keeps them: JSON in ASCII.
+"""Records and other texts as the server stores them: JSON in ASCII.
 
-PostgreSQL's texts hold neither NUL nor halves of characters; what tools say may hold both.
+PostgreSQL's texts can contain neither NUL nor lone surrogates, but the texts of tools may.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TUPLES = ("tags", "use_cases")
 
 
 def encoded(text: str) -> str:
-    """Return a text as a key of a table: itself where it is plain."""
+    """Return a text as a key of a table; plain text is unchanged."""
     return json.dumps(text)[1:-1]
 
 
@@ -35,7 +35,7 @@ def decoded(key: str) -> str:
 
 
 def record_texts(record: ToolRecord) -> tuple[str, str]:
-    """Return what a tool is found by, and its definitions, each as a text of JSON."""
+    """Return a tool's searchable record and its definitions, each as JSON text."""
     values: dict[str, Any] = dict(zip(_FIELDS, _values(record), strict=True))
     values["id"] = str(record.id)
     values["parameters"] = [_parameter_values(it) for it in record.parameters]
@@ -45,7 +45,7 @@ def record_texts(record: ToolRecord) -> tuple[str, str]:
 def record_of(text: str, definitions: str = '""') -> ToolRecord:
     """Return the record of a tool, without the stamp of its file.
 
-    Fields that a later version of us has added are left out.
+    Fields added by a later version of this package are ignored.
     """
     values = json.loads(text)
     known: dict[str, Any] = {name: values[name] for name in _FIELDS if name in values}

@@ -1,7 +1,7 @@
-"""One tree on the server: its state, what has changed since another, and changing it.
+"""One tree on the server: its state, its changes since another state, and changing it.
 
-Every function works inside the caller's transaction. Who changes a tree holds its lock, so its
-generations are committed in their order.
+Every function works inside the caller's transaction. Changing a tree requires its lock, so its
+generations are committed in order.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Vectors = tuple[str, dict[str, "array[float]"]]
 _T = TypeVar("_T")
 _BATCH = 1_000
 _CURSORS = count(1)
-# Ten thousand million states fit in a bigint, many times.
+# A bigint has room for far more than ten billion states.
 _LARGEST_STEP = 1 << 19
 _STEPS = 1_000
-# As many vectors that no tool needs are kept for each model, or twice as many as there are tools.
+# How many vectors that no tool needs are kept for each model, or twice the number of tools.
 _SPARES = 5_000
 STATE = "SELECT * FROM toolindex.look(%s)"
 
@@ -45,10 +45,10 @@ class State:
     """A state of a tree.
 
     Attributes:
-        database: What tells the database from one that was made again.
-        tree: The tree's number; 0 where there is no such tree yet.
-        generation: Another after every change.
-        reader_version: What made the records, or None before the first.
+        database: The id of the database, which differs after it was created again.
+        tree: The tree's number; 0 if there is no such tree yet.
+        generation: A number that changes with every change.
+        reader_version: The version of the reader that made the records, or None before the first.
         is_complete: Whether a whole tree has been synced.
         outcome: The number of the last outcome in the record of all hosts.
     """
@@ -63,12 +63,12 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """What has changed in a tree.
+    """The changes of a tree.
 
     Attributes:
         changed: The tools of the files that changed.
-        removed: Tools that are gone, by id, with the hash of their file.
-        aliases: What tools are also found by, for those whose aliases changed.
+        removed: Removed tools, by id, with the hash of their file.
+        aliases: The aliases of tools whose aliases changed.
     """
 
     changed: Sequence[ToolRecord] = ()
@@ -87,7 +87,7 @@ def state(connection: Connection, name: str, where: str) -> State:
 
 
 def poll(connections: Connections, name: str, *, patient: bool = False) -> State:
-    """Ask for the state of a tree, in one round trip and within two seconds.
+    """Fetch the state of a tree, in one round trip and within two seconds.
 
     Raises:
         UnreachableStoreError: There is no answer.
@@ -119,9 +119,9 @@ def state_of(row: Sequence[str | None] | None, where: str) -> State:
 
 
 def lock(connection: Connection, name: str, where: str) -> State:
-    """Take the right to change a tree until the end of the transaction, and return its state.
+    """Lock a tree until the end of the transaction, and return its state.
 
-    The tree is made if there is none.
+    The tree is created if it does not exist.
     """
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("tree", name),))
     now = state(connection, name, where)
@@ -132,7 +132,7 @@ def lock(connection: Connection, name: str, where: str) -> State:
 
 
 def try_lock(connection: Connection, name: str) -> bool:
-    """Take the right to change a tree if nobody has it; return whether that is so."""
+    """Lock a tree if it is not locked; return whether that worked."""
     statement = "SELECT pg_try_advisory_xact_lock(%s)"
     return connection.execute(statement, (lock_key("tree", name),)).fetchone() == (True,)
 
@@ -141,7 +141,7 @@ def delta(connection: Connection, tree: int, since: int) -> Delta:
     """Return what has changed since a state."""
     rows = connection.execute(
         "SELECT id, file_hash, record FROM toolindex.entry WHERE tree_id = %(tree)s AND "
-        # Another tool of a file that changed is told of as well, so that a file is always whole.
+        # The other tools of a changed file are included, so that files are always complete.
         "(generation > %(since)s OR record IS NOT NULL AND path IN (SELECT path "
         "FROM toolindex.entry WHERE tree_id = %(tree)s AND generation > %(since)s)) ORDER BY id",
         {"tree": tree, "since": since},
@@ -159,7 +159,7 @@ def delta(connection: Connection, tree: int, since: int) -> Delta:
 
 
 def knows(connection: Connection, tree: int, generation: int) -> bool:
-    """Return whether a tree was in a state, and not too many states ago."""
+    """Return whether a tree was in a state, not too many states ago."""
     row = connection.execute(
         "SELECT 1 FROM toolindex.step WHERE tree_id = %s AND generation = %s", (tree, generation)
     ).fetchone()
@@ -188,7 +188,7 @@ def records(connection: Connection, tree: int, ids: Collection[str]) -> list[Too
 def portions(
     connection: Connection, tree: int, paths: Collection[str]
 ) -> Iterator[list[ToolRecord]]:
-    """Yield the records of some files, without definitions: whole files, some thousand at once."""
+    """Yield the records of some files, without definitions, some thousand whole files at a time."""
     portion: list[ToolRecord] = []
     statement = (
         "SELECT record FROM toolindex.entry WHERE tree_id = %s AND path = ANY (%s) "
@@ -207,8 +207,8 @@ def portions(
 def _rows(
     connection: Connection, statement: str, parameters: Sequence[object], *, binary: bool = False
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows, fetched some at a time: no statement takes long, and no answer much memory."""
-    # Not by a cursor object, which closes itself on a connection that another may use by then.
+    """Yield rows, fetched in portions, so that no statement takes long or needs much memory."""
+    # Not with a cursor object, which would close itself on a connection that is used elsewhere.
     with connection.cursor(binary=binary) as cursor:
         name = f"portions_{next(_CURSORS)}"
         cursor.execute(f"DECLARE {name} CURSOR FOR {statement}".encode(), parameters)
@@ -228,12 +228,12 @@ def aliases_of_all(connection: Connection, tree: int) -> dict[str, list[str]]:
 
 
 def vectors_since(connection: Connection, tree: int, since: int) -> Iterator[Vectors]:
-    """Yield the vectors that the tools of a tree have got since a state, the newest last."""
+    """Yield the vectors that a tree's tools have received since a state, newest last."""
     statement = (
         "SELECT model, dimensions, text_hash, v, generation FROM toolindex.tree_vector AS v "
         "WHERE tree_id = %s AND generation > %s AND EXISTS (SELECT FROM toolindex.entry AS e "
         "WHERE e.tree_id = v.tree_id AND e.text_hash = v.text_hash AND e.record IS NOT NULL) "
-        # A tool may have come back to a text that has had its vector for longer.
+        # A tool may have returned to a text whose vector is older.
         "UNION ALL SELECT model, dimensions, text_hash, v, generation "
         "FROM toolindex.tree_vector WHERE tree_id = %s AND generation <= %s AND text_hash IN "
         "(SELECT text_hash FROM toolindex.entry WHERE tree_id = %s AND generation > %s "
@@ -254,7 +254,7 @@ def vectors_since(connection: Connection, tree: int, since: int) -> Iterator[Vec
 def vectors_of(
     connection: Connection, model: str, hashes: Collection[str], dimensions: int
 ) -> dict[str, array[float]]:
-    """Return the vectors that a model gave texts, for any tree that this role may write.
+    """Return a model's vectors of texts, from any tree that this role may write.
 
     Args:
         connection: A connection inside a transaction.
@@ -267,7 +267,7 @@ def vectors_of(
         rows = connection.execute(
             "SELECT dimensions, text_hash, v FROM toolindex.tree_vector "
             "WHERE model = %s AND text_hash = ANY (%s) "
-            # What others may have stored, who may not write here, is not believed.
+            # Vectors stored by roles that may not write here are not trusted.
             "AND (NOT row_security_active('toolindex.tree_vector') OR tree_id = ANY "
             "((SELECT toolindex.trees(current_user, true))::int[])) ORDER BY tree_id",
             (encoded(model), part),
@@ -279,7 +279,7 @@ def vectors_of(
 
 
 def push(connection: Connection, now: State, plan: SyncPlan) -> int:
-    """Carry out what a sync has planned; return the new generation."""
+    """Apply the plan of a sync; return the new generation."""
     generation = _next(now)
     changed = [*plan.added, *plan.updated, *plan.reread]
     for part in _parts(sorted(changed, key=lambda record: str(record.id))):
@@ -299,7 +299,7 @@ def push(connection: Connection, now: State, plan: SyncPlan) -> int:
             (now.tree, generation, *map(list, zip(*rows, strict=True))),
         )
     if plan.moved:
-        # As in the copies: a file that was renamed keeps the vectors of its text.
+        # As in the copies, a renamed file keeps the vectors of its text.
         ids, hashes = zip(*plan.moved, strict=True)
         old = [encoded(id_) for id_ in ids]
         rows = connection.execute(
@@ -319,7 +319,7 @@ def push(connection: Connection, now: State, plan: SyncPlan) -> int:
             (generation, *pairs, now.tree),
         )
     connection.execute(
-        # A tool that comes back has none of its aliases, also in a copy that never saw it gone.
+        # A restored tool has no aliases, even in a copy that never saw it removed.
         "UPDATE toolindex.entry SET record = NULL, definitions = '\"\"', generation = %(new)s, "
         "aliased = CASE aliases WHEN '[]' THEN aliased ELSE %(new)s END, aliases = '[]' "
         "WHERE tree_id = %(tree)s AND id = ANY (%(gone)s)",
@@ -331,7 +331,7 @@ def push(connection: Connection, now: State, plan: SyncPlan) -> int:
 def set_reader(
     connection: Connection, tree: int, reader_version: str, *, is_complete: bool
 ) -> None:
-    """Note what made the records of a tree, and whether they are those of all its files."""
+    """Record which reader made a tree's records, and whether they cover all its files."""
     connection.execute(
         "UPDATE toolindex.tree SET reader_version = %s, is_complete = %s WHERE tree_id = %s",
         (encoded(reader_version), is_complete, tree),
@@ -341,7 +341,7 @@ def set_reader(
 def push_aliases(
     connection: Connection, now: State, aliases: Mapping[str, Sequence[str]], keep: Collection[str]
 ) -> int:
-    """Make the aliases of all tools but some equal to a mapping; return the new generation."""
+    """Set the aliases of tools, except some, from a mapping; return the new generation."""
     kept = frozenset(keep)
     held = {id_: it for id_, it in aliases_of_all(connection, now.tree).items() if id_ not in kept}
     wanted = {id_: list(texts) for id_, texts in aliases.items() if id_ not in kept}
@@ -365,7 +365,7 @@ def push_aliases(
 def push_vectors(
     connection: Connection, now: State, model: str, vectors: Mapping[str, array[float]]
 ) -> int:
-    """Give a tree vectors of one length; return the new generation.
+    """Add vectors of one length to a tree; return the new generation.
 
     Args:
         connection: A connection inside a transaction that holds the tree's lock.
@@ -391,9 +391,9 @@ def push_vectors(
 
 
 def forget_vectors(connection: Connection, now: State, model: str) -> int:
-    """Forget what a model gave for the texts of a tree; return the new generation.
+    """Delete a model's vectors of a tree's texts; return the new generation.
 
-    In all trees that this role may write, or they would be taken from there again.
+    They are deleted in all trees that this role may write, or they would be reused from there.
     """
     connection.execute(
         "DELETE FROM toolindex.tree_vector WHERE model = %s AND text_hash IN "
@@ -404,11 +404,11 @@ def forget_vectors(connection: Connection, now: State, model: str) -> int:
 
 
 def prune(connection: Connection, now: State) -> None:
-    """Delete what no host of a tree needs any more: inside a transaction that holds its lock.
+    """Delete data that no host of a tree needs any more, in a transaction with its lock.
 
-    That are vectors of texts that no tool has, but for the newest, for a text may come back;
-    vectors of queries that nobody has asked for three months; tools that are gone, once a host that
-    still has them would compare its copy as a whole.
+    These are: vectors of texts that no tool has, except the newest, because a text may come back;
+    vectors of queries that were not used for three months; and removed tools, once a host that
+    still has them would compare its whole copy anyway.
     """
     connection.execute(
         "DELETE FROM toolindex.tree_vector AS v USING (SELECT s.model, s.dimensions, s.text_hash, "
@@ -431,8 +431,8 @@ def prune(connection: Connection, now: State) -> None:
 
 
 def _next(now: State) -> int:
-    # By a random step, so that a server which has lost its last changes, and has moved on from
-    # there, is never in a state that a copy takes for its own.
+    # By a random step, so that a server which has lost its last changes and then continued is never
+    # in a state that a copy mistakes for its own.
     return now.generation + 1 + secrets.randbelow(_LARGEST_STEP)
 
 
@@ -458,7 +458,7 @@ def _parts(items: Iterable[_T]) -> list[list[_T]]:
 
 
 def as_floats(data: bytes) -> array[float]:
-    """Return the numbers of a vector as the server keeps it."""
+    """Return the numbers of a vector as the server stores it."""
     floats = array("f")
     floats.frombytes(data)
     if sys.byteorder == "big":
@@ -467,7 +467,7 @@ def as_floats(data: bytes) -> array[float]:
 
 
 def as_bytes(floats: array[float]) -> bytes:
-    """Return a vector as the server keeps it: little-endian float32."""
+    """Return a vector as the server stores it: little-endian float32."""
     if sys.byteorder == "big":
         floats = array("f", floats)
         floats.byteswap()

@@ -1,9 +1,10 @@
 """The record of searches and outcomes that all hosts of a tree share.
 
-What happens here is written into the copy and into a queue beside it, and sent from there: nobody
-waits for the server, and what it has not confirmed is sent again. Each event has an id, so that the
-server counts it once however often it comes. Outcomes of other hosts come into the copy with its
-other changes, for filters and ranking; their searches when somebody asks for the record.
+Events of this host are written into the copy and into a queue beside it, and sent from there.
+Nobody waits for the server, and unconfirmed events are sent again. Each event has an id, so that
+the server counts it once however often it arrives. Outcomes of other hosts reach the copy with its
+other changes, for filters and ranking; their searches are fetched when somebody requests the
+record.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", SearchRecord, OutcomeRecord)
 _BATCH = 500
-# What one search fetches at most of the outcomes of others; the next one goes on.
+# How many outcomes of other hosts a search fetches at most; the next search continues.
 _FETCHED = 1_000
 _RECORD = (
     "SELECT done::text, pg_postmaster_start_time()::text "
@@ -44,7 +45,7 @@ _RECORD = (
 class SharedUsage:
     """The record of a tree: this host's copy of it, and the server's.
 
-    Satisfies `toolindex.UsageStore`. What is deleted by hand is deleted here alone.
+    Implements `toolindex.UsageStore`. `clear` only deletes the record on this host.
 
     Args:
         local: The copy's record.
@@ -103,7 +104,7 @@ class SharedUsage:
     ) -> tuple[SearchRecord, ...]:
         """Return the recorded searches of all hosts, oldest first."""
         self.fetch()
-        # In the order in which they came here otherwise.
+        # Otherwise they would be in the order of their arrival.
         return tuple(sorted(self._local.searches(since=since, found=found), key=_time))
 
     def outcomes(
@@ -119,7 +120,7 @@ class SharedUsage:
         if self._prunes:
             with suppress(DatabaseError), self._connections.writing(patient=False) as connection:
                 connection.execute(
-                    # By the server's clock, whatever those of hosts say.
+                    # By the server's clock, not by those of hosts.
                     "DELETE FROM toolindex.event AS e USING toolindex.usage AS u "
                     "JOIN toolindex.tree AS t USING (tree_id) "
                     "WHERE t.name = %s AND e.tree_id = u.tree_id "
@@ -133,12 +134,12 @@ class SharedUsage:
         return removed
 
     def clear(self) -> RemovedRecords:
-        """Delete the record on this host, with what has not been sent yet."""
+        """Delete the record on this host, including unsent events."""
         self._notes.clear_events()
         return self._local.clear()
 
     def waiting(self, *, sends: bool = True) -> int:
-        """Send what waits, unless told not to, and return how much waits for the server then."""
+        """Send waiting events, unless told not to, and return how many are still waiting."""
         if self._waiting is None:
             self._waiting = self._notes.count_events()
         if self._waiting and sends:
@@ -146,7 +147,7 @@ class SharedUsage:
         return self._waiting
 
     def send(self) -> None:
-        """Send what waits, unless the server is away, or another thread is sending."""
+        """Send waiting events, unless the server is unreachable or another thread is sending."""
         if not self._sending.acquire(blocking=False):
             return
         try:
@@ -155,7 +156,7 @@ class SharedUsage:
                     body = f"[{','.join(body for _, body in events)}]"
                     answer = self._connections.ask(_RECORD, self._tree, body) or [None]
                     if answer[0] is None:
-                        # The tree has not been made yet, or this role may not see it.
+                        # The tree has not been created yet, or this role may not see it.
                         break
                     self._notes.sent([id_ for id_, _ in events], server=str(answer[1]))
             self._waiting = self._notes.count_events()
@@ -164,7 +165,7 @@ class SharedUsage:
 
     def is_behind(self, now: State) -> bool:
         """Return whether other hosts may have recorded outcomes that are not here yet."""
-        # This host's own are not fetched, so the newest may be none of those that were.
+        # This host's own events are not fetched, so the newest may be one of them.
         if self.read_only or (now.database, now.tree, now.outcome) == self._followed:
             return False
         with suppress(DatabaseError):
@@ -180,7 +181,7 @@ class SharedUsage:
                 self._followed = now.database, now.tree, now.outcome
 
     def fetch(self) -> None:
-        """Fetch the whole record of other hosts, as far as the server can be reached."""
+        """Fetch the whole record of other hosts, if the server can be reached."""
         if self.read_only:
             return
         self.send()
@@ -200,7 +201,7 @@ class SharedUsage:
     def _record(self, records: list[T], write: Callable[[list[T]], None]) -> None:
         if not records:
             return
-        # Before they are in the copy, and by ids of their own: writing that fails is tried again.
+        # Before they are in the copy, and with their own ids, because failed writes are retried.
         self._notes.add_events(list(_events(self._notes.host(), records)))
         write(records)
         self.send()
@@ -220,7 +221,7 @@ class SharedUsage:
             for _, _, at, tool_id, success, latency, search in rows
         ]
         if given:
-            # A process that was killed here may have written them already.
+            # A process that was killed here may already have written them.
             oldest = min(it.at for it in given)
             held = Counter(self._local.outcomes(since=oldest))
             new: list[OutcomeRecord] = []
@@ -242,8 +243,8 @@ class SharedUsage:
         last, event = self._notes.fetched(database, tree)[kind]
         with self._connections.reading() as connection:
             return connection.execute(
-                # A server that took another's place may have given the number to another event;
-                # then all are fetched again, and those that are here already left out.
+                # A replacement server may have given the number to another event. Then all events
+                # are fetched again, and known ones are ignored.
                 f"SELECT no, event::text, {columns} FROM toolindex.event WHERE tree_id = %(tree)s "  # noqa: S608
                 "AND no > coalesce((SELECT e.no FROM toolindex.event AS e WHERE e.tree_id = "
                 "%(tree)s AND e.event = %(event)s::uuid AND e.no = %(last)s), 0) "
@@ -259,7 +260,7 @@ class SharedUsage:
             ).fetchall()
 
     def _fetched(self, database: str, tree: int, kind: str, rows: list[tuple[Any, ...]]) -> bool:
-        """Note how far this kind has been fetched; return whether there may be more."""
+        """Record how far this kind has been fetched; return whether there may be more."""
         if rows:
             self._notes.note_fetched(database, tree, kind, rows[-1][:2])
         return len(rows) == _FETCHED
@@ -270,8 +271,8 @@ def _events(
 ) -> Iterator[tuple[str, str]]:
     """Yield the id and the JSON of each event.
 
-    The id is made of what happened and where, so that a record which is written again, for the
-    first time failed halfway, is the same event.
+    The id is derived from the event and its host, so that a record which is written again after a
+    failure is the same event.
     """
     times = Counter[object]()
     for record in records:

@@ -1,4 +1,4 @@
-"""The errors this package adds to toolindex's; each message names the next thing to do."""
+"""Errors in addition to those of toolindex; each message says what to do next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["AddressError", "DeniedError", "SchemaError", "UnreachableStoreError"
 
 
 class UnreachableStoreError(DatabaseError):
-    """The server cannot be reached, or does not answer in time; nothing is wrong with the data."""
+    """The server cannot be reached, or does not answer in time; the data is not affected."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(
@@ -19,7 +19,7 @@ class UnreachableStoreError(DatabaseError):
 
 
 class AddressError(DatabaseError):
-    """What was given is not the address of a PostgreSQL database."""
+    """The address is not that of a PostgreSQL database."""
 
     def __init__(self, where: str) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class AddressError(DatabaseError):
 
 
 class DeniedError(DatabaseError):
-    """The role in the address may not do what was asked."""
+    """The role in the address may not do this."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(
@@ -41,7 +41,7 @@ class DeniedError(DatabaseError):
 
 
 class SchemaError(DatabaseError):
-    """The database has no schema of ours, or an older one."""
+    """The database has no schema of this package, or an older one."""
 
     def __init__(self, where: str, *, found: int | None, supported: int) -> None:
         what = "there is no index yet" if found is None else f"the index has schema {found}"
