@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the installed command, a tree of tools, an MCP session."""
+"""Fixtures of the end-to-end tests: the installed command, a tree of tools, an MCP session."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def examples() -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder to run commands in, with a cache folder of its own."""
+    """A folder to run commands in, with a separate cache folder."""
     folder = tmp_path / "home"
     folder.mkdir()
     return folder
@@ -108,7 +108,7 @@ def environment(home: Path) -> dict[str, str]:
 def run(
     command: str, home: Path, environment: dict[str, str]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command as a user would, in a process of its own."""
+    """Run the command as a user would, in a separate process."""
 
     def run_command(
         *arguments: str | Path,

@@ -49,7 +49,7 @@ class CountedEmbedder:
         }
         log = os.open(os.environ["COUNTED_LOG"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            # On a line of its own, also behind one that a kill has cut short.
+            # On a separate line, even after a line that a kill has cut short.
             os.write(log, f"\n{json.dumps(line)}\n".encode())
         finally:
             os.close(log)

@@ -102,7 +102,7 @@ def _write_programs(folder: Path, installed: str) -> None:
 
 
 def _serve(listening: socket.socket) -> dict:
-    """Fork for whoever asks; return, in the fork, what it is asked to be."""
+    """Fork on request; return, in the fork, the requested command."""
     # By the file descriptor of its process, and by that of its connection.
     running: dict[int, tuple[int, socket.socket]] = {}
     asking: dict[int, int] = {}

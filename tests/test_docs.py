@@ -1,4 +1,4 @@
-"""What the documents show is what happens: every block of code is run, compared or parsed.
+"""The documents are correct: every block of code is run, compared or parsed.
 
 A document is followed from top to bottom, by one shell, in a folder with the example tools:
 
@@ -34,7 +34,7 @@ from pytools_hybrid.cli import app
 ROOT = Path(__file__).parents[1]
 SITE = runpy.run_path(str(ROOT / "docs" / "make" / "site.py"))
 DOCUMENTS = sorted(SITE["documents"](ROOT))
-# Where the blocks of a document have a test of their own.
+# Documents whose blocks have a separate test.
 ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "docs/cli.md": "tests/test_docs_pages.py",

@@ -74,7 +74,7 @@ class Hub(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub():
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        # The files whose content was asked for, and those whose content ends in the middle.
+        # The files whose content was requested, and those whose content ends in the middle.
         server.fetched, server.breaks_off = set(), set()
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""What an agent that is set up for freeact's own servers gets from ours in their place."""
+"""An agent configured for freeact's own servers, with ours in their place."""
 
 import shutil
 import sys

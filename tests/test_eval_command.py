@@ -12,7 +12,7 @@ import pytest
 from toolrank.metrics import read_run
 
 MERGE, INVOICE = "mcptools:pdf:merge_pdfs", "mcptools:finance:create_invoice"
-# A name asked for exactly comes first in every mode, so that all figures can be worked out.
+# An exact name comes first in every mode, so all figures can be computed by hand.
 QUERIES = [
     {"id": "q1", "query": "merge_pdfs", "gold": [MERGE], "kind": "name"},
     {"id": "q2", "query": "create_invoice", "gold": [INVOICE, "mcptools:finance:gone"]},

@@ -1,4 +1,4 @@
-"""What breaks under a server is reported in plain words, costs little, and recovers by itself."""
+"""Failures below a server are reported in plain words, cost little, and recover by themselves."""
 
 import sys
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What benchmarks/footprint.py lets pass, and what it refuses."""
+"""What benchmarks/footprint.py accepts and rejects."""
 
 import importlib.util
 import sys

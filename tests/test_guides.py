@@ -1,4 +1,4 @@
-"""What the guides and the transcript show is what happens."""
+"""The guides and the transcript show what really happens."""
 
 import json
 import re

@@ -415,11 +415,11 @@ async def test_slow_connections_without_the_token_keep_nobody_out_who_has_it(
             for each in flood:
                 with contextlib.suppress(OSError):
                     each.send(b"GET /search?q=a HTTP/1.1\r\nX-Slow: ")
-            # The oldest goes only when so many have come that there is no room.
+            # The oldest is only closed when there is no room for another.
             with contextlib.suppress(ConnectionResetError):
                 assert flood[0].recv(1) == b""
             for number in range(20):
-                # Each on a connection of its own, beside the one that was there before.
+                # Each on a separate connection, in addition to the existing one.
                 async with calling(url, "secret") as new:
                     for client in (new, known):
                         query = {"q": f"merge {number} pdf files"}

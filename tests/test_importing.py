@@ -98,7 +98,7 @@ USES = {
 
 @pytest.fixture
 def loaded_by(tmp_path):
-    """Return the modules that a program loads in a process of its own."""
+    """Return the modules that a program loads in a separate process."""
 
     def run(program):
         code = (

@@ -1,4 +1,4 @@
-"""What a server tells without being asked: that there are other categories, and its progress."""
+"""Notifications by a server: changed categories, and progress."""
 
 import re
 import shutil

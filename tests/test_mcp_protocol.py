@@ -1,4 +1,4 @@
-"""Whatever comes in over stdio, only the protocol goes out, and the server goes on or ends."""
+"""Whatever arrives over stdio, only the protocol is written, and the server continues or ends."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The README shows what really happens."""
 
 import re
 import runpy

@@ -40,7 +40,7 @@ def database(server):
 
 @pytest.fixture
 def host(run, tmp_path, server, database):
-    """Run commands as on a host of its own, `host("a", "search", "…")`; none shows the password."""
+    """Run commands as on separate hosts, `host("a", "search", "…")`; none shows the password."""
 
     def on(name, *arguments, user="postgres", tree="team", **variables):
         home = tmp_path / name

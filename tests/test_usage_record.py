@@ -1,4 +1,4 @@
-"""What a server writes down of its searches is there however the server ends."""
+"""A server's record of searches survives however the server ends."""
 
 import os
 import signal

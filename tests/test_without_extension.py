@@ -16,7 +16,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def without(tmp_path: Path) -> dict[str, str]:
-    """What makes sqlite-vec one that is installed, and cannot be loaded."""
+    """Code that makes an installed sqlite-vec impossible to load."""
     package = tmp_path / "broken" / "sqlite_vec"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('built for another machine')")

@@ -1,4 +1,4 @@
-"""What must hold between the packages, and of the repository as a whole."""
+"""Rules between the packages, and for the repository as a whole."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What the adapters' tests share: tools that a program holds, and a provider that is asked."""
+"""Fixtures of the adapters' tests: tools in memory, and a provider."""
 
 import json
 import sys
@@ -73,7 +73,7 @@ def write_tree(tmp_path):
 
 @pytest.fixture
 def forget_modules(monkeypatch):
-    """Let a test import a tree of its own."""
+    """Let a test import its own tree."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     for name in [it for it in sys.modules if it.partition(".")[0] in {"mcptools", "gentools"}]:

@@ -1,4 +1,4 @@
-"""What the browser's tests share: a server as a process, and Chromium to look at it."""
+"""Fixtures of the browser tests: a server as a process, and Chromium."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server that has a token writes what it logs."""
+    """The log file of the server with a token."""
     return tmp_path_factory.mktemp("locked")
 
 

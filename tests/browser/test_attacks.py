@@ -1,4 +1,4 @@
-"""What pages, tools and names of an attacker try with the console, in a real browser."""
+"""Attacks on the console by pages, tools and names, in a real browser."""
 
 import json
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What every client must be able to do with the installed server, whichever library it is made of.
+"""What every client library must be able to do with the installed server.
 
 A script of this folder runs in an environment that has one client library and nothing of ours:
 
@@ -30,7 +30,7 @@ SECONDS = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of a call: a value, or an error and its text."""
+    """The outcome of a call: a value, or an error and its text."""
 
     failed: bool
     text: str
@@ -42,7 +42,7 @@ class Session(Protocol):
 
     @property
     def server(self) -> str:
-        """What the server calls itself."""
+        """The server's name for itself."""
 
     async def tools(self) -> dict[str, dict[str, Any]]:
         """The input schemas of the tools, by name."""

@@ -22,7 +22,7 @@ class Session:
 
     @property
     def server(self) -> str:
-        """What the server calls itself."""
+        """The server's name for itself."""
         return self._client.server_info.name
 
     async def tools(self) -> dict[str, dict[str, Any]]:

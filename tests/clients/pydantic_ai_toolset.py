@@ -27,7 +27,7 @@ class Session:
 
     @property
     def server(self) -> str:
-        """What the server calls itself."""
+        """The server's name for itself."""
         return self._toolset.server_info.name
 
     async def tools(self) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a machine can refuse a server: room, writing, news of files, the time to finish."""
+"""Resources that a server may lack: disk space, write access, file events, time to finish."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Limits:
         ]  # fmt: skip
 
     def full_disk(self) -> None:
-        """Answer from what is there while the disk is full, and catch up when there is room."""
+        """Answer from the existing index while the disk is full, and catch up afterwards."""
         root = write_many(self._folder / "growing", 20)
         with self._mounted("-t", "tmpfs", "-o", "size=32m", "tmpfs") as disk:
             server = self._server(root, disk / "index.db")

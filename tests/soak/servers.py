@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-# A machine under load is slow at times; what is not answered by then never is.
+# A machine under load can be slow, but requests without an answer by then never get one.
 PATIENCE = 600.0
 _INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -37,7 +37,7 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 
 
 class StdioServer:
-    """A server over stdio that answers each line with its id before it is asked the next."""
+    """A stdio server that answers each line with its id before it gets the next."""
 
     def __init__(self, command: list[str], log: Path, **variables: str) -> None:
         self._number = 0

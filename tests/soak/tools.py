@@ -43,7 +43,7 @@ class Tree:
             self._fill(self._folder() / f"{verb}_{self._written}.py", verb)
 
     def rewrite(self) -> None:
-        """Write a tool anew, sometimes as what is none."""
+        """Rewrite a tool, sometimes as a file that is not a tool."""
         for file in self._some():
             if self._chance.random() < 0.1:
                 file.write_bytes(self._chance.randbytes(50))
@@ -63,7 +63,7 @@ class Tree:
             file.replace(folder / file.name)
 
     def regenerate(self) -> None:
-        """Make a category anew, as generators do: gone, and there again."""
+        """Regenerate a category, as generators do: remove it and write it again."""
         folder = self._folder()
         names = [file.name for file in folder.glob("*.py")]
         shutil.rmtree(folder, ignore_errors=True)
@@ -89,7 +89,7 @@ class Tree:
 def write_many(
     root: Path, count: int, *, category: str = "many", words: str = "Tool of the penguin."
 ) -> Path:
-    """Write so many tools, fifty a category, and return the root."""
+    """Write a number of tools, fifty per category, and return the root."""
     for number in range(count):
         folder = root / "mcptools" / f"{category}_{number // 50}"
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the endpoint answers to one request.
+    """The endpoint's answer to one request.
 
     Attributes:
         rows: The vectors, in order, or whatever is sent in place of one.
@@ -61,7 +61,7 @@ class OpenAIStub:
 
     @property
     def texts(self) -> list[str]:
-        """Every text that was ever asked for."""
+        """Every text that was ever requested."""
         return [text for request in self.requests for text in request]
 
 

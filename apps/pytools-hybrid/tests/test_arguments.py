@@ -1,4 +1,4 @@
-"""What agents may pass to a tool over MCP, and what they are told when it does not fit."""
+"""The arguments that agents can pass to a tool over MCP, and the errors for invalid ones."""
 
 from typing import Annotated
 

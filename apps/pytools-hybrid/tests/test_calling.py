@@ -119,7 +119,7 @@ async def ask(ctx: Context, about: str = "") -> CallToolResult | InputRequiredRe
 
 server.run("stdio")
 '''
-# A server of the time before, which asks by requests of its own.
+# A server with an older protocol, which asks through requests.
 OLD_SERVER = """
 import json, sys
 
@@ -989,7 +989,7 @@ async def test_a_call_is_one_trace_from_the_agent_to_the_server_that_is_called(s
     assert called.attributes["gen_ai.tool.name"] == "tell_trace"
     assert called.attributes["pytools.outcome"] == "ok"
     assert spans["execute_tool empty_shelf"][0].attributes["error.type"] == "tool_error"
-    # What is asked and given is nobody's but the client's and the tool's.
+    # Questions and answers are only between the client and the tool.
     assert not any("shelf 7" in span.to_json() for span, _ in spans.values())
 
 

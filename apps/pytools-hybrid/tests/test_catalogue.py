@@ -1,4 +1,4 @@
-"""What is there by name: categories, the tool that somebody means, and what a policy hides."""
+"""Looking up by name: categories, the tool that was meant, and what a policy hides."""
 
 import asyncio
 

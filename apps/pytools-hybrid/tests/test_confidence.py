@@ -1,4 +1,4 @@
-"""What no tool answers has no answer for whoever asks for confidence; what one answers has."""
+"""With a minimum confidence, requests that no tool answers find nothing, and others do."""
 
 import asyncio
 

@@ -29,7 +29,7 @@ OWN_SCRIPTS = {"/console/static/keys.js", "/console/static/search.js", "/console
 
 
 class Page(HTMLParser):
-    """What a browser makes of a page: its elements with their attributes, and its text."""
+    """A page as a browser sees it: its elements with their attributes, and its text."""
 
     def __init__(self, answer):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Whatever happens to the index file, search goes on, and what cannot be made again is there."""
+"""Whatever happens to the index file, searches continue, and irreplaceable data is kept."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""One tool, in as much detail as is asked for."""
+"""Describing a tool in the requested detail."""
 
 import asyncio
 import json

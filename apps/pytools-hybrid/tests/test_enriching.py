@@ -1,4 +1,4 @@
-"""`enrich`: a model writes what tools are asked for as, and nothing that people wrote is lost."""
+"""`enrich`: a model writes search words for tools, and nothing that people wrote is lost."""
 
 import asyncio
 import json

@@ -57,7 +57,7 @@ FAULTS = {
 
 @pytest.fixture
 def _impatient(monkeypatch):
-    """What fails is tried again soon; how long the delays are is looked at elsewhere."""
+    """Failures are retried soon; other tests check the delays."""
     monkeypatch.setattr(Backoff, "delay", lambda self, failures, asked=None: asked or 0.01)
     monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
     start, real = time.time(), time.time
@@ -313,7 +313,7 @@ def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
     database, ended = tmp_path / "index.db", threading.Event()
 
     def batches():
-        # Before them the model is asked for one vector, to know its dimension.
+        # Before that, one vector is requested, to know its dimension.
         return [texts for texts in openai.requests if len(texts) > 1]
 
     def respond(texts):

@@ -32,7 +32,7 @@ def write(root, number, words="Feed the penguins."):
 
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch):
-    """As large trees are in portions of hundreds."""
+    """Small portions, like those of hundreds in large trees."""
     monkeypatch.setattr("pytools_hybrid.index._scan._FIRST_PORTION", 15)
 
 
@@ -197,7 +197,7 @@ def test_a_process_that_is_killed_leaves_what_it_has_committed(large, tmp_path):
 
 @pytest.fixture
 def held(monkeypatch):
-    """Hold up the reading of files after so many of them, until it is let go on."""
+    """Pause reading after a number of files, until it is released."""
     opened, gate, count = os.open, threading.Event(), itertools.count()
 
     class Held:

@@ -1,4 +1,4 @@
-"""Whatever is done to the files, the index ends up with what a scan of them finds."""
+"""Whatever happens to the files, the index ends up equal to a scan."""
 
 import asyncio
 import os

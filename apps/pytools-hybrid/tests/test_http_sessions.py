@@ -1,4 +1,4 @@
-"""Sessions of MCP over HTTP: how many there may be, and who is told of changes."""
+"""MCP sessions over HTTP: their maximum number, and which clients are notified of changes."""
 
 import asyncio
 from contextlib import suppress
@@ -87,7 +87,7 @@ async def test_changes_are_reported_to_the_sessions_that_there_are():
 
 
 async def until_told(changes, expected):
-    """Wait until so many are told, or until that will not be any more."""
+    """Wait until a number of clients are notified, or it is certain that they will not be."""
     with suppress(TimeoutError):
         async with asyncio.timeout(10):
             while len(changes._connections) != expected:

@@ -257,7 +257,7 @@ with closing(sqlite3.connect(sys.argv[1])) as connection:
 
 
 def test_looking_for_it_does_not_give_up_the_locks_of_our_own_index(database, tmp_path):
-    """Else whoever opens and closes the database next would take itself for its last user."""
+    """Otherwise, the next user to close the database would believe that it was the last one."""
     pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
     log = database.with_name("search.db-wal")
     with closing(open_store(Roots.of(tmp_path), Settings(db_path=database))) as store:

@@ -1,4 +1,4 @@
-"""Logs for programs: one JSON object a line, whoever writes it, and no secret in it."""
+"""Logs for programs: one JSON object per line from every source, without secrets."""
 
 import json
 import logging

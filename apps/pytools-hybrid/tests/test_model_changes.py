@@ -12,7 +12,7 @@ OFFLINE = "static:tools2"
 
 
 class WordsEmbedder:
-    """A bag of words, each in a place of its own; each model has other places."""
+    """A bag of words, each with its own dimension; models use different dimensions."""
 
     def __init__(self, model_id, *, dimensions=512, most_texts=64):
         self.model_id = model_id
@@ -177,7 +177,7 @@ def test_the_offline_model_serves_until_nine_of_ten_tools_have_vectors(settings,
 
 
 def test_vectors_of_a_paid_model_are_not_searched_by_another(settings, root):
-    """Its query would have to be paid for, and nobody has asked for that."""
+    """Its query would cost money without having been requested."""
     paid = WordsEmbedder("a:one")
     use(settings(), root, paid, embed)
 

@@ -1,4 +1,4 @@
-"""A tool that is asked for by its name is first, however the name is written or misspelt."""
+"""A tool that the request names comes first, even if its name is misspelt."""
 
 import asyncio
 

@@ -32,7 +32,7 @@ class FailingEmbedder(StaticEmbedder):
 
 
 class PaidEmbedder:
-    """A model that takes money for each text; notes which tools it is asked for."""
+    """A model that charges for each text; it records the requested tools."""
 
     model_id, dimensions, limits = "paid:vectors", 3, EmbeddingLimits()
 

@@ -19,7 +19,7 @@ MODELS = {
 
 
 class Ollama(BaseHTTPRequestHandler):
-    """As much of Ollama as is asked for here."""
+    """The part of Ollama that these tests need."""
 
     def do_GET(self):
         self.reply(200, {"models": [{"name": name} for name in MODELS]})
@@ -194,7 +194,7 @@ def test_a_model_of_a_provider_is_asked_only_where_that_is_wanted(ollama, monkey
 
     choices = {choice.setting: choice for choice in model_choices(call=True)}
 
-    # It is asked, and what answers here does not know the model.
+    # It is asked, and this server does not know the model.
     choice = choices["openai:text-embedding-3-small"]
     assert choice.was_asked
     assert not choice.works

@@ -1,4 +1,4 @@
-"""Where a tool stands for a request, and why it does not stand higher."""
+"""Where a tool ranks for a request, and why it does not rank higher."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a program sees of the search: opened in a line, the same with and without async."""
+"""The search as programs see it: opened in one line, the same with and without async."""
 
 import asyncio
 import cmath

@@ -1,4 +1,4 @@
-"""Vectors of queries: asked for once, kept, and not waited for where a model fails."""
+"""Vectors of queries: requested once, cached, and not waited for if the model fails."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 
 
 class CountingEmbedder:
-    """Counts what it is asked, and fails or waits when told to."""
+    """Counts requests, and fails or waits on demand."""
 
     limits = EmbeddingLimits()
     dimensions = 3

@@ -133,7 +133,7 @@ def test_the_tools_that_a_search_is_about_are_embedded_before_the_others(setting
     before, wanted, *_ = asyncio.run(main())
 
     assert not any(text.startswith("send email") for text in before)
-    # One tool was asked for; the other is about mail too.
+    # One tool was requested; the other is also about mail.
     assert {text.partition(" (")[0] for text in wanted} == {"send email", "search inbox"}
 
 

@@ -53,7 +53,7 @@ def undo(it):
 
 
 def plain(text):
-    """Parse what has comments on lines of their own."""
+    """Parse JSON with comments on separate lines."""
     lines = text.removeprefix("\ufeff").splitlines()
     return json.loads("\n".join(it for it in lines if not it.strip().startswith("// note")))
 

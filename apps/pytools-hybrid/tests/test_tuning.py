@@ -1,4 +1,4 @@
-"""What is learned from a user's own requests: when it is used, and when nothing is learned."""
+"""Learning from a user's own requests: when the result is used, and when there is none."""
 
 import asyncio
 import json

@@ -78,7 +78,7 @@ def test_an_agent_is_served(root):
 def test_a_search_that_is_given_a_model_does_without_and_says_what_to_install(
     run, monkeypatch, flag
 ):
-    # However clear the lead, the order is asked for.
+    # The model is asked for the order, however clear the lead is.
     monkeypatch.setenv("PYTOOLS_RERANK_CERTAIN", "1")
     monkeypatch.setenv("PYTOOLS_RERANK_GAP", "1")
     found = run(
@@ -112,7 +112,7 @@ def test_of_models_only_our_own_can_be_used(absent, monkeypatch):
     monkeypatch.setenv("OLLAMA_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_API_KEY", "of no use")
     choices = {choice.setting: choice for choice in model_choices()}
-    # `accurate` comes in a package of its own, which may be installed.
+    # `accurate` is in a separate package, which may be installed.
     assert {name for name, choice in choices.items() if choice.works} - {"accurate"} == {"static"}
     openai = choices["openai:text-embedding-3-small"]
     assert openai.remedy == install_command("pytools-hybrid[openai]")

@@ -1,4 +1,4 @@
-"""Nothing of the machine's settings reaches a test."""
+"""The machine's settings do not affect tests."""
 
 import os
 

@@ -67,7 +67,7 @@ def test_onnxruntime_gives_the_same_vectors_where_it_is_installed(monkeypatch):
     pytest.importorskip("onnxruntime")
     texts = [f"tool {number} {'that has more to say ' * (number % 9)}" for number in range(48)]
     faster, slower = AccurateEmbedder(), AccurateEmbedder()
-    # By then there are so many that it is worth its start.
+    # By then, there are enough texts to make starting it worthwhile.
     faster.encode_documents(texts)
     theirs = faster.encode_documents(texts)
     with monkeypatch.context() as without:

@@ -1,4 +1,4 @@
-"""Embedding what is pending: within limits, once, whatever fails, whoever else is at it."""
+"""Embedding pending texts: within limits, and only once, despite failures and other processes."""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ IMPATIENT = Backoff(first=0.001, jitter=True)
 
 
 class Memory:
-    """The least that texts can be embedded from: whoever has these methods can be embedded."""
+    """A minimal store of texts: these methods are enough for embedding."""
 
     def __init__(self, number=0, *, leases=None):
         self.texts = {f"hash{number:05}": f"text {number:05}" for number in range(number)}

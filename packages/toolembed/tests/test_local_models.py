@@ -139,6 +139,6 @@ def test_a_model_whose_files_are_broken_is_reported(model, tmp_path):
 
 
 def test_a_model_that_is_not_here_is_not_fetched(model, monkeypatch):
-    """No address is asked: one that is closed would be told in the error."""
+    """No address is contacted: the error would mention a closed one."""
     with pytest.raises(EmbeddingError, match="run: hf download sentence-transformers/no-such"):
         embed(create_embedder("sentence-transformers:no-such-model-anywhere"), "merge pdf")

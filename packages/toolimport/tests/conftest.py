@@ -1,4 +1,4 @@
-"""Nothing of the machine's own configuration reaches a test."""
+"""The machine's configuration does not affect tests."""
 
 import os
 
@@ -42,5 +42,5 @@ def kept_worker():
 
 @pytest.fixture
 def quick_imports(kept_worker, monkeypatch):
-    """Have imports share one process for their models; test_worker.py is about one of their own."""
+    """Have imports share one process for their models; test_worker.py tests separate ones."""
     monkeypatch.setattr(_importer, "ModelWorker", lambda: kept_worker)

@@ -1,4 +1,4 @@
-"""What folders and modules are called, whatever servers and tools are called."""
+"""Names of folders and modules for servers and tools with any names."""
 
 import keyword
 

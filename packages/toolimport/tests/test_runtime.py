@@ -45,7 +45,7 @@ WRONG = (
 
 @pytest.fixture
 def calls(tmp_path):
-    """What the server was called with."""
+    """The arguments that the server received."""
     file = tmp_path / "calls"
     return lambda: file.read_text().splitlines() if file.exists() else []
 
@@ -440,7 +440,7 @@ STARTS_LATE_THREADS = not (3, 12) <= sys.version_info < (3, 12, 3)
 
 @pytest.fixture(params=["first", "again"])
 def late(request, file):
-    """What a call gives that opens a connection in a thread that outlives the main one."""
+    """The result of a call that opens a connection in a thread that outlives the main one."""
     command = [sys.executable, "-W", "error", "-c", LATE, str(file), request.param]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == ""

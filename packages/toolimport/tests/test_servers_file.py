@@ -226,7 +226,7 @@ def test_nothing_secret_is_in_what_entries_and_parameters_show(only):
 
 
 def given(parameters):
-    """What a server gets besides what all get."""
+    """The variables that a server gets in addition to the common ones."""
     return {name: it for name, it in parameters.env.items() if len(name) == 1}
 
 

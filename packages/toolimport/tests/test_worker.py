@@ -1,4 +1,4 @@
-"""Models are made in a process that can be ended, so that no schema takes the time of others."""
+"""Models are generated in a process that can be killed, so that no schema delays others."""
 
 import time
 

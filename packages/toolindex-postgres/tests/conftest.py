@@ -68,7 +68,7 @@ Host = Callable[..., SharedStore]
 
 @pytest.fixture
 def host(tmp_path: Path, database: str, tree: str) -> Iterator[Host]:
-    """Make a host: `host()` is a store of the test's tree with a copy of its own."""
+    """Make a host: `host()` is a store of the test's tree with a separate copy."""
     opened: list[SharedStore] = []
     names = count(1)
 

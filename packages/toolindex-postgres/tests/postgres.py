@@ -21,7 +21,7 @@ _OPTIONS = "-c fsync=off -c autovacuum=off -c shared_buffers=16MB"
 
 
 class Server:
-    """A server in a folder of its own, reached by a socket there.
+    """A server in a separate folder, with a socket there.
 
     It comes as a wheel with PostgreSQL's own programs. They refuse to run as root, who becomes
     somebody without rights for them.

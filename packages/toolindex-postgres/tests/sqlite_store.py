@@ -1,4 +1,4 @@
-"""What copies are kept in: the store of toolindex's tests."""
+"""The store of copies: that of toolindex's tests."""
 
 import runpy
 from pathlib import Path

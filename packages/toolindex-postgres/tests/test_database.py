@@ -1,4 +1,4 @@
-"""The owner's side: schema, rights, what there is; and who is refused."""
+"""The owner's tasks: schema, rights, status; and roles that are refused."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Hosts without a copy: what they find, what they fetch, what is kept when something fails."""
+"""Hosts without a copy: their results, what they fetch, and what survives failures."""
 
 import os
 import random

@@ -133,7 +133,7 @@ def test_a_server_that_freezes_costs_one_read_two_seconds_and_the_next_ones_noth
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGCONT)
-    # The first waited for its answer, and nothing is asked again at once.
+    # The first search waited for its answer, and the next ones do not ask at once.
     assert max(took[1:]) < took[0]
     until(lambda: not here.freshness().problem, "it is found again")
 
@@ -161,7 +161,7 @@ def test_a_search_does_not_wait_long_for_what_has_changed(host, tmp_path, monkey
 
 @contextmanager
 def killed(work):
-    """Run something in a process of its own; kill it when the block ends."""
+    """Run something in a separate process; kill it when the block ends."""
     child = os.fork()
     if not child:
         try:

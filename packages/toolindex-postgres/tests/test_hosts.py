@@ -78,7 +78,7 @@ def test_a_process_sees_what_another_process_on_another_host_has_changed(host, t
     sync(here, ONE)
     child = os.fork()
     if not child:
-        # Nothing of the parent's is used: a host of its own.
+        # It is a separate host, which uses nothing of the parent's.
         status = 1
         try:
             there = host(copy=tmp_path / "there.db")
@@ -335,7 +335,7 @@ _EXAMPLES = count(1)
 
 
 @given(changes=CHANGES)
-# Aliases go with a tool, also where a host is told of neither its end nor its return.
+# Aliases are removed with a tool, even on a host that never noticed its removal or return.
 @example(
     changes=[
         (0, ("write", "a/get", {"file"}), True),

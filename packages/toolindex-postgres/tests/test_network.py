@@ -1,4 +1,4 @@
-"""What stands between a host and its server: poolers, TLS, replicas, and lines that are cut."""
+"""Between a host and its server: poolers, TLS, replicas, and broken connections."""
 
 import select
 import shutil
@@ -61,7 +61,7 @@ def test_behind_a_pooler_that_gives_each_transaction_another_session_all_is_the_
         until(lambda: len(ids(direct)) == 5, "nothing is lost")
 
         def shares(store):
-            # What a session came too late for is not shared, and nothing asked for a moment.
+            # A host without a session does not share its events, and asks nothing for a moment.
             store.query_vectors.put(MODEL, {"question": [1.0]})
             return direct.query_vectors.get(MODEL, "question") is not None
 

@@ -51,7 +51,7 @@ def stored(database, tree):
 
 
 def has_sent(store):
-    """Whether the server has all that a store has recorded."""
+    """Return whether the server has everything that a store has recorded."""
     return store.freshness().waiting == 0
 
 

@@ -65,7 +65,7 @@ def known(store, queries: Collection[str] = ()) -> dict[str, object]:
         coverage = reader.coverage(MODEL)
         found: dict[str, object] = {
             "entries": dict(reader.entries(every)),
-            # A host is not given vectors that no tool needs, nor told of their length.
+            # A host gets no vectors that no tool needs, and does not learn their length.
             "coverage": (
                 coverage.tools,
                 coverage.vectors,

@@ -51,13 +51,13 @@ READER = "1"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where an index may be made."""
+    """The path of a new index."""
     return tmp_path / "search.db"
 
 
 @pytest.fixture
 def kept(path: Path) -> Path:
-    """Where what cannot be made again from the tools is."""
+    """The path of the file of irreplaceable data."""
     return path.with_name("search.db-kept")
 
 
@@ -130,7 +130,7 @@ def report(make_record: Callable[..., ToolRecord]) -> Callable[..., ScanReport]:
 
 @pytest.fixture(scope="session")
 def fill(report: Callable[..., ScanReport]) -> Callable[..., None]:
-    """Make an index equal to descriptions by id, and embed what is new with a model."""
+    """Make an index equal to descriptions by id, and embed new texts with a model."""
 
     def fill_index(
         index: ToolIndex, descriptions: Mapping[str, str], *, model_id: str | None = None
@@ -215,7 +215,7 @@ def check_sound() -> Callable[[Path], None]:
 
 @pytest.fixture(scope="session")
 def start() -> Callable[..., subprocess.Popen[str]]:
-    """Start a Python program in a process of its own."""
+    """Start a Python program in a separate process."""
 
     def start_program(code: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
         return subprocess.Popen(

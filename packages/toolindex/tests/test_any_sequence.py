@@ -1,4 +1,4 @@
-"""Whatever is done in whatever order, the index equals the last scan, and its tables agree."""
+"""After any sequence of changes, the index equals the last scan, and its tables agree."""
 
 import pytest
 from hypothesis import given, settings

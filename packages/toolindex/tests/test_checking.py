@@ -114,7 +114,7 @@ def test_vectors_that_are_asked_for_again_are_replaced_one_by_one_and_none_is_lo
         assert vectors(index) == 3
         assert index.query_vectors.get(MODEL, "a query") is not None
         index.put_vectors(MODEL, {text_hash: [0.0, 1.0]})
-        # As after a kill: whoever goes on knows what is left to be done.
+        # As after a kill: the next process knows what is left to do.
         with ToolIndex(index.path) as other:
             assert other.count_pending(MODEL) == 2 - number
 

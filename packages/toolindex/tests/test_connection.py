@@ -1,4 +1,4 @@
-"""What a borrower of a connection does wrong, and what goes wrong below it."""
+"""Errors by borrowers of a connection, and errors below it."""
 
 from contextlib import closing
 
@@ -18,11 +18,11 @@ PAGE = 16384
 
 
 class RankerError(Exception):
-    """What a ranker makes of whatever its driver raises."""
+    """A ranker's error for anything that its driver raises."""
 
 
 def count(index):
-    """Read every entry, as one who wraps the driver's errors in errors of its own."""
+    """Read every entry, and wrap the driver's errors like a ranker does."""
     with index.reading() as reader:
         try:
             return reader.connection.execute("SELECT sum(length(description)) FROM entries").get

@@ -117,7 +117,7 @@ def test_a_lease_is_given_back_when_the_work_fails(index):
 
 
 def test_a_lease_that_was_got_without_a_lock_can_be_given_back(index, path):
-    """Where the lock's file cannot be made: here because a folder is in its place."""
+    """A path where the lock file cannot be created, because there is a folder."""
     path.with_name("search.db-files.lock").mkdir()
     lease = index.lease("files")
     assert lease.acquire(timeout=0)

@@ -67,7 +67,7 @@ def ask_whose_it_is(index):
 
 @pytest.fixture
 def visit(path, start):
-    """Read the index in a process of its own, which closes it again.
+    """Read the index in a separate process, which closes it again.
 
     Gives whether somebody had it open, and the ids it saw.
     """

@@ -1,4 +1,4 @@
-"""Opening a file: what is made, what is refused and left as it was, what can only be read."""
+"""Opening a file: creating it, rejecting and not changing others, and reading only."""
 
 import hashlib
 import os

@@ -19,7 +19,7 @@ def make_record(make_record):
 
 @pytest.fixture
 def stored():
-    """What an index holds after a sync of these records."""
+    """The contents of an index after a sync of these records."""
 
     def entries(*records):
         return {

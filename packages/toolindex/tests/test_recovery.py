@@ -400,7 +400,7 @@ ToolIndex(sys.argv[1]).close()
 
 
 def test_a_damaged_index_that_cannot_be_renamed_says_so(path, fill, start):
-    """As on a system where a file that others have open cannot be renamed."""
+    """Behave like a system on which a file that others have open cannot be renamed."""
     with ToolIndex(path) as index:
         fill(index, ONE)
     break_tables(path)

@@ -1,4 +1,4 @@
-"""What is written without spaces: which bigrams the index holds of it, and that they are found."""
+"""Text without spaces: the bigrams of it in the index, and finding them."""
 
 import unicodedata
 

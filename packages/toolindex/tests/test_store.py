@@ -136,7 +136,7 @@ def file_size_limit(size):
 def test_a_file_that_may_not_grow_keeps_the_old_state(
     index, path, fill, report, contents, check_sound, room
 ):
-    """Whether the write fails at its start, in the middle or at its end."""
+    """The write fails at its start, in the middle or at its end."""
     fill(index, ONE, model_id="m")
     size = path.with_name("search.db-wal").stat().st_size
     with file_size_limit(size + room), pytest.raises(DatabaseError):

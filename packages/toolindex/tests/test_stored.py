@@ -1,4 +1,4 @@
-"""What is held of the files: given to a scan, given back to its sync, and checked in between."""
+"""What is stored about files: passed to a scan and its sync, and checked in between."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def tree(tmp_path, write_tool):
 
 
 def known_sync(index, root, **options):
-    """Scan and sync as a server does: what is held saves reading the files, and itself."""
+    """Scan and sync like a server: stored data saves reading the files and reading it again."""
     stored = index.stored(reader_version="1", **options)
     return index.sync(
         scan(root, known=stored.stamps, **options), reader_version="1", stored=stored, **options

@@ -1,4 +1,4 @@
-"""The usage record is kept as it was given, summed up exactly, and forgotten in time."""
+"""The usage record is stored unchanged, summarized exactly, and deleted in time."""
 
 import math
 import time

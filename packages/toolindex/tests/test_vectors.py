@@ -247,7 +247,7 @@ def test_a_model_that_nobody_used_for_long_is_put_to_use_again_at_no_cost(
 def test_a_text_made_otherwise_keeps_its_old_vector_until_there_is_a_new_one(
     index, make_record, report
 ):
-    """As after an upgrade: the files are the same, only the text made of them is another."""
+    """As after an upgrade: the files are the same, but the texts made from them differ."""
     old = make_record("mcptools:mail:send", "Send.", text_hash="old")
     new = make_record("mcptools:mail:send", "Send.", text_hash="new")
     index.sync(type(report({}))(records=(old,)), reader_version="1")

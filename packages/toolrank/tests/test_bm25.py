@@ -159,7 +159,7 @@ def table_of(rows):
 @given(ROWS, REQUESTS, st.integers(1, 5))
 @example([("create issue", "")] * 3, 'create "create issue"', 2)
 def test_scores_are_those_of_one_statement_for_all_terms(rows, text, depth):
-    """What the terms give one by one adds up to what SQLite gives for all of them together."""
+    """The scores of single terms add up to SQLite's score for all of them."""
     expression = match_expression([*query_terms(text), *quoted_phrases(text)])
     with closing(table_of(rows)) as connection:
         sql = "SELECT rowid, -bm25(docs_fts, 3, 1) FROM docs_fts WHERE docs_fts MATCH ?"
@@ -229,7 +229,7 @@ def test_a_row_without_a_word_of_the_request_never_reorders_rows_of_equal_length
 def test_a_row_without_the_word_asked_for_never_reorders_rows_where_it_is_as_long_as_the_mean(
     rows, word
 ):
-    """With the mean length as it was, the scores of one term all change by one factor: its IDF."""
+    """With the same mean length, all scores of a term change by one factor, its IDF."""
     length = sum(len(column.split()) for row in rows for column in row)
     with closing(table_of([(f"{a} ", b) for a, b in rows])) as connection:
         before = find(connection, word, depth=99, common=1)

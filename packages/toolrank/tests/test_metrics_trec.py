@@ -26,7 +26,7 @@ hit_lists = st.lists(
     st.builds(Hit, id=names, score=scores), min_size=1, unique_by=lambda hit: hit.id
 ).map(lambda hits: sorted(hits, key=lambda hit: -hit.score))
 
-# A file in the same folder is written anew by each example.
+# Each example rewrites a file in the same folder.
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

@@ -50,7 +50,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def matrices(table):
-    """What can be kept of the table: nothing, all of it, a byte for each dimension."""
+    """What can be cached of the table: nothing, everything, or a byte for each dimension."""
     whole = NumpyVectorRetriever(table, table="docs_vec")
     return None, whole.read_matrix(), whole.read_bytes()
 
@@ -187,7 +187,7 @@ def test_without_numpy_the_error_comes_at_once(monkeypatch, connection):
 
 @pytest.mark.parametrize("column", ["int8[8]", "bit[64]"])
 def test_vectors_that_are_no_floats_are_refused(load_vec, column):
-    """Where their sizes fit, they would be read as floats, without a word."""
+    """If their sizes matched, they would silently be read as floats."""
     load_vec.execute(f"CREATE VIRTUAL TABLE docs_vec USING vec0 (embedding {column})")
     retriever = NumpyVectorRetriever(load_vec, table="docs_vec")
     with pytest.raises(RetrievalError, match="float32"):

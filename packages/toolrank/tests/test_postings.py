@@ -1,4 +1,4 @@
-"""What was read from a table is remembered, within bounds, by any number of threads."""
+"""Rows read from a table are cached, within limits, for any number of threads."""
 
 import sys
 from array import array

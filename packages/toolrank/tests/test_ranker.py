@@ -160,7 +160,7 @@ def test_hits_of_a_filtered_list_are_compared_with_those_of_the_unfiltered_one()
 
 
 def test_a_list_that_is_cut_gives_its_last_score_to_what_it_does_not_hold():
-    """What it left out can have no more than that."""
+    """Anything that it left out cannot have a higher score."""
     words = FixedList("words", any={"a": 4.0, "b": 2.0, "c": 1.0})
     meaning = FixedList("meaning", any={"c": 0.5})
     fuse = partial(linear_fusion, units={"words": 0.1})

@@ -1,4 +1,4 @@
-"""The README's script runs over a stranger's database, and the README names what there is."""
+"""The README's script works on any database, and the README lists all public names."""
 
 import importlib
 import inspect

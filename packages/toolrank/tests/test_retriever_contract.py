@@ -73,7 +73,7 @@ def test_numpy_in_memory_keeps_the_contract(store_vectors):
 
 
 class Watched:
-    """A connection that counts how often it is asked what a filter lets through."""
+    """A connection that counts how often a filter is evaluated."""
 
     def __init__(self, connection):
         self.connection = connection

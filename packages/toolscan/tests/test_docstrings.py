@@ -1,4 +1,4 @@
-"""What docstrings say."""
+"""Reading docstrings."""
 
 # ruff: noqa: E501  (modules in one string each)
 import subprocess

@@ -1,4 +1,4 @@
-"""What is taken for an example of a docstring."""
+"""Which parts of a docstring count as examples."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is embedded, and when a hash changes."""
+"""The embedded text, and when hashes change."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Scanning a tree: what is found, what is not read, and what becomes an issue."""
+"""Scanning a tree: tools that are found, files that are not read, and issues."""
 
 import contextlib
 import gc

@@ -115,7 +115,7 @@ def _paired(ours, theirs, our_root, their_root, assumed):
 
 @contextlib.contextmanager
 def executed(source):
-    """Run a module's source as a module of its own, which pydantic finds under its name."""
+    """Run a source as a separate module, which pydantic finds by its name."""
     module = types.ModuleType("toolscan_case")
     sys.modules[module.__name__] = module
     try:

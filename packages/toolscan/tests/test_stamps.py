@@ -1,4 +1,4 @@
-"""What is known of a file: its stamp, and the hash of its bytes where the stamp does not do."""
+"""Recognising a file: by its stamp, or by the hash of its bytes if that is not enough."""
 
 import os
 import time

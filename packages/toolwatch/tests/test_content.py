@@ -1,4 +1,4 @@
-"""What is known of a root, compared with what is there: every difference is a change."""
+"""The known content of a root, compared with the disk: every difference is a change."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""What the system does not announce is found, and that it is so is said."""
+"""Changes without notifications are found, and batches say that the root is polled."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ def until(batches, wanted):
 
 
 def run_limited(root, limit, code):
-    """Run code in a user namespace of its own, where limits can be set for it alone."""
+    """Run code in a separate user namespace, with its own limits."""
     name, number = limit
     if shutil.which("unshare") is None:
         pytest.skip("unshare is not installed")
@@ -131,7 +131,7 @@ print(next(batches).root.name)
 def test_changes_that_are_not_announced_are_found_and_the_root_is_polled_for_a_while(
     root, tmp_path, monkeypatch, caplog
 ):
-    """A file that is written by another name of its own, as if by another machine."""
+    """A file that is written through another hard link, as if by another machine."""
     monkeypatch.setattr("toolwatch._tree._LONG_SECONDS", 0.5)
     monkeypatch.setattr("toolwatch._tree._PROOF_SECONDS", 0.1)
     monkeypatch.setattr("toolwatch._tree._GROWTH", 1.5)

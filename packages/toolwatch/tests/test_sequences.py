@@ -1,4 +1,4 @@
-"""Whatever is done to the files, the mirror ends up with what is on disk."""
+"""After any changes of the files, the mirror ends up equal to the disk."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""What happens below a folder that stays: every change leads the reader to the right place."""
+"""Changes below an existing folder: each is reported at the right place."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from toolwatch import ChangeBatch
 
 
 def test_the_first_batch_asks_for_a_rescan(root, mirroring):
-    """What changed between the caller's own first look and the watch must not be lost."""
+    """Changes between the caller's first scan and the start of the watch must not be lost."""
 
     async def scenario():
         async with mirroring(root) as mirror:
@@ -85,7 +85,7 @@ def test_a_file_deleted_and_recreated_in_one_batch_is_looked_at(root, mirroring)
 
 
 def test_a_folder_regenerated_in_one_batch_is_looked_at(root, mirroring):
-    """A generator removes a server's folder and writes it anew at each run."""
+    """A generator removes a server's folder and writes it again at each run."""
     category = root / "mcptools" / "github"
     category.mkdir(parents=True)
     for number in range(26):
