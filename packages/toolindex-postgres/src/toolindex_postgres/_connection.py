@@ -41,7 +41,7 @@ KEEPALIVES = (
     "SET LOCAL tcp_keepalives_count = 5"
 )
 _BEGIN = "BEGIN {}; SET LOCAL statement_timeout = {}; " + KEEPALIVES
-# How often psycopg looks for Ctrl-C while it waits.
+# How often psycopg checks for Ctrl-C while it waits.
 _INTERVAL = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
 # How long to wait in a network that swallows packets, until the server's host counts as silent.
@@ -62,7 +62,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     reports no error.
 
     Attributes:
-        patience: For how many seconds a statement is waited for.
+        patience: How many seconds to wait for a statement.
         is_ending: Whether a transaction is ending, whose answer nobody has waited for yet.
     """
 
@@ -232,7 +232,7 @@ class Connections:
             return self._begun(statement, patient=False)[0]
 
     def end(self, connection: Connection) -> None:
-        """Undo what a transaction has changed, if anything, and take its connection back."""
+        """Roll a transaction back, if it has changed anything, and take its connection back."""
         if not connection.is_ending:
             with suppress(psycopg.Error):
                 connection.execute("ROLLBACK")

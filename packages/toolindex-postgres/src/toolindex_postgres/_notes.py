@@ -17,7 +17,7 @@ from toolindex.errors import DatabaseError
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-# The number that the server gave to an event, and the event's id.
+# The server's number of an event, and the event's id.
 Place = tuple[int, str | None]
 
 _KEPT_SECONDS = 3_600.0

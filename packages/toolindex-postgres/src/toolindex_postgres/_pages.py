@@ -43,7 +43,7 @@ _IMAGE = (
     "SELECT i.generation, i.follows, i.size FROM toolindex.image AS i "
     "JOIN toolindex.tree AS t USING (tree_id) WHERE t.name = %s ORDER BY i.generation DESC LIMIT 1"
 )
-# As in a file, of which SQLite writes a later page first.
+# As in a file, of which SQLite may write a later page first.
 _ZEROS = bytes(len(empty_pages()[0]))
 
 
