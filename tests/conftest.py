@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from toolindex import kept_path
 
 REPOSITORY = Path(__file__).parents[1]
+# Seconds that a test waits for anything: many times what a slow machine takes.
+PATIENCE = 240
 # For `release.projects`, which lists our packages.
 sys.path.append(str(REPOSITORY))
 
@@ -62,6 +65,29 @@ def at_once(installed: str) -> Iterator[Path | None]:
 def command(installed: str, at_once: Path | None) -> str:
     """The command, which is there at once."""
     return installed if at_once is None else str(at_once / "pytools-hybrid")
+
+
+@pytest.fixture(scope="session")
+def patient() -> Callable[..., Any]:
+    """Kill a process that a block waits for too long: `with patient(process, "its answer"):`."""
+
+    @contextmanager
+    def waiting(process: subprocess.Popen[Any], what: str) -> Iterator[None]:
+        expired: list[str] = []
+
+        def end() -> None:
+            expired.append(f"waited {PATIENCE} s for {what}")
+            process.kill()
+
+        timer = threading.Timer(PATIENCE, end)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            assert not expired, expired[0]
+
+    return waiting
 
 
 @pytest.fixture
@@ -123,7 +149,7 @@ def run(
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=240,
+            timeout=PATIENCE,
             check=False,
         )
 
@@ -138,7 +164,7 @@ def connect(command: str, home: Path, environment: dict[str, str]) -> Callable[.
     async def session(
         *arguments: str | Path,
         program: Sequence[str] = (command,),
-        seconds: float = 240,
+        seconds: float = PATIENCE,
         **variables: str,
     ) -> AsyncIterator[Client]:
         parameters = StdioServerParameters(

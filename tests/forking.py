@@ -9,9 +9,12 @@ command along. Limits of resources and namespaces are not handed over: what has 
 installed command. That this one starts from nothing is shown by the tests that start it so.
 """
 
+# ruff: noqa: F401  # what a command imports when it needs it is imported before it is needed
+
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -68,19 +71,30 @@ def main() -> None:
 def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     # What commands import when they need it; several threads of numpy would not survive a fork.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    import anyio._backends._asyncio
     import counted
-    import numpy as np  # noqa: F401
+    import filelock
+    import griffe
+    import numpy
+    import platformdirs
     import pytools_hybrid.index._follow
     import pytools_hybrid.jobs.doctor
     import pytools_hybrid.jobs.evaluate
     import pytools_hybrid.search
     import pytools_hybrid.serve.http
-    import pytools_hybrid.serve.mcp  # noqa: F401
+    import pytools_hybrid.serve.mcp
+    import rich.logging
     import toolembed
+    import toolscan._extract
+    import toolscan._schema
+    import typer.main
     from pytools_hybrid import cli
 
     # Its vectors are read here once for all.
     toolembed.StaticEmbedder().encode_queries(["a tool"])
+    # As are all options of all commands, most of what starting one costs.
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(cli.app)
     return {"pytools-hybrid": cli.main, "counted": counted.main}
 
 

@@ -19,7 +19,7 @@ ISSUE = "mcptools:github:create_issue"
 
 
 @pytest.fixture
-def on_terminal(command, home, environment):
+def on_terminal(command, home, environment, patient):
     """Run the command with a terminal for stdout and stderr, and give what it shows."""
 
     def run_command(*arguments, columns=110):
@@ -35,7 +35,7 @@ def on_terminal(command, home, environment):
         os.close(theirs)
         shown = b""
         # Linux ends a terminal that nobody writes to any more with an error.
-        with suppress(OSError):
+        with suppress(OSError), patient(process, "its end"):
             while data := os.read(ours, 65536):
                 shown += data
         os.close(ours)
@@ -248,20 +248,24 @@ class TestIndex:
 
     @pytest.mark.parametrize("model", ["static", "openai:without-a-key"])
     def test_watching_tells_what_changes_until_it_is_interrupted(
-        self, command, environment, home, tree, model
+        self, command, environment, home, tree, model, patient
     ):
-        with subprocess.Popen(
-            [command, "index", "--root", str(tree), "--watch", "--embedding-model", model],
-            cwd=home,
-            env=environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        with (
+            subprocess.Popen(
+                [command, "index", "--root", str(tree), "--watch", "--embedding-model", model],
+                cwd=home,
+                env=environment,
+                stderr=subprocess.PIPE,
+                text=True,
+            ) as process,
+            patient(process, "the report of what was removed"),
+        ):
             watchdog = signal.SIGKILL
             try:
                 for line in process.stderr:
                     if "following" in line:
-                        shutil.rmtree(tree / "mcptools" / "pdf")
+                        # All files at once, so that one report names them all.
+                        (tree / "mcptools" / "pdf").rename(home / "pdf")
                     elif "0 added, 0 updated, 5 removed" in line:
                         watchdog = signal.SIGINT
                         break

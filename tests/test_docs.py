@@ -31,6 +31,8 @@ import pytest
 import typer
 from pytools_hybrid.cli import app
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 SITE = runpy.run_path(str(ROOT / "docs" / "make" / "site.py"))
 DOCUMENTS = sorted(SITE["documents"](ROOT))
@@ -60,7 +62,6 @@ ELSEWHERE = {
 LEFT_ALONE = {
     ("docs/guides/team.md", "FROM python:3.13-slim"): "wants a daemon, and the network",
 }
-PATIENCE = 240
 _END = "\x1e"
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
 _NAMED = re.compile(r"`([\w./-]+)`:\s*\Z")

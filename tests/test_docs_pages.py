@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SITE = runpy.run_path(str(DOCS / "make" / "site.py"))
-PATIENCE = 240
 
 
 def printed_by(script, environment, folder):

@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from .conftest import PATIENCE
+
 MODEL = "sentence-transformers:tiny"
 REPOSITORY = "sentence-transformers/tiny"
 FILES = {
@@ -80,7 +82,7 @@ def hub():
         thread.start()
         yield server
         server.shutdown()
-        thread.join()
+        thread.join(PATIENCE)
 
 
 @pytest.fixture
@@ -249,15 +251,15 @@ def test_a_hub_that_cannot_be_reached_is_reported(run, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals end processes otherwise there")
-def test_being_interrupted_leaves_nothing_behind(command, environment, home, tree):
+def test_being_interrupted_leaves_nothing_behind(command, environment, home, tree, patient):
     before = sorted(str(path) for path in tree.rglob("*"))
     process = subprocess.Popen(
         [command, "doctor", "--root", str(tree)], cwd=home, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
-    while "watcher" not in process.stdout.readline():
-        pass
+    with patient(process, "the check of the watcher"):
+        assert any("watcher" in line for line in process.stdout)
     # The server is being started now.
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=60)

@@ -43,13 +43,14 @@ def project(home, examples):
 
 
 @pytest.fixture
-def start(project, environment):
-    """Start a module of ours as freeact starts its own."""
+def start(project, environment, command):
+    """Start a module of ours as freeact starts its own, or the command that it is, at once."""
 
     @asynccontextmanager
-    async def session(module="pytools_hybrid", **variables):
+    async def session(module="", **variables):
+        program, *args = (sys.executable, "-m", module) if module else (command, "serve")
         parameters = StdioServerParameters(
-            command=sys.executable, args=["-m", module], env=environment | variables, cwd=project
+            command=program, args=args, env=environment | variables, cwd=project
         )
         with anyio.fail_after(60), (project / "stderr").open("a") as errors:
             async with Client(stdio_client(parameters, errlog=errors)) as client:
@@ -78,7 +79,7 @@ def found(result):
 
 async def test_the_same_variables_start_a_server_that_answers_without_a_key(start, project):
     """The words find tools where the model cannot be reached, and the answer says so."""
-    async with start(**VARIABLES) as client:
+    async with start("pytools_hybrid", **VARIABLES) as client:
         result = await search(client)
 
     assert "mcptools:github:create_issue" in found(result)

@@ -18,13 +18,14 @@ from pytools_hybrid import Settings
 from pytools_hybrid.serve.http import check_exposure
 from pytools_hybrid.settings import variable
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 DOCS = Path(__file__).parents[1] / "docs"
 AGENTS = (DOCS / "guides" / "agents.md").read_text("utf-8")
 HTTP = (DOCS / "guides" / "http.md").read_text("utf-8")
 TRANSCRIPT = DOCS / "transcripts" / "agent.md"
-PATIENCE = 240
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-pytestmark = pytest.mark.anyio
+from .conftest import PATIENCE
 
-PATIENCE = 240
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

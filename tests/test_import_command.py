@@ -49,7 +49,7 @@ def server(tmp_path):
 
 
 @pytest.fixture
-def listening(server):
+def listening(server, patient):
     """Have the server listen over a transport; gives its port."""
 
     @contextmanager
@@ -60,9 +60,10 @@ def listening(server):
         ) as process:  # fmt: skip
             try:
                 said = ""
-                while not (found := re.search(r"running on http://[\d.]+:(\d+)", said)):
-                    said = process.stderr.readline()
-                    assert said, "the server has ended"
+                with patient(process, "the address of the server"):
+                    while not (found := re.search(r"running on http://[\d.]+:(\d+)", said)):
+                        said = process.stderr.readline()
+                        assert said, "the server has ended"
                 yield int(found[1])
             finally:
                 process.kill()
@@ -132,7 +133,9 @@ def test_servers_of_each_transport_are_imported_found_and_called(
         ]
 
 
-def test_a_server_over_http_that_was_restarted_is_called_again(run, listening, write, tmp_path):
+def test_a_server_over_http_that_was_restarted_is_called_again(
+    run, listening, write, tmp_path, patient
+):
     with listening("streamable-http") as port:
         file = write(web={"url": f"http://127.0.0.1:{port}/mcp"})
         assert run("import", file, "--root", tmp_path / "tree").returncode == 0
@@ -154,7 +157,8 @@ for _ in sys.stdin:
         def ask():
             calling.stdin.write("\n")
             calling.stdin.flush()
-            return calling.stdout.readline().strip()
+            with patient(calling, "the result of a call"):
+                return calling.stdout.readline().strip()
 
         assert ask() == "Sunday: 9 to 18"
     with calling:

@@ -10,6 +10,8 @@ import pytest
 
 from release.projects import read_projects
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(it.module for it in read_projects(ROOT).values())
 # What a program loads of ours, to the last module, and what none of these programs may load.
@@ -113,6 +115,7 @@ def loaded_by(tmp_path):
             capture_output=True,
             text=True,
             check=True,
+            timeout=PATIENCE,
         )
         return set(done.stdout.split())
 

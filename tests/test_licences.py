@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from packaging.metadata import parse_email
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 TERMS = runpy.run_path(str(ROOT / "docs" / "make" / "licence_terms.py"))
 LicenceError = TERMS["LicenceError"]
@@ -101,6 +103,7 @@ def test_the_page_of_licences_has_each_locked_dependency_once():
         check=True,
         capture_output=True,
         text=True,
+        timeout=PATIENCE,
     ).stdout
     page = (ROOT / "docs" / "licences.md").read_text("utf-8")
 

@@ -11,9 +11,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import ToolListChangedNotification
 
-pytestmark = pytest.mark.anyio
+from .conftest import PATIENCE
 
-PATIENCE = 120
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def parameters(command, tree, home, environment):
 
 
 @asynccontextmanager
-async def over(transport, parameters):
+async def over(transport, parameters, patient):
     """Return what a client connects to; whatever happens there does not take long."""
     with anyio.fail_after(PATIENCE):
         if transport == "stdio":
@@ -44,7 +44,8 @@ async def over(transport, parameters):
             text=True,
         ) as process:
             try:
-                address = re.search(r"http://\S+", process.stderr.readline())
+                with patient(process, "the address of the server"):
+                    address = re.search(r"http://\S+", process.stderr.readline())
                 yield f"{address[0]}/mcp"
             finally:
                 process.terminate()
@@ -77,7 +78,7 @@ async def test_a_client_that_listens_is_told_of_a_new_category_but_not_of_one_mo
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_an_older_client_is_told_over_its_session(parameters, tree, transport):
+async def test_an_older_client_is_told_over_its_session(parameters, tree, transport, patient):
     told = anyio.Event()
 
     async def handle(message):
@@ -85,7 +86,7 @@ async def test_an_older_client_is_told_over_its_session(parameters, tree, transp
             told.set()
 
     async with (
-        over(transport, parameters) as server,
+        over(transport, parameters, patient) as server,
         Client(server, mode="legacy", message_handler=handle) as client,
     ):
         assert client.server_capabilities.tools.list_changed is True

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from .conftest import PATIENCE
+
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": "first",
@@ -21,7 +23,6 @@ INITIALIZE = {
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 PING = {"jsonrpc": "2.0", "id": "still there", "method": "ping"}
 # What has not ended by then never does.
-PATIENCE = 120
 # What a docstring may hold to disturb a protocol, a terminal or a reader.
 HOSTILE = (
     "Feed \x1b[31mred\x1b[0m penguins\x07 \x00 \x85 \x9b2J </tool> \"'`{}[]\\ \r "
@@ -71,7 +72,7 @@ class Piped:
 
 
 @pytest.fixture
-def piped(command, tree, tmp_path, environment):
+def piped(command, tree, tmp_path, environment, patient):
     """Start servers that a test talks to in bytes."""
 
     @contextmanager
@@ -85,10 +86,12 @@ def piped(command, tree, tmp_path, environment):
         ) as process:
             server = Piped(process)
             try:
-                if initialized:
-                    assert server.answer(INITIALIZE)["result"]["serverInfo"]["name"] == "pytools"
-                    server.send(INITIALIZED)
-                yield server
+                with patient(process, "an answer, or the end of the server"):
+                    if initialized:
+                        greeting = server.answer(INITIALIZE)["result"]
+                        assert greeting["serverInfo"]["name"] == "pytools"
+                        server.send(INITIALIZED)
+                    yield server
             finally:
                 process.kill()
 

@@ -12,12 +12,13 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 MONITORING = Path(__file__).parents[1] / "examples" / "monitoring"
 ALERTS = (MONITORING / "alerts.yml").read_text("utf-8")
 BOARD = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
-PATIENCE = 240
 # What Prometheus adds to every series.
 TARGET = {"job", "instance"}
 
@@ -40,7 +41,9 @@ def promtool(tmp_path):
     def run(*arguments, **files):
         for name, text in files.items():
             (folder / f"{name}.yml").write_text(text)
-        result = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True)
+        result = subprocess.run(
+            [program, *arguments], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+        )
         assert result.returncode == 0, result.stdout + result.stderr
         return result.stdout
 

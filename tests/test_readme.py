@@ -12,6 +12,8 @@ import pytools_hybrid
 import typer
 from pytools_hybrid.cli import app
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
@@ -51,6 +53,7 @@ def test_the_python_example_prints_what_the_readme_shows(clone, environment):
         capture_output=True,
         text=True,
         check=True,
+        timeout=PATIENCE,
     )
 
     assert result.stdout == block("text")
@@ -68,6 +71,7 @@ def test_the_figure_is_drawn_from_the_results(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         check=True,
+        timeout=PATIENCE,
     )
 
     assert drawn.stdout == (ROOT / "docs" / "images" / "recall-latency.svg").read_bytes()

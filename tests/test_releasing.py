@@ -17,6 +17,8 @@ import pytest
 
 from release.__main__ import main
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """
 [project]
@@ -28,7 +30,9 @@ SECTION = "## 0.1.0 - 2026-01-31\n\n### Added\n\n- All of it.\n"
 
 
 def git(folder, *arguments):
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, timeout=PATIENCE
+    )
 
 
 def commit(folder):
@@ -320,6 +324,7 @@ def test_a_tag_makes_what_is_uploaded_and_leaves_the_workspace_as_it_was(tmp_pat
         cwd=ROOT,
         capture_output=True,
         check=True,
+        timeout=PATIENCE,
     )
     for name in listed.stdout.decode().rstrip("\0").split("\0"):
         if name.startswith(("packages/", "apps/", "release/", "pyproject", "uv.lock")):
@@ -344,7 +349,9 @@ def test_a_tag_makes_what_is_uploaded_and_leaves_the_workspace_as_it_was(tmp_pat
         "toolrank-hybrid-v0.1.0.cdx.json",
         "toolrank-hybrid-v0.1.0.md",
     ]
-    assert not subprocess.check_output(["git", "status", "--porcelain"], cwd=clone)
+    assert not subprocess.check_output(
+        ["git", "status", "--porcelain"], cwd=clone, timeout=PATIENCE
+    )
     (made,) = dist.glob("packages/*.whl")
     with ZipFile(made) as archive:
         assert "toolrank/_local.py" not in archive.namelist()

@@ -9,8 +9,9 @@ import time
 import apsw
 import pytest
 
+from .conftest import PATIENCE
+
 # One that does not end by itself never does.
-PATIENCE = 120
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -24,7 +25,7 @@ INITIALIZE = {
 
 
 @pytest.fixture
-def server(installed, tree, tmp_path, environment):
+def server(installed, tree, tmp_path, environment, patient):
     with subprocess.Popen(
         [installed, "serve", "--root", tree, "--db", tmp_path / "index.db"],
         stdin=subprocess.PIPE,
@@ -33,7 +34,8 @@ def server(installed, tree, tmp_path, environment):
         env=environment,
         text=True,
     ) as process:
-        yield process
+        with patient(process, "an answer, or the end of the server"):
+            yield process
         process.kill()
 
 
@@ -98,7 +100,7 @@ def test_a_kill_leaves_a_sound_index(server, tmp_path):
 
 
 def test_a_kill_in_a_root_without_tools_leaves_files_only_until_the_next_start(
-    installed, environment, run, tree, home
+    installed, environment, run, tree, home, patient
 ):
     def indexes():
         return {it.name.partition(".db")[0] for it in home.rglob("*.db*")}
@@ -121,8 +123,9 @@ def test_a_kill_in_a_root_without_tools_leaves_files_only_until_the_next_start(
         ):
             server.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
         server.stdin.flush()
-        while json.loads(server.stdout.readline()).get("id") != 2:
-            pass
+        with patient(server, "the answer to a search"):
+            while json.loads(server.stdout.readline()).get("id") != 2:
+                pass
         (left,) = indexes()
         server.kill()
         server.wait(PATIENCE)

@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 
@@ -83,6 +85,8 @@ import sys, pytools_hybrid.search, pytools_hybrid.tracing as tracing
 assert tracing.span("a") is tracing.span("b") and not tracing.is_tracing()
 print(*(it for it in sys.modules if it.startswith("opentelemetry")))
 """
-    told = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", look], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
 
     assert told.stdout.strip() == ""

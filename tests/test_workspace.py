@@ -19,6 +19,8 @@ from toolscan import split_identifier
 
 from release.projects import read_projects
 
+from .conftest import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = read_projects(ROOT)
 PROJECTS = [
@@ -52,6 +54,7 @@ def tracked_files():
         cwd=ROOT,
         capture_output=True,
         check=True,
+        timeout=PATIENCE,
     )
     return [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
 

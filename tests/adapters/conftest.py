@@ -9,6 +9,8 @@ from textwrap import dedent
 
 import pytest
 
+from ..conftest import PATIENCE
+
 TOOLS = {
     "merge_pdfs": ("Join several PDF documents into one file.", {"paths": "The documents"}),
     "rotate_pages": ("Turn the pages of a PDF document around.", {"path": "The document"}),
@@ -109,6 +111,6 @@ def provider():
                 yield f"http://127.0.0.1:{server.server_port}", requests
             finally:
                 server.shutdown()
-                thread.join()
+                thread.join(PATIENCE)
 
     return started
