@@ -57,6 +57,12 @@ def foreign(path, *, journal_mode):
         connection.execute("INSERT INTO bookmarks VALUES ('https://example.org')")
 
 
+def test_a_new_file_is_made_with_the_folders_above_it(tmp_path):
+    path = tmp_path / "not" / "yet" / "search.db"
+    ToolIndex(path).close()
+    assert path.is_file()
+
+
 @pytest.mark.parametrize("name", ["größe 工具 🛠.db", "a?b#c%20d&e.db", ":memory:", "file:x.db"])
 def test_any_file_name_will_do(tmp_path, fill, contents, monkeypatch, name):
     monkeypatch.chdir(tmp_path)

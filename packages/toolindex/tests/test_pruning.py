@@ -59,6 +59,13 @@ def column(pool, sql):
         return [value for (value,) in connection.execute(sql)]
 
 
+def test_a_few_vectors_without_an_entry_are_kept_for_their_return(pool, fill, kept):
+    others = {f"gone {n}" for n in range(KEPT_SPARES)}
+    fill(["used"], [("m", text, 0.0) for text in others | {"used"}])
+    assert prune(pool) == PruneReport(vectors=0, models=())
+    assert kept("m") == others | {"used"}
+
+
 def test_one_too_many_is_the_oldest(pool, fill, kept):
     others = [f"gone {n}" for n in range(KEPT_SPARES + 1)]
     fill(["used"], [("m", text, float(n)) for n, text in enumerate([*others, "used"])])
