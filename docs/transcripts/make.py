@@ -79,8 +79,6 @@ async def hold(client: Client) -> None:
     print("\n".join(f"> {line}" for line in (client.instructions or "").splitlines()), end="\n\n")
 
     heading("It lists the tools")
-    # Their descriptions name the categories once the index is open, which a search waits for.
-    await client.call_tool("search_tools", {"query": "wait for the index"})
     for tool in (await client.list_tools()).tools:
         print(f"- `{signature(tool)}`: {tool.description}")
     print()

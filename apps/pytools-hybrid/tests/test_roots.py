@@ -15,6 +15,7 @@ from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
 from pytools_hybrid.jobs.evaluate import Evaluator, configurations
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 from pytools_hybrid.serve.browse import ToolBrowser, Tools
+from pytools_hybrid.serve.mcp import create_server
 from pytools_hybrid.serve.results import tool_results
 from pytools_hybrid.settings import Roots
 from toolindex import ForeignRootError, ToolFilter
@@ -445,3 +446,13 @@ def test_what_was_left_out_is_known_although_a_refresh_looked_elsewhere(settings
 
     both = ["0/mcptools/pdf/broken.py", "1/mcptools/pdf/broken.py"]
     assert asyncio.run(main()) == [both, both, both[1:], both[1:]]
+
+
+def test_a_server_over_the_files_lists_all_roots(settings, own, shared):
+    server = create_server(None, None, settings=settings(tools="basic"), root=[own, shared])
+
+    listed = str(asyncio.run(server.call_tool("list_tools", {"categories": "mail"})))
+
+    assert f"{own.as_posix()}/{SEND}" in listed
+    assert f"{shared.as_posix()}/{READ}" in listed
+    assert f"{shared.as_posix()}/{SEND}" not in listed

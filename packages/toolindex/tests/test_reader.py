@@ -45,6 +45,19 @@ def test_any_number_of_ids_can_be_asked_for(index, fill):
         assert set(reader.entries([*ids, *TWO])) == set(TWO)
 
 
+def test_tools_are_counted_by_source_and_category_in_order(index, fill):
+    names = ["pdf:split", "pdf:merge", "Größe:x", "%:x"]
+    fill(index, {f"{source}:{name}": "Do it." for source in ("mcptools", "gen") for name in names})
+    with index.reading() as reader:
+        assert list(reader.categories(ToolFilter(source="gen")).items()) == [
+            (("gen", "%"), 1),
+            (("gen", "Größe"), 1),
+            (("gen", "pdf"), 2),
+        ]
+        assert sum(reader.categories(ToolFilter()).values()) == 8
+        assert reader.categories(ToolFilter(exclude=["*"])) == {}
+
+
 def test_counting_by_category_reads_no_row_of_the_tools(index):
     with index.reading() as reader:
         plans = []

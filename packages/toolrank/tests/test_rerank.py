@@ -106,6 +106,10 @@ def test_a_model_that_has_no_tools_answers_in_text():
     assert ids(rerank(LLMReranker(plain))) == ["t2", "t1", "t3", "t4"]
 
 
+def test_the_models_order_counts_as_applied_when_it_is_the_same():
+    assert rerank(LLMReranker(says([1, 2, 3, 4]))).applied
+
+
 @pytest.mark.parametrize(
     "answer",
     [

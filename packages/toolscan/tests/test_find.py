@@ -23,6 +23,25 @@ def found(root, **options):
     return {str(tool): path for tool, path in find_tools(root, **options).items()}
 
 
+def test_ids_lead_to_paths_in_the_order_of_the_ids(tree):
+    root = tree(
+        {
+            "mcptools/b/x.py": GOOD,
+            "mcptools/a/y.py": GOOD,
+            "gentools/c/tool/api.py": GOOD,
+            "gentools/c/tool/impl.py": GOOD,
+            "mcptools/readme.py": GOOD,
+            "elsewhere/b/x.py": GOOD,
+        }
+    )
+
+    assert list(found(root).items()) == [
+        ("gentools:c:tool", "gentools/c/tool/api.py"),
+        ("mcptools:a:y", "mcptools/a/y.py"),
+        ("mcptools:b:x", "mcptools/b/x.py"),
+    ]
+
+
 def test_no_file_is_opened(tree):
     root = tree({"mcptools/a/broken.py": "def run(", "mcptools/a/binary.py": b"\0\xff"})
     # A hook stays for as long as its process.

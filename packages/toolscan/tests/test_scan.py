@@ -694,6 +694,17 @@ def test_a_file_that_takes_too_much_loses_no_neighbour(error, tree, monkeypatch)
     assert len(report.issues) == 2
 
 
+@pytest.mark.parametrize("error", [MemoryError, RecursionError])
+def test_one_file_that_takes_too_much_is_an_issue(error, tree, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("toolscan._extract.parse", fail)
+    with pytest.raises(ToolReadError) as caught:
+        toolscan.read_tool(NEIGHBOUR, tree({NEIGHBOUR: GOOD}))
+    assert caught.value.issue.reason == Reason.TOO_DEEP
+
+
 def test_a_filter_set_by_another_thread_meanwhile_hides_no_tool(tree, monkeypatch):
     root = tree({NEIGHBOUR: "def run(a='\\d'):\n    'Does \\d it.'\n"})
     silence = toolscan._source._silence_warnings
