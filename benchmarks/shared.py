@@ -112,7 +112,7 @@ def _client(
         began = time.perf_counter()
         _search(store, *pairs[0], by_vectors=by_vectors)
         first = time.perf_counter() - began
-        for text, vector in pairs[::2]:
+        for text, vector in pairs:
             _search(store, text, vector, by_vectors=by_vectors)
         at_first = fetched
         start.wait()
@@ -177,7 +177,7 @@ def _measure(
     firsts, times, cpus, at_first, later = zip(*results, strict=True)
     taken = [1_000 * it for each in times for it in each]
     cuts = quantiles(taken, n=20)
-    pages = f"{_PAGE_KB * sum(at_first) / clients / (1 + len(asked) // 2):.0f} / "
+    pages = f"{_PAGE_KB * sum(at_first) / clients / (1 + len(asked)):.0f} / "
     pages += f"{_PAGE_KB * sum(later) / len(taken):.0f}"
     return (
         f"{len(taken) / seconds:.0f} | {cuts[9]:.1f} / {cuts[18]:.1f} | "
