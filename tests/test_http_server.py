@@ -153,7 +153,7 @@ async def test_the_console_is_opened_in_a_browser_by_an_address_that_works_once(
     assert [strange.status_code, second.status_code] == [401, 401]
     assert (first.status_code, first.url.path) == (200, "/")
     assert (again.status_code, again.headers["location"]) == (303, "/")
-    assert "was used" in second.text
+    assert "has been used" in second.text
     assert [it.status_code for it in others] == [401, 401]
     assert status == 0
     assert "code=" not in errors.read_text()
