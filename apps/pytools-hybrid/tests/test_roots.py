@@ -147,6 +147,18 @@ def test_a_tool_of_several_roots_is_taken_from_the_first_and_the_others_are_repo
     assert f"shadowed by {own.as_posix()}/{SEND}" in issue.detail
 
 
+def test_looking_again_at_what_has_not_changed_changes_nothing(store, own, shared):
+    refresh(store, [own, shared])
+    with store.reading() as reader:
+        before = reader.generation()
+
+    report = refresh(store, [own, shared])
+
+    assert (report.added, report.updated, report.removed, report.unchanged) == (0, 0, 0, 3)
+    with store.reading() as reader:
+        assert reader.generation() == before
+
+
 def test_a_tool_that_leaves_the_first_root_appears_from_the_next(store, own, shared):
     roots = [own, shared]
     refresh(store, roots)

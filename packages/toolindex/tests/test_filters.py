@@ -208,6 +208,15 @@ def test_a_latency_is_the_median_of_the_successes_that_have_one(fill, allowed):
     }
 
 
+def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
+    fill([used("new")])
+    with pool.write() as connection:
+        connection.execute("INSERT INTO outcomes (at, tool_id, success) VALUES (0, 'gone', 1)")
+    bound = {"min_success_rate": 1.0, "min_observations": 1}
+    assert names(allowed(ToolFilter(**bound))) == {"new"}
+    assert names(allowed(ToolFilter(**bound, unknown="exclude"))) == set()
+
+
 @pytest.mark.parametrize(
     ("argument", "value", "advice"),
     [

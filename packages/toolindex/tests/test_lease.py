@@ -87,6 +87,12 @@ def test_work_of_different_kinds_and_on_different_indexes_does_not_wait(index, t
         pass
 
 
+def test_the_index_itself_can_be_used_by_all_while_a_lease_is_held(index, holder, fill, contents):
+    holder("files")
+    fill(index, {"mcptools:mail:send": "Send."})
+    assert contents(index) == {"mcptools:mail:send": "Send."}
+
+
 def test_where_no_lock_can_be_made_everybody_gets_the_lease(path, fill, read_only_view):
     with ToolIndex(path) as index:
         fill(index, {"mcptools:mail:send": "Send."})

@@ -38,6 +38,14 @@ def test_an_entry_holds_what_the_scanner_said(index, make_record):
     assert [parameter.name for parameter in entry.parameters] == ["title", "body"]
 
 
+def test_ids_that_are_not_there_are_left_out(index, fill):
+    fill(index, TWO)
+    odd = ["gone", "", "a\0b", "lone \ud800 surrogate", "'; DROP TABLE entries; --"]
+    with index.reading() as reader:
+        assert list(reader.entries([*odd, "mcptools:mail:send"])) == ["mcptools:mail:send"]
+        assert reader.entries([]) == {}
+
+
 def test_any_number_of_ids_can_be_asked_for(index, fill):
     fill(index, TWO)
     ids = [f"mcptools:none:{number}" for number in range(100_000)]

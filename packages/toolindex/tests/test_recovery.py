@@ -1,5 +1,6 @@
 """Files that are damaged, removed or replaced, also while the index is open."""
 
+import os
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,16 @@ def test_an_index_whose_tables_are_broken_is_set_aside_when_it_is_opened(path, f
         assert contents(index) == ONE
     with ToolIndex(path) as index:
         assert index.damaged is None
+
+
+def test_an_index_that_was_cut_short_is_set_aside_when_it_is_opened(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, MANY, model_id="m")
+    os.truncate(path, PAGE)
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        assert contents(index) == ONE
+    assert len(set_aside_files(path)) == 1
 
 
 def test_a_damaged_index_that_may_only_be_read_is_left_as_it_is(path, fill):

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import DamagedDatabaseError, ReadOnlyIndexError
+from toolindex import DamagedDatabaseError, ReadOnlyIndexError, UsageStatistics
 from toolindex._connection import ConnectionPool
 from toolindex._statistics import (
     QueryCount,
@@ -165,6 +165,23 @@ def test_nothing_is_written_through_a_pool_for_reading(pool, usage):
             log.record_searches([search("1")])
     finally:
         reading.close()
+
+
+def test_the_statistics_of_nothing_are_zeros_and_unknowns(usage):
+    statistics = usage.statistics()
+    assert statistics == UsageStatistics(
+        searches=0,
+        without_results=0,
+        queries_without_results=(),
+        judged=0,
+        first_accepted=0,
+        latency_p50_ms=None,
+        latency_p95_ms=None,
+        degraded=0,
+        tools=(),
+    )
+    assert statistics.share_without_results is None
+    assert statistics.acceptance_rate is None
 
 
 def test_queries_without_results_are_named_the_most_frequent_first(usage):

@@ -545,6 +545,15 @@ def test_within_looks_only_there(tree, monkeypatch):
 NAMES = st.sampled_from(["mcptools", "a", "b", "x.py", "y.py", "..", "."])
 
 
+def test_within_may_name_where_a_link_to_the_root_leads(tree, tmp_path_factory):
+    root = tree({"mcptools/a/x.py": GOOD})
+    link = tmp_path_factory.mktemp("links") / "root"
+    link.symlink_to(root)
+    for path in (root / "mcptools/a", link / "mcptools/a"):
+        assert ids(scan(link, within=[path])) == ["mcptools:a:x"]
+    assert toolscan.read_tool(root / "mcptools/a/x.py", link).path == "mcptools/a/x.py"
+
+
 @given(within=st.lists(st.lists(NAMES, min_size=1, max_size=4).map("/".join), max_size=4))
 def test_scans_of_parts_agree_with_the_scan_of_all(within, tmp_path_factory):
     root = tmp_path_factory.getbasetemp() / "parts"
