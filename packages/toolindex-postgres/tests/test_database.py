@@ -4,15 +4,18 @@ import threading
 
 import psycopg
 import pytest
-from toolindex import DatabaseError, NewerSchemaError
+from toolindex import DatabaseError, NewerSchemaError, OutcomeRecord
 from toolindex_postgres import (
     AddressError,
     Database,
     DeniedError,
+    EngineStore,
     SchemaError,
     UnreachableStoreError,
 )
+from toolindex_postgres._connection import Connection
 
+from .sqlite_store import SQLiteStore
 from .trees import MODEL, embed, ids, known, sync
 
 ONE = {"mail/send": "Send a message to somebody."}
@@ -209,6 +212,67 @@ def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server
                     assert address == as_reader
     with Database(own) as owner:
         assert {it.name: it.entries for it in owner.status().trees} == {"ours": 1, "theirs": 2}
+
+
+def test_a_tenant_gets_nothing_of_another_by_any_statement_that_we_send(
+    own, host, role, tmp_path, monkeypatch
+):
+    said = []
+    execute = Connection.execute
+
+    def noted(self, query, params=None, **options):
+        said.append((query, params))
+        return execute(self, query, params, **options)
+
+    def rows(connection):
+        return {
+            table: connection.execute(
+                f"SELECT row_to_json(it)::text FROM toolindex.{table} AS it ORDER BY 1"
+            ).fetchall()
+            for table in ("tree", "step", "entry", "tree_vector", "usage", "event", "image", "page")
+        }
+
+    with Database(own) as owner:
+        owner.init()
+        owner.grant(role("tenant"), write=True, trees=["ours"])
+    secret = {"secret/plan": "The secret.", "secret/other": "Also secret."}
+    monkeypatch.setattr(Connection, "execute", noted)
+    copy, engine = (
+        host(address=own, tree="theirs"),
+        EngineStore(lambda it: SQLiteStore(tmp_path / "e.db", pages=it), own, tree="theirs"),
+    )
+    for store in (copy, engine):
+        for tools in (secret, {"secret/plan": "The secret has moved."}, secret):
+            sync(store, tools)
+            embed(store)
+            known(store, ["secret"])
+        store.annotate({"mcptools:secret:plan": [f"secret {store}"]})
+        store.usage.record_outcomes([OutcomeRecord(at=1.0, tool_id="secret", success=True)])
+        store.query_vectors.put(MODEL, {"secret": [1.0]})
+        assert store.query_vectors.get(MODEL, "secret")
+        assert store.records(["mcptools:secret:plan"])
+        assert store.usage.outcomes()
+        store.prune()
+    engine.close()
+    statements = {str(query): (query, params) for query, params in said}
+    assert len(statements) > 30
+    with (
+        psycopg.connect(own, autocommit=True) as owner,
+        psycopg.connect(own, user="tenant", autocommit=True) as tenant,
+    ):
+        before, refused = rows(owner), 0
+        for query, params in statements.values():
+            try:
+                done = tenant.execute(query, params)
+            except psycopg.Error:
+                refused += 1
+                tenant.execute("ROLLBACK")
+                continue
+            given = done.fetchall() if done.description else []
+            assert not [row for row in given if "secret" in str(row)], query
+        assert refused
+        tenant.execute("ROLLBACK")
+        assert rows(owner) == before
 
 
 def test_a_role_that_was_granted_nothing_is_told_so_and_grants_are_replaced(own, host, role):

@@ -4,12 +4,13 @@ import os
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import apsw
 import psycopg
 import pytest
-from toolindex_postgres import Database, SharedStore, UnreachableStoreError
+from toolindex import DatabaseError, OutcomeRecord
+from toolindex_postgres import Database, EngineStore, SharedStore, UnreachableStoreError
 
 from .sqlite_store import SQLiteStore
 from .trees import MODEL, embed, ids, known, sync
@@ -293,9 +294,48 @@ def test_who_waits_for_a_lease_waits_by_one_connection_and_never_works_without_i
     assert theirs.acquire(timeout=PATIENCE)
     # While that one is taken, nothing else of this role is done, and no other work begun.
     other = host(address=database.replace("user=postgres", "user=few"))
-    assert not other.lease("vectors").acquire(timeout=0.1)
+    with pytest.raises(UnreachableStoreError, match="too many"):
+        other.lease("vectors").acquire(timeout=PATIENCE)
     theirs.release()
     assert other.freshness().problem
+
+
+@pytest.mark.parametrize("mode", ["copy", "engine"])
+def test_a_server_that_was_made_read_only_is_searched_and_says_why_nothing_is_written(
+    server, tmp_path, mode
+):
+    address = server.new_database()
+    with Database(address) as owner:
+        owner.init()
+
+    def opened(name):
+        if mode == "copy":
+            return SharedStore(SQLiteStore(tmp_path / name), address, tree="t")
+        return EngineStore(lambda it: SQLiteStore(tmp_path / name, pages=it), address, tree="t")
+
+    name = psycopg.conninfo.conninfo_to_dict(address)["dbname"]
+    with ExitStack() as stack:
+        sync(stack.enter_context(closing(opened("before"))), ONE)
+        server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        here = stack.enter_context(closing(opened("after")))
+        assert ids(here) == ["mail:send"]
+        for change in (
+            lambda: sync(here, TWO),
+            lambda: here.annotate({"mcptools:mail:send": ["post"]}),
+        ):
+            with pytest.raises(DatabaseError, match="was made read-only"):
+                change()
+        here.usage.record_outcomes(
+            [OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=True)]
+        )
+        assert here.freshness().waiting == 1
+        assert ids(here) == ["mail:send"]
+        assert not here.freshness().problem
+        server.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        again = stack.enter_context(closing(opened("after")))
+        sync(again, TWO)
+        assert len(ids(again)) == 2
+        until(lambda: again.freshness().waiting == 0, "the outcome is sent")
 
 
 def test_a_server_that_has_lost_its_last_changes_is_followed_all_the_same(host, database, tree):

@@ -32,6 +32,8 @@ _T = TypeVar("_T")
 
 _CONNECT_SECONDS = 2
 _READ_MS = 2_000
+# A search waits for that, and takes less than two seconds with it.
+_ASK_SECONDS = 1.5
 _WRITE_MS = 120_000
 # The first copy of a large tree takes a while on a slow network.
 _COPY_MS = 60_000
@@ -125,6 +127,7 @@ class Connections:
         self._inherited: list[Connection] = []
         self._lock = Lock()
         self._reason = "it was not a moment ago"
+        self._is_silent = False
         self._retry_at = float("-inf")
         self._delay = _FIRST_DELAY
 
@@ -193,7 +196,7 @@ class Connections:
             patient: As for `reading`.
 
         Raises:
-            UnreachableStoreError: The server cannot be reached, or is silent for two seconds, for
+            UnreachableStoreError: The server cannot be reached, or is silent for 1.5 s, for
                 example because it was stopped.
             DatabaseError: It refuses; the message says what to do.
         """
@@ -219,7 +222,7 @@ class Connections:
             UnreachableStoreError: The server cannot be reached; nothing has changed.
             DatabaseError: The server refuses; nothing has changed.
         """
-        with self._transaction("READ WRITE", _WRITE_MS, patient) as connection:
+        with self._transaction("", _WRITE_MS, patient) as connection:
             yield connection
 
     def begin(self, statement: str) -> Connection:
@@ -237,6 +240,15 @@ class Connections:
             with suppress(psycopg.Error):
                 connection.execute("ROLLBACK")
         self._give_back(connection)
+
+    def is_refused(self) -> bool:
+        """Return whether there is a server that lets nobody in, after it could not be reached.
+
+        It may have no connection to spare. A refusal has no code, and may be in any language.
+        """
+        # Without a look at Ctrl-C or other threads, so not where there may be no answer.
+        address = self._address.encode()
+        return not self._is_silent and psycopg.pq.PGconn.ping(address) == psycopg.pq.Ping.OK
 
     def close(self) -> None:
         """Close the idle connections; a lent one is closed when it comes back."""
@@ -262,6 +274,7 @@ class Connections:
         self, connection: Connection, statement: str, parameters: Sequence[str]
     ) -> tuple[Any, ...] | None:
         try:
+            connection.patience = _ASK_SECONDS
             return connection.execute(statement.encode(), parameters).fetchone()
         finally:
             self._give_back(connection)
@@ -326,6 +339,7 @@ class Connections:
         except psycopg.OperationalError as error:
             # Until the next attempt, the last error is reported.
             self._reason = (str(error).strip().splitlines() or [self._reason])[-1]
+            self._is_silent = isinstance(error, psycopg.errors.ConnectionTimeout)
             self._fail()
             raise
         self._retry_at, self._delay = float("-inf"), _FIRST_DELAY
@@ -399,9 +413,11 @@ def explained(where: str, error: psycopg.Error) -> DatabaseError:
     if code == "25006":
         return DatabaseError(
             where,
-            "this server is a replica and accepts no writes; "
+            "this server accepts no writes: it is a replica, or was made read-only; for a replica, "
             "add target_session_attrs=read-write to the address",
         )
+    if code == "53100":
+        return DatabaseError(where, f"the server's disk is full ({reason}); make room there")
     if code in {"55P03", "40001", "40P01"}:
         return DatabaseBusyError(where)
     if code == "57014":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from toolindex_postgres._connection import Connections, lock_key
+from toolindex_postgres._connection import Connections
 from toolindex_postgres._migrations import check_version, found_version, migrate
 from toolindex_postgres._texts import decoded, encoded
 
@@ -112,7 +112,7 @@ class Database:
         """Return the status of the database."""
         from toolindex_postgres._migrations import SUPPORTED
 
-        with self._connections.reading(patient=True) as connection:
+        with self._connections.reading(patient=True, copies=True) as connection:
             found = found_version(connection)
             server = str(_one(connection, "SHOW server_version"))
             if not found:
@@ -179,7 +179,6 @@ class Database:
         """
         with self._connections.writing() as connection:
             check_version(self.where, found_version(connection))
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("tree", tree),))
             done = connection.execute(
                 "DELETE FROM toolindex.tree WHERE name = %s", (encoded(tree),)
             )

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 _EMBEDDING = "embed-"
-# An error while connecting has no code.
-_NONE_TO_SPARE = "too many", "remaining connection", "no more connections"
 
 
 class SharedLease:
@@ -49,7 +47,11 @@ class SharedLease:
         self._connection: Connection | None = None
 
     def acquire(self, *, timeout: float) -> bool:
-        """Take the lease; 0 tries once."""
+        """Take the lease; 0 tries once.
+
+        Raises:
+            DatabaseError: The server is there, and refuses: it has no connection to spare, say.
+        """
         deadline = time.monotonic() + timeout
         delay = _FIRST_DELAY
         if not self._local.acquire(timeout=timeout):
@@ -75,6 +77,7 @@ class SharedLease:
 
         Raises:
             LeaseHeldError: Another holds it for longer.
+            DatabaseError: As for `acquire`.
         """
         import asyncio
 
@@ -105,9 +108,11 @@ class SharedLease:
             finally:
                 if self._connection is None:
                     self._connections.end(connection)
-        except (DatabaseError, psycopg.Error) as error:
+        except (DatabaseError, psycopg.Error):
             # A server without a free connection is running, and other hosts may be working.
-            return not any(it in str(error) for it in _NONE_TO_SPARE)
+            if self._connections.is_refused():
+                raise
+            return True
         return self._connection is not None
 
     def _key(self, connection: Connection) -> int:

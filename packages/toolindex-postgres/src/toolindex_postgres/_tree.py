@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolindex_postgres._connection import lock_key
 from toolindex_postgres._migrations import check_version
 from toolindex_postgres._texts import decoded, encoded, record_of, record_texts
 
@@ -37,6 +36,7 @@ _LARGEST_STEP = 1 << 19
 _STEPS = 1_000
 # How many vectors that no tool needs are kept for each model, or twice the number of tools.
 _SPARES = 5_000
+_LOCK = "SELECT name FROM toolindex.tree WHERE name = %s FOR NO KEY UPDATE"
 STATE = "SELECT * FROM toolindex.look(%s)"
 
 
@@ -121,20 +121,21 @@ def state_of(row: Sequence[str | None] | None, where: str) -> State:
 def lock(connection: Connection, name: str, where: str) -> State:
     """Lock a tree until the end of the transaction, and return its state.
 
-    The tree is created if it does not exist.
+    The tree is made if there is none. Its row is locked, which only who may write it can do.
     """
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("tree", name),))
-    now = state(connection, name, where)
-    if now.tree:
-        return now
-    connection.execute("INSERT INTO toolindex.tree (name) VALUES (%s)", (encoded(name),))
+    key = (encoded(name),)
+    if not connection.execute(_LOCK, key).rowcount:
+        state(connection, name, where)
+        connection.execute(
+            "INSERT INTO toolindex.tree (name) VALUES (%s) ON CONFLICT DO NOTHING", key
+        )
+        connection.execute(_LOCK, key)
     return state(connection, name, where)
 
 
 def try_lock(connection: Connection, name: str) -> bool:
-    """Lock a tree if it is not locked; return whether that worked."""
-    statement = "SELECT pg_try_advisory_xact_lock(%s)"
-    return connection.execute(statement, (lock_key("tree", name),)).fetchone() == (True,)
+    """Take the right to change a tree if nobody has it; return whether that is so."""
+    return bool(connection.execute(_LOCK + " SKIP LOCKED", (encoded(name),)).rowcount)
 
 
 def delta(connection: Connection, tree: int, since: int) -> Delta:

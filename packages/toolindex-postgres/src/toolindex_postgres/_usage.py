@@ -241,7 +241,7 @@ class SharedUsage:
         self, database: str, tree: int, kind: str, columns: str, is_search: str
     ) -> list[tuple[Any, ...]]:
         last, event = self._notes.fetched(database, tree)[kind]
-        with self._connections.reading() as connection:
+        with self._connections.reading(copies=True) as connection:
             return connection.execute(
                 # A replacement server may have given the number to another event. Then all events
                 # are fetched again, and known ones are ignored.
