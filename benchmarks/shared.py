@@ -125,6 +125,8 @@ def _client(
         cpu = time.process_time() - cpu
         start.wait()
         out.put((first, taken, cpu, at_first, fetched - at_first))
+        # Until the server's CPU has been read: that of a process that is just ending is in no list.
+        start.wait()
 
 
 def _server_cpu(server: Server) -> float:
@@ -171,6 +173,7 @@ def _measure(
     cpu, began = _server_cpu(server), time.perf_counter()
     start.wait()
     seconds, cpu = time.perf_counter() - began, _server_cpu(server) - cpu
+    start.wait()
     results = [out.get() for _ in workers]
     for worker in workers:
         worker.join()
