@@ -35,8 +35,7 @@ def test_the_string_under_a_field_describes_it(tool):
 
 def test_the_args_section_describes_the_arguments_of_a_function(tool):
     record = tool(
-        "def run(a: int, *, b=1):\n    '''D.\n\n    Args:\n        a: The a.\n        b: The b.\n "
-        "   '''\n"
+        "def run(a: int, *, b=1):\n    '''D.\n\n    Args:\n        a: The a.\n        b: The b.\n    '''\n"
     )
     assert input_schema(record) == {
         "type": "object",
@@ -115,8 +114,7 @@ def test_type_arguments_too_deep_to_be_written_leave_the_class_open(tool):
 
 def test_every_schema_is_valid(tool):
     schema = params(
-        "    a: Dict[str, List[E]] = Field(alias='A', description='d')\n    b: Optional[Params] = "
-        "None",
+        "    a: Dict[str, List[E]] = Field(alias='A', description='d')\n    b: Optional[Params] = None",
         tool,
         "class E(Enum):\n    x = 1\n    y = 'y'",
     )
@@ -132,22 +130,17 @@ def test_every_schema_is_valid(tool):
         ("A = A", "A"),
         ("A = Union[A, int]\nB = List[A]", "B"),
         ("A = Union[B, List[B]]\nB = Union[A, Dict[str, A]]", "A"),
-        ("\n".join(["A0 = int", *(f"A{n + 1} = Dict[str, Union[A{n}, "
-        f"List[A{n}]]]" for n in range(60))]), "A60"),
+        ("\n".join(["A0 = int", *(f"A{n + 1} = Dict[str, Union[A{n}, List[A{n}]]]" for n in range(60))]), "A60"),
         ("\n".join(["A0 = int", *(f"A{n + 1} = Union[A{n}, A{n}]" for n in range(60))]), "A60"),
-        ("\n".join(["A0 = Literal[1]", *(f"A{n + 1} = Literal[A{n}, "
-        f"A{n}]" for n in range(60))]), "A60"),
+        ("\n".join(["A0 = Literal[1]", *(f"A{n + 1} = Literal[A{n}, A{n}]" for n in range(60))]), "A60"),
         ("int = Union[int, 'T']\nT = NewType('T', int)", "int"),
-        ("T = TypeVar('T')\nclass P(BaseModel, Generic[T]):\n    p: P[List[T]]\n    q: "
-        "P[Dict[str, T]]", "P[int]"),
+        ("T = TypeVar('T')\nclass P(BaseModel, Generic[T]):\n    p: P[List[T]]\n    q: P[Dict[str, T]]", "P[int]"),
         ("", "List[" * 99 + "int" + "]" * 99),
         ("", "List[" * 190 + "int" + "]" * 190),
-        ("T = TypeVar('T')\nclass P(BaseModel, Generic[T]):\n    p: "
-        "T", "P[" * 190 + "int" + "]" * 190),
+        ("T = TypeVar('T')\nclass P(BaseModel, Generic[T]):\n    p: T", "P[" * 190 + "int" + "]" * 190),
         ("", "|".join(["int"] * 800)),
         ("", "'\"" + "int" + "\"'"),
-        ("\n".join(["class C0(BaseModel): ...", *(f"class C{n + 1}(C{n}): "
-        "..." for n in range(90))]), "C90"),
+        ("\n".join(["class C0(BaseModel): ...", *(f"class C{n + 1}(C{n}): ..." for n in range(90))]), "C90"),
         ("\n".join(["class C0(BaseModel): ...", "class C1(C0): ...", *(
             f"class C{n + 2}(C{n + 1}, C{n}): ..." for n in range(60))]), "C61"),
     ],
@@ -169,10 +162,7 @@ def test_generic_classes_keep_their_arguments_apart(tool):
         "T = TypeVar('T')\nclass Box(BaseModel, Generic[T]):\n    inner: Tray[T]\n"
         "class Tray(BaseModel, Generic[T]):\n    item: T"
     )
-    before += (
-        "\nU = TypeVar('U')\nclass Both(BaseModel, Generic[T, U]):\n    one: Tray[T]\n    "
-        "two: Tray[U]"
-    )
+    before += "\nU = TypeVar('U')\nclass Both(BaseModel, Generic[T, U]):\n    one: Tray[T]\n    two: Tray[U]"
     schema = params("    a: Box[int]\n    b: Box[str]\n    c: Both[float, bool]", tool, before)
     kinds = {name: it["properties"] for name, it in schema["$defs"].items()}
     assert kinds["Tray_int_"] == {"item": {"type": "integer"}}
@@ -186,8 +176,7 @@ def test_generic_classes_keep_their_arguments_apart(tool):
     [
         ("class E(Enum):\n    pass", {}),
         ("class E(Enum):\n    a = make()", {}),
-        ("class E(Enum):\n    'Doc.'\n    a = "
-        "1", {"enum": [1], "type": "integer", "description": "Doc."}),
+        ("class E(Enum):\n    'Doc.'\n    a = 1", {"enum": [1], "type": "integer", "description": "Doc."}),
         ("class E(int, Enum):\n    a = 'x'", {}),
         ("class E(float, Enum):\n    a = '1.5'", {"enum": [1.5], "type": "number"}),
         ("class E(NamedTuple):\n    pass", {"type": "array", "maxItems": 0}),
@@ -197,11 +186,9 @@ def test_generic_classes_keep_their_arguments_apart(tool):
          {"type": "object", "properties": {}, "description": "A class."}),
         ("class E(BaseModel, **more):\n    model_config = {**x, 'extra': 'forbid', y: 1}",
          {"type": "object", "properties": {}, "additionalProperties": False}),
-        ("class E(BaseModel):\n    class Config:\n        'x'\n        extra = 'allow'\n    "
-        "model_config = ConfigDict(**x)",
+        ("class E(BaseModel):\n    class Config:\n        'x'\n        extra = 'allow'\n    model_config = ConfigDict(**x)",
          {"type": "object", "properties": {}, "additionalProperties": True}),
-        ("BASE = {}\nclass E(BaseModel):\n    model_config = "
-        "BASE", {"type": "object", "properties": {}}),
+        ("BASE = {}\nclass E(BaseModel):\n    model_config = BASE", {"type": "object", "properties": {}}),
         ("@mark\n@other.mark(1)\nclass E:\n    x: int", {}),
         ("from typing_extensions import ReadOnly\nclass E(TypedDict):\n    x: ReadOnly[list[int]]",
          {"type": "object", "required": ["x"],
@@ -228,12 +215,10 @@ def test_a_discriminator_that_cannot_be_followed_still_gives_a_union(tool):
 
 def test_what_args_sections_say_of_fields_is_in_the_schema_too(tool):
     record = tool(
-        f"{HEAD}class Params(BaseModel):\n    '''P.\n\n    Attributes:\n        a: The a.\n    "
-        "'''\n"
+        f"{HEAD}class Params(BaseModel):\n    '''P.\n\n    Attributes:\n        a: The a.\n    '''\n"
         "    a: int\n    b_: int = Field(alias='b')\n    c: int = Field(description='Its own.')\n"
         "    more: 'Params | None' = None\n"
-        "def run(params: Params):\n    '''D.\n\n    Args:\n        b_: The b.\n        c: Not "
-        "this.\n    '''\n"
+        "def run(params: Params):\n    '''D.\n\n    Args:\n        b_: The b.\n        c: Not this.\n    '''\n"
     )
     properties = input_schema(record)["$defs"]["Params"]["properties"]
     said = {it.alias or it.name: it.description for it in record.parameters}

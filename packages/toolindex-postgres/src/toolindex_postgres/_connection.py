@@ -72,7 +72,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     is_ending: bool = False
 
     def end_soon(self) -> None:
-        """End a transaction that changes nothing, and let whoever comes next wait for it."""
+        """End a transaction that changes nothing, without waiting for the answer."""
         self.pgconn.send_query(b"COMMIT")
         self.pgconn.flush()
         self.is_ending = True

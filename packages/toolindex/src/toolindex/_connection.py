@@ -179,7 +179,7 @@ class ConnectionPool:
         return True
 
     def drop_idle(self) -> None:
-        """Close the idle connections; whoever borrows next gets a new one."""
+        """Close the idle connections; the next borrower gets a new one."""
         self._epoch += 1
         while True:
             try:

@@ -152,7 +152,7 @@ class PagesPool(ConnectionPool):
             self._files_of[connection] = self._thread.file
             self.extension_problem = load_sqlite_vec(connection)
             attach_kept(connection, self.path)
-            # The pages are kept together or not at all by whoever has them.
+            # The owner of the pages commits all of them or none.
             connection.execute("PRAGMA main.journal_mode = MEMORY")
             connection.set_busy_timeout(BUSY_TIMEOUT_MS)
             migrate(connection, self.path, read_only=True)
@@ -191,7 +191,7 @@ class _FileSystem(apsw.VFS):
 
 
 class _File:
-    """The pages as SQLite reads and writes a file; whoever lends the connection gives the view."""
+    """The pages as a file for SQLite; the lender of the connection sets the view."""
 
     def __init__(self, view: PagesView) -> None:
         self.view = view

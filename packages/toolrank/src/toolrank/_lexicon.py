@@ -89,7 +89,7 @@ class Reading:
         """
         for form in forms(term.term):
             posting = self.posting(form, up_to=up_to)
-            # A stem may have a shorter stem of its own; another form leads to the term.
+            # A stem may itself have a shorter stem; another form leads to the term.
             if posting.documents == term.documents and posting.rows:
                 return replace(term, term=form), posting
         return None
@@ -138,5 +138,5 @@ class Reading:
         try:
             return read()
         except Exception as error:
-            # Each driver has errors of its own, with no common root below Exception.
+            # Each driver has its own errors, without a common base class below Exception.
             raise RetrievalError(self._name, error) from error

@@ -163,7 +163,7 @@ class NameRetriever:
         try:
             rows = list(self._connection.execute(self._sql, tuple(parameters)))
         except Exception as error:
-            # Each driver has errors of its own, with no common root below Exception.
+            # Each driver has its own errors, without a common base class below Exception.
             raise RetrievalError(self._name, error) from error
         scores: dict[str, float] = {}
         for row, id_, named in rows:

@@ -185,7 +185,7 @@ class NumpyVectorRetriever:
         try:
             return self._hits(*self._scored(unit, query.parts, depth), depth)
         except Exception as error:
-            # Each driver has errors of its own, with no common root below Exception.
+            # Each driver has its own errors, without a common base class below Exception.
             raise RetrievalError(self._name, error) from error
 
     def _unit(self, query: Query) -> Any:  # noqa: ANN401

@@ -148,7 +148,7 @@ def best_sums(
     held = [posting.rows for posting, _ in ordered if posting.rows]
     low = min((rows[0] for rows in held), default=0)
     span = max((rows[-1] for rows in held), default=0) - low + 1
-    # Its import takes as long as many sums: whoever searches vectors has imported it.
+    # Importing it takes as long as many sums; vector searches have already imported it.
     if held and span <= _SPAN and sys.modules.get("numpy") is not None:
         return _best_in_arrays(ordered, depth, allowed, low=low, span=span)
     sums: dict[int, float] = {}

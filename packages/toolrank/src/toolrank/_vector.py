@@ -71,7 +71,7 @@ class VectorRetriever:
         try:
             rows = list(self._connection.execute(self._sql, parameters))
         except Exception as error:
-            # Each driver has errors of its own, with no common root below Exception.
+            # Each driver has its own errors, without a common base class below Exception.
             raise RetrievalError(self._name, error) from error
         return best_first(Hit(id=str(row[0]), score=1.0 - float(row[1])) for row in rows)
 

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _write(lines: Iterable[str]) -> None:
-    # Where the shell has closed the standard output (`>&-`) there is none.
+    # There is no standard output if the shell has closed it (`>&-`).
     if sys.stdout is not None:
         for line in lines:
             print(line)
@@ -176,7 +176,7 @@ def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
 
 
 def _encodable(line: str) -> str:
-    """Escape characters that the terminal's encoding lacks, so that the listing goes on."""
+    """Escape characters that the terminal's encoding lacks, so that the listing continues."""
     encoding = _encoding()
     return line.encode(encoding, "backslashreplace").decode(encoding)
 

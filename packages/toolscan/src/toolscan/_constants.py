@@ -107,7 +107,7 @@ class _Evaluation:
             )  # in case it refers to itself, which Python would not run
             inside = scope.owner is not None and found.position == scope.position
             where = scope if inside else scope.before(found.position)
-            # It has a budget of its own, so that its value does not depend on who asks.
+            # It has a separate budget, so that its value does not depend on the caller.
             value = _Evaluation().of(found.value, where, depth + 1)
             values[found.value] = (value, _size(value))
         return self._reused(*values[found.value], scope)

@@ -64,7 +64,7 @@ class Metadata:
 
     @property
     def description(self) -> str:
-        """The description, "" where there is none."""
+        """The description, "" if there is none."""
         text = self.annotations.get("description")
         return inspect.cleandoc(text).strip() if isinstance(text, str) else self.note
 

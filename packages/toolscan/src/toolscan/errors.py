@@ -29,7 +29,7 @@ class RootNotFoundError(ToolScanError, NotADirectoryError):
         )
         self.root = root
 
-    # An exception is pickled with its message, from which it could not be made again.
+    # An exception is pickled with its message, from which it could not be recreated.
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.root,)
 

@@ -129,7 +129,7 @@ class TreeSync:
     ) -> tuple[ScanIssue, ...]:
         if within is None or self._max_tools is not None:
             return report.issues
-        # What was not looked at is as it was.
+        # Paths that were not scanned are unchanged.
         looked = {
             *self._roots.stored_everywhere(map(str, within)),
             *(it.path for it in report.issues),

@@ -183,5 +183,5 @@ def _on_signals(stopped: asyncio.Event) -> None:
         try:
             loop.add_signal_handler(number, stopped.set)
         except NotImplementedError:
-            # Windows' event loop has no signal handlers of its own.
+            # Windows' event loop does not support signal handlers.
             signal.signal(number, stop)

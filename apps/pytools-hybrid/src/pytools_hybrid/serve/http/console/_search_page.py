@@ -39,7 +39,7 @@ _USUAL = {"mode": "hybrid", "scope": "all"}
 
 
 class Asked(Query):
-    """What a search asks for; empty fields of the form ask for nothing."""
+    """The parameters of a search; empty fields of the form count as missing."""
 
     q: Words = ""
     mode: SearchMode = SearchMode.HYBRID
