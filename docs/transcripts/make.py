@@ -53,20 +53,27 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         program = [sys.executable, "-m", "pytools_hybrid"]
         tools = ["--root", "examples/tools", "--db", str(Path(folder, "index.db"))]
+        # Without extras, as most readers have it.
+        environment = {
+            name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")
+        } | {"PYTOOLS_EMBEDDING_MODEL": "static"}
         # A server that embeds while it answers would say how far it is.
         subprocess.run(
             [*program, "index", *tools],
             cwd=REPOSITORY,
-            env={name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")}
-            # Without extras, as most readers have it.
-            | {"PYTOOLS_EMBEDDING_MODEL": "static"},
+            env=environment,
             capture_output=True,
             check=True,
         )
         server = StdioServerParameters(
-            command=program[0], args=[*program[1:], "serve", *tools], cwd=REPOSITORY
+            command=program[0],
+            args=[*program[1:], "serve", *tools],
+            cwd=REPOSITORY,
+            env=environment,
         )
         async with Client(stdio_client(server)) as client:
+            # A server that has not opened its index yet lists no categories.
+            await client.call_tool("search_tools", {"query": "pdf"})
             await hold(client)
 
 
