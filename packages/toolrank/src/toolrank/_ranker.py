@@ -137,21 +137,17 @@ class HybridRanker:
         if depth is not None and depth < 1:
             raise RankingArgumentError("depth", f"{depth} is below 1")
         depth = depth or max(3 * limit, _MIN_DEPTH)
-        ranking = self._ranking(query, depth=depth, pinned=pinned, limit=limit)
+        ranking = self.ranking(query, depth=depth, pinned=pinned, limit=limit)
         return ranking.hits(ranking.ids[:limit])
 
-    def ranking(self, query: Query, *, depth: int, pinned: Sequence[str] = ()) -> Ranking:
+    def ranking(
+        self, query: Query, *, depth: int, pinned: Sequence[str] = (), limit: int | None = None
+    ) -> Ranking:
         """Return all that are found, in order, to make hits of some of them.
 
         To make a hit takes as long as to rank it, so this is faster if few are wanted of many. The
-        arguments and errors are those of `rank`.
+        arguments and errors are those of `rank`. With a limit, only so many are sure to be there.
         """
-        return self._ranking(query, depth=depth, pinned=pinned)
-
-    def _ranking(
-        self, query: Query, *, depth: int, pinned: Sequence[str], limit: int | None = None
-    ) -> Ranking:
-        """Return what is found, in order: all, or at least as many as are wanted."""
         whole = self._asked(query, depth)
         asked = query.parts if self._part_share else ()
         found = [self._asked(part, min(depth, PART_DEPTH)) for part in asked]

@@ -207,7 +207,7 @@ class Searcher:
         details = Details(reader, query, ran, model_id, usage.outcomes)
         depth = request.limit + _SPARE + len(named)
         while True:
-            ranking = _ranking(ranker, query, depth, named)
+            ranking = _ranking(ranker, query, depth, named, whole=request.place_of is not None)
             hits = ranking.hits(ranking.ids[:depth])
             distinct = details.distinct(hits)
             if len(distinct) >= request.limit or len(hits) < depth:
@@ -281,13 +281,20 @@ def _sorted(hits: Sequence[RankedHit], named: Mapping[str, float]) -> Sequence[R
     return sorted(hits, key=place)
 
 
-def _ranking(ranker: Ranker, query: Query, depth: int, named: Mapping[str, float]) -> Ranking:
-    """Return what a ranker finds for the first `depth` places, and beyond if it can tell.
+def _ranking(
+    ranker: Ranker, query: Query, depth: int, named: Mapping[str, float], *, whole: bool
+) -> Ranking:
+    """Return what a ranker finds for the first `depth` places; if `whole`, beyond as far as it can.
 
     Of several tools with the same name, the one that fits best comes first.
     """
     if isinstance(ranker, HybridRanker):
-        ranking = ranker.ranking(query, depth=max(3 * depth, _DEPTH), pinned=list(named))
+        ranking = ranker.ranking(
+            query,
+            depth=max(3 * depth, _DEPTH),
+            pinned=list(named),
+            limit=None if whole else depth,
+        )
         if len(named) <= 1:
             return ranking
         first = _sorted(ranking.hits(ranking.ids[: len(named)]), named)
