@@ -65,7 +65,19 @@ def test_where_numpy_is_missing_too_searches_go_by_words(root, settings, openai,
     assert "vector channel lost" in response.lost[0]
     for notes in (response.notes, told):
         assert "numpy cannot be imported, so searches use words alone" in notes[0]
-    assert bool(openai.texts) == (model != "static"), "vectors are kept for when it is back"
+
+
+@pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
+def test_where_numpy_is_missing_vectors_of_a_provider_are_kept_for_when_it_is_back(
+    root, settings, openai
+):
+    async def main():
+        async with ToolSearch(root, settings(embedding_model="openai:stub")) as tools:
+            await tools.index.refresh()
+            await tools.index.embed_pending()
+
+    asyncio.run(main())
+    assert len(openai.texts) == 4
 
 
 def test_a_server_without_the_extension_does_not_take_vectors_from_one_with_it(
