@@ -218,11 +218,15 @@ def test_a_tenant_gets_nothing_of_another_by_any_statement_that_we_send(
     own, host, role, tmp_path, monkeypatch
 ):
     said = []
-    execute = Connection.execute
 
-    def noted(self, query, params=None, **options):
-        said.append((query, params))
-        return execute(self, query, params, **options)
+    def noting(kind):
+        execute = kind.execute
+
+        def noted(self, query, params=None, **options):
+            said.append((query, params))
+            return execute(self, query, params, **options)
+
+        monkeypatch.setattr(kind, "execute", noted)
 
     def rows(connection):
         return {
@@ -236,7 +240,8 @@ def test_a_tenant_gets_nothing_of_another_by_any_statement_that_we_send(
         owner.init()
         owner.grant(role("tenant"), write=True, trees=["ours"])
     secret = {"secret/plan": "The secret.", "secret/other": "Also secret."}
-    monkeypatch.setattr(Connection, "execute", noted)
+    noting(Connection)
+    noting(psycopg.ClientCursor)
     copy, engine = (
         host(address=own, tree="theirs"),
         EngineStore(lambda it: SQLiteStore(tmp_path / "e.db", pages=it), own, tree="theirs"),
@@ -254,6 +259,7 @@ def test_a_tenant_gets_nothing_of_another_by_any_statement_that_we_send(
         assert store.usage.outcomes()
         store.prune()
     engine.close()
+    monkeypatch.undo()
     statements = {str(query): (query, params) for query, params in said}
     assert len(statements) > 30
     with (
@@ -263,13 +269,14 @@ def test_a_tenant_gets_nothing_of_another_by_any_statement_that_we_send(
         before, refused = rows(owner), 0
         for query, params in statements.values():
             try:
-                done = tenant.execute(query, params)
+                done = psycopg.ClientCursor(tenant).execute(query, params)
             except psycopg.Error:
                 refused += 1
                 tenant.execute("ROLLBACK")
                 continue
-            given = done.fetchall() if done.description else []
+            given = [row for it in done.results() if it.description for row in it]
             assert not [row for row in given if "secret" in str(row)], query
+            tenant.execute("COMMIT")
         assert refused
         tenant.execute("ROLLBACK")
         assert rows(owner) == before

@@ -11,6 +11,8 @@ import psycopg
 import pytest
 from toolindex import DatabaseError, OutcomeRecord
 from toolindex_postgres import Database, EngineStore, SharedStore, UnreachableStoreError
+from toolindex_postgres import _connection as limits
+from toolindex_postgres._connection import Connections
 
 from .sqlite_store import SQLiteStore
 from .trees import MODEL, embed, ids, known, sync
@@ -137,6 +139,60 @@ def test_a_server_that_freezes_costs_one_read_two_seconds_and_the_next_ones_noth
     # The first search waited for its answer, and the next ones do not ask at once.
     assert max(took[1:]) < took[0]
     until(lambda: not here.freshness().problem, "it is found again")
+
+
+@contextmanager
+def hurried():
+    """Let the server end statements soon, and be patient with it, however slow this machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "_LOOK_MS", 100)
+        patch.setattr(limits, "_READ_MS", 100)
+        patch.setattr(limits, "_MARGIN_SECONDS", PATIENCE)
+        patch.setattr(limits.Connection, "patience", PATIENCE)
+        yield
+
+
+def asked(connections, statement):
+    return connections.ask(statement)
+
+
+def looked(connections, statement):
+    with connections.looking(statement, ()) as (_, rows):
+        return rows[0]
+
+
+def read(connections, statement):
+    with connections.reading() as connection:
+        return connection.execute(statement).fetchone()
+
+
+@pytest.mark.parametrize("how", [asked, looked, read])
+def test_a_statement_that_the_server_ends_costs_no_connection_and_is_not_tried_again(database, how):
+    with closing(Connections(database)) as connections:
+        session = how(connections, "SELECT pg_backend_pid()")
+        with hurried(), pytest.raises(UnreachableStoreError, match="too long"):
+            how(connections, "SELECT pg_sleep(20)")
+        assert not connections.is_resting
+        # Otherwise it may have been closed under another thread.
+        assert how(connections, "SELECT pg_backend_pid()") == session
+
+
+def test_a_record_that_cannot_be_sent_now_leaves_nothing_waiting_on_the_server(host, database):
+    here = host()
+    sync(here, ONE)
+    outcome = OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=True)
+    with (
+        psycopg.connect(database, autocommit=True) as watching,
+        psycopg.connect(database) as holding,
+    ):
+        holding.execute("LOCK TABLE toolindex.event IN ACCESS EXCLUSIVE MODE")
+        with hurried():
+            here.usage.record_outcomes([outcome])
+        assert not waiting(watching)
+        assert ids(here) == ["mail:send"]
+        freshness = here.freshness(asks=False)
+        assert (freshness.problem, freshness.waiting) == ("", 1)
+    until(lambda: here.freshness().waiting == 0, "the outcome is sent")
 
 
 def test_a_search_does_not_wait_long_for_what_has_changed(host, tmp_path, monkeypatch):

@@ -32,8 +32,9 @@ _T = TypeVar("_T")
 
 _CONNECT_SECONDS = 2
 _READ_MS = 2_000
-# A search waits for that, and takes less than two seconds with it.
-_ASK_SECONDS = 1.5
+# The server's limit always comes first: only one that does not keep to it counts as silent.
+_LOOK_MS, _LOOK_SECONDS = 1_200, 1.5
+_MARGIN_SECONDS = 1.0
 _WRITE_MS = 120_000
 # The first copy of a large tree takes a while on a slow network.
 _COPY_MS = 60_000
@@ -43,6 +44,7 @@ KEEPALIVES = (
     "SET LOCAL tcp_keepalives_count = 5"
 )
 _BEGIN = "BEGIN {}; SET LOCAL statement_timeout = {}; " + KEEPALIVES
+_ASK = "BEGIN; SET LOCAL statement_timeout = {}; {}; COMMIT"
 # How often psycopg checks for Ctrl-C while it waits.
 _INTERVAL = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
@@ -68,7 +70,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         is_ending: Whether a transaction is ending, whose answer nobody has waited for yet.
     """
 
-    patience: float = _READ_MS / 1_000
+    patience: float = _LOOK_SECONDS
     is_ending: bool = False
 
     def end_soon(self) -> None:
@@ -84,10 +86,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             OperationalError: The connection was lost, or there was no answer in time.
         """
         timeout = self.patience if timeout is None else timeout
+        deadline = time.monotonic() + timeout
         try:
             if self.is_ending:
                 self.is_ending = False
                 super().wait(fetch_many(self.pgconn), interval, timeout)
+                timeout = max(0.0, deadline - time.monotonic())
             return super().wait(gen, interval, timeout)
         except psycopg.OperationalError as error:
             if error.sqlstate is None and not self.closed:
@@ -176,7 +180,7 @@ class Connections:
             UnreachableStoreError: The server cannot be reached, or takes longer.
             DatabaseError: It refuses; the message says what to do.
         """
-        begin = _BEGIN.format("ISOLATION LEVEL REPEATABLE READ READ ONLY", _READ_MS)
+        begin = _BEGIN.format("ISOLATION LEVEL REPEATABLE READ READ ONLY", _LOOK_MS)
         with self._explained():
             connection, rows = self._begun(f"{begin}; {statements}", patient, parameters)
             try:
@@ -188,7 +192,7 @@ class Connections:
     def ask(
         self, statement: str, *parameters: str, patient: bool = False
     ) -> tuple[Any, ...] | None:
-        """Run one statement outside of any transaction; return its first row.
+        """Run one statement, in one round trip; return its first row.
 
         Args:
             statement: It may run twice, if the connection was lost.
@@ -196,20 +200,15 @@ class Connections:
             patient: As for `reading`.
 
         Raises:
-            UnreachableStoreError: The server cannot be reached, or is silent for 1.5 s, for
-                example because it was stopped.
+            UnreachableStoreError: The server cannot be reached, takes longer than 1.2 s, or is
+                silent for 1.5 s, for example because it was stopped.
             DatabaseError: It refuses; the message says what to do.
         """
         with self._explained():
-            with suppress(queue.Empty):
-                connection = self._take()
-                try:
-                    return self._asked(connection, statement, parameters)
-                except _SilentError:
-                    raise
-                except psycopg.OperationalError:
-                    self._drop_idle()
-            return self._asked(self._connect(patient), statement, parameters)
+            begin = _ASK.format(_LOOK_MS, statement)
+            connection, rows = self._begun(begin, patient, parameters)
+            self._give_back(connection)
+            return rows[0]
 
     @contextmanager
     def writing(self, *, patient: bool = True) -> Generator[Connection]:
@@ -234,12 +233,16 @@ class Connections:
         with self._explained():
             return self._begun(statement, patient=False)[0]
 
-    def end(self, connection: Connection) -> None:
-        """Roll a transaction back, if it has changed anything, and take its connection back."""
+    def end(self, connection: Connection) -> bool:
+        """Roll a transaction back, if it has changed anything, and take its connection back.
+
+        Returns:
+            Whether the connection is of further use; another thread may have it already.
+        """
         if not connection.is_ending:
             with suppress(psycopg.Error):
                 connection.execute("ROLLBACK")
-        self._give_back(connection)
+        return self._give_back(connection)
 
     def is_refused(self) -> bool:
         """Return whether there is a server that lets nobody in, after it could not be reached.
@@ -259,7 +262,7 @@ class Connections:
     def _transaction(self, kind: str, timeout_ms: int, patient: bool) -> Generator[Connection]:
         with self._explained():
             connection, _ = self._begun(_BEGIN.format(kind, timeout_ms), patient)
-            connection.patience = timeout_ms / 1_000
+            connection.patience = timeout_ms / 1_000 + _MARGIN_SECONDS
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -268,16 +271,8 @@ class Connections:
                     connection.execute("ROLLBACK")
                 raise
             finally:
+                del connection.patience
                 self._give_back(connection)
-
-    def _asked(
-        self, connection: Connection, statement: str, parameters: Sequence[str]
-    ) -> tuple[Any, ...] | None:
-        try:
-            connection.patience = _ASK_SECONDS
-            return connection.execute(statement.encode(), parameters).fetchone()
-        finally:
-            self._give_back(connection)
 
     def _begun(
         self, begin: str, patient: bool, parameters: Sequence[str] = ()
@@ -286,25 +281,25 @@ class Connections:
             connection = self._take()
             try:
                 return connection, self._first_rows(connection, begin, parameters)
-            except _SilentError:
-                raise
-            except psycopg.OperationalError:
+            except psycopg.Error as error:
+                is_lost = not self.end(connection)
+                if not is_lost or isinstance(error, _SilentError):
+                    raise
                 # The server has ended idle connections, most likely all of them.
-                connection.close()
                 self._drop_idle()
         connection = self._connect(patient)
-        return connection, self._first_rows(connection, begin, parameters)
+        try:
+            return connection, self._first_rows(connection, begin, parameters)
+        except psycopg.Error:
+            self.end(connection)
+            raise
 
     def _first_rows(
         self, connection: Connection, statements: str, parameters: Sequence[str]
     ) -> list[tuple[Any, ...] | None]:
         # The only cursor that sends several statements with parameters.
         cursor = psycopg.ClientCursor(connection)
-        try:
-            cursor.execute(statements.encode(), parameters or None)
-        except psycopg.Error:
-            self.end(connection)
-            raise
+        cursor.execute(statements.encode(), parameters or None)
         rows: list[tuple[Any, ...] | None] = []
         is_more: bool | None = True
         while is_more:
@@ -367,19 +362,19 @@ class Connections:
         }
         return make_conninfo("", **(defaults | _NETWORK | given))
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: Connection) -> bool:
         is_usable = not connection.closed and (
             connection.is_ending
             or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
         )
         if not is_usable:
             connection.close()
-            return
-        connection.patience = _READ_MS / 1_000
+            return False
         self._idle.put(connection)
         # Checked after returning it, so that closing at any moment finds the connection.
         if self.closed:
             self._drop_idle()
+        return True
 
     def _drop_idle(self) -> None:
         with suppress(queue.Empty):
