@@ -170,6 +170,10 @@ text_hash = "1"
         with pytest.raises(CapabilitiesError, match="write each id as a separate table"):
             added(text, {ISSUE: MADE})
 
+    def test_a_folder_that_cannot_be_written_is_reported(self, tmp_path):
+        with pytest.raises(CapabilitiesError, match="cannot be written"):
+            CapabilityFile(tmp_path / "gone").add({ISSUE: MADE})
+
     def test_a_file_that_cannot_be_replaced_is_reported_and_nothing_is_left(self, tmp_path):
         file = CapabilityFile(tmp_path)
         file.path.symlink_to(tmp_path / "loop")
