@@ -22,8 +22,9 @@ _AFTER_A_WRONG_ONE = 1.0
 class Sessions:
     """Opens sessions for people who have the token or an invitation.
 
-    A session ends after twelve hours, or with the server. An address that sent a wrong token can
-    try another one a second later; nobody else has to wait, nor does who is logged in already.
+    A session ends after twelve hours, or with the server. The right token always opens one. Of the
+    wrong ones, those within a second after another from the same address are known as guesses:
+    that does not slow guessing, but logs and proxies see it.
 
     Args:
         token: The token, or None if nobody needs one.
@@ -34,7 +35,7 @@ class Sessions:
         # Oldest first.
         self._ends: dict[str, float] = {}
         self._invitations: dict[str, float] = {}
-        # Until when the form takes no token, by the address that sent a wrong one.
+        # Until when another wrong token is a guess, by the address that sent one.
         self._waits: dict[str, float] = {}
 
     def invite(self) -> str:
@@ -48,16 +49,19 @@ class Sessions:
         until = self._invitations.pop(code, None)
         return None if until is None or time.monotonic() > until else self._new()
 
-    def is_too_soon(self, scope: Scope) -> bool:
-        """Return whether the address of a request sent a wrong token a moment ago."""
-        return self._waits.get(_address(scope), 0.0) > time.monotonic()
-
-    def open(self, token: str, scope: Scope) -> str | None:
+    def open(self, token: str) -> str | None:
         """Return the name of a new session, or None if the token is wrong."""
         if self._token is None or not hmac.compare_digest(token.encode(), self._token):
-            _keep(self._waits, _address(scope), time.monotonic() + _AFTER_A_WRONG_ONE)
             return None
         return self._new()
+
+    def is_guess(self, scope: Scope) -> bool:
+        """Return whether a wrong token follows another one that the address has just sent."""
+        now, address = time.monotonic(), _address(scope)
+        if self._waits.get(address, 0.0) > now:
+            return True
+        _keep(self._waits, address, now + _AFTER_A_WRONG_ONE)
+        return False
 
     def _new(self) -> str:
         name = secrets.token_urlsafe(32)

@@ -157,10 +157,11 @@ class Site:
             return self._problem(foreign)
         form = parse_qs((await request.body()).decode("latin-1"), errors="replace")
         back = _own_path(form.get("next", ["/"])[0])
-        if self.sessions.is_too_soon(request.scope):
-            told = "The last token was wrong: wait a second, then try again."
+        # The right token is never refused: behind a proxy, a stranger's guesses have its address.
+        name = self.sessions.open(form.get("token", [""])[0])
+        if name is None and self.sessions.is_guess(request.scope):
+            told = "That is not the token of this server either: wait a second, then try again."
             return self._login(back, told, HTTPStatus.TOO_MANY_REQUESTS)
-        name = self.sessions.open(form.get("token", [""])[0], request.scope)
         if name is None:
             return self._login(back, "That is not the token of this server.")
         # A proxy may provide TLS, which the browser knows.
