@@ -460,6 +460,26 @@ def test_what_was_left_out_is_known_although_a_refresh_looked_elsewhere(settings
     assert asyncio.run(main()) == [both, both, both[1:], both[1:]]
 
 
+def test_nothing_old_is_left_out_once_an_incomplete_index_had_everything_read(settings, tmp_path):
+    broken = tmp_path / "one/mcptools/pdf/broken.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("def run(:\n")
+
+    async def main():
+        async with ToolSearch(tmp_path / "one", settings(), refresh=False) as search:
+            await search.index.refresh()
+            before = search.index.sync.left_out
+            broken.write_text("def run():\n    'Split.'\n")
+            search.index.store.path.unlink()
+            await search.index.refresh([PurePosixPath("mcptools/other.py")])
+            return before, search.index.sync.left_out, await search.entries()
+
+    before, after, entries = asyncio.run(main())
+
+    assert [it.path for it in before] == ["mcptools/pdf/broken.py"]
+    assert (len(entries), after) == (1, ())
+
+
 def test_a_server_over_the_files_lists_all_roots(settings, own, shared):
     server = create_server(None, None, settings=settings(tools="basic"), root=[own, shared])
 

@@ -14,7 +14,7 @@ from pytools_hybrid.index._union import Listing, scan_roots
 from pytools_hybrid.settings import Roots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import PurePosixPath
 
     from toolindex import SyncReport, ToolStore
@@ -53,6 +53,7 @@ def refresh(
     progress: Callable[[int], object] | None = None,
     filling: Callable[[Filling], object] | None = None,
     committed: Callable[[], object] | None = None,
+    looking: Callable[[Collection[str] | None], object] | None = None,
 ) -> SyncReport:
     """Bring the store up to date with the files; repeating it is harmless.
 
@@ -74,6 +75,7 @@ def refresh(
         progress: Called with the number of files scanned so far.
         filling: Called with the progress, if the store is incomplete.
         committed: Called after each portion, if the store is incomplete.
+        looking: Called with the stored paths that are scanned, or None if all are.
 
     Raises:
         RootUnreadableError: A root cannot be listed; its tools are unchanged, and those of other
@@ -88,6 +90,8 @@ def refresh(
     if completes and paths is not None and not (stored.is_current and stored.is_complete):
         relative, paths = None, None
         stored = store.stored(reader_version=roots.reader_version)
+    if looking is not None:
+        looking(paths)
     # Hosts without the files describe tools from their stored records.
     is_shared = isinstance(store, SharedIndex)
     # Only in an empty index is it certain that no tool has moved.

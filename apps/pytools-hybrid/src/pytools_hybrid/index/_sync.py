@@ -20,7 +20,7 @@ from pytools_hybrid.index._scan import refresh
 from pytools_hybrid.observing import SYNCS, Observed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from toolindex import SyncReport, ToolStore
     from toolscan import ScanIssue
@@ -79,6 +79,8 @@ class TreeSync:
         self._outside_links = outside_links
         self._max_tools = max_tools
         self._annotator = Annotator(roots)
+        # Where the last refresh looked, which may be more than it was asked for; None: everywhere.
+        self._looked: Collection[str] | None = None
         self._lock = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
         self._rebuilt_at = float("-inf")
@@ -119,21 +121,16 @@ class TreeSync:
             finally:
                 self.filling = None
         self.failure, self.report, self.synced_at = None, report, time.time()
-        self.left_out = self._left_out_after(report, within)
+        self.left_out = self._left_out_after(report)
         self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in self.left_out)
         self.changed.set()
         return report
 
-    def _left_out_after(
-        self, report: SyncReport, within: Iterable[PurePosixPath] | None
-    ) -> tuple[ScanIssue, ...]:
-        if within is None or self._max_tools is not None:
+    def _left_out_after(self, report: SyncReport) -> tuple[ScanIssue, ...]:
+        if self._looked is None:
             return report.issues
         # Paths that were not scanned are unchanged.
-        looked = {
-            *self._roots.stored_everywhere(map(str, within)),
-            *(it.path for it in report.issues),
-        }
+        looked = {*self._looked, *(it.path for it in report.issues)}
         kept = (
             it
             for it in self.left_out
@@ -208,6 +205,9 @@ class TreeSync:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self.changed.set)
 
+        def looking(paths: Collection[str] | None) -> None:
+            self._looked = paths
+
         def scan_and_sync(paths: Iterable[PurePosixPath] | None) -> SyncReport:
             try:
                 report = refresh(
@@ -221,6 +221,7 @@ class TreeSync:
                     progress=progress,
                     filling=note,
                     committed=committed,
+                    looking=looking,
                 )
             except RootUnreadableError:
                 # The other roots are up to date.
