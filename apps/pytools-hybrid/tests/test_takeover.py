@@ -136,23 +136,26 @@ def test_a_tool_that_is_new_is_no_reason_to_leave_others_out(settings, toolbox, 
 
 
 def test_it_is_asked_in_the_words_of_the_tools_where_a_request_misspells_them(
-    settings, toolbox, slow
+    settings, toolbox, slow, monkeypatch
 ):
     slow.may_work.set()
+    reads = []
 
     async def main():
-        async with searching(settings, toolbox, slow) as search:
-            await until(search, ACCURATE)
-            right, wrong = [
-                await search.search(text, mode=SearchMode.VECTOR)
-                for text in ("merge the documents", "merge the documnets")
-            ]
-            return right, wrong
+        async with searching(settings, toolbox, slow, refresh=False) as search:
+            await search.index.refresh()
+            await search.index.embed_pending()
+            wrong = await search.search("merge the documnets", mode=SearchMode.VECTOR)
+            store = search.index.store
+            reading = store.reading
+            monkeypatch.setattr(store, "reading", lambda: reads.append(1) or reading())
+            return await search.search("merge the documents", mode=SearchMode.VECTOR), wrong
 
     right, wrong = asyncio.run(main())
 
     assert wrong.model == ACCURATE
     assert [(it.id, it.score) for it in wrong.tools] == [(it.id, it.score) for it in right.tools]
+    assert len(reads) == 3, "for the model and the words, for the tools, and for a note on them"
 
 
 def test_one_that_is_stopped_in_the_middle_goes_on_from_there_in_any_process(

@@ -256,11 +256,12 @@ class Answering:
         return response
 
     async def _answered_at_once(
-        self, request: SearchRequest, wanted: Embedder, sooner: Embedder, failure: str
+        self, request: SearchRequest, wanted: Embedder, sooner: StaticEmbedder, failure: str
     ) -> SearchResponse:
         """Answer with the wanted model if all tools have its vectors, else with the faster one."""
-        if await asyncio.to_thread(self._has_all, wanted.model_id):
-            vector, failure = await self._vector(request, wanted)
+        spelled = await asyncio.to_thread(self._spelled, request.text, wanted, sooner.knows)
+        if spelled is not None:
+            vector, failure = await self._vector(request, wanted, spelled)
             if not failure:
                 response = await self._looked_up(request, vector, "")
                 # A tool may have changed in the meantime.
@@ -271,10 +272,16 @@ class Answering:
         model_id = wanted.model_id if failure else sooner.model_id
         return await self._looked_up(request, vector, why or failure, model_id=model_id)
 
-    def _has_all(self, model_id: str) -> bool:
+    def _spelled(self, text: str, wanted: Embedder, known: Callable[[str], bool]) -> str | None:
+        """Return a request in the tools' spelling, or None if not all tools have vectors.
+
+        Our models know only the pieces of a misspelt word; a provider's copes with it.
+        """
         with self._store.reading() as reader:
-            coverage = reader.coverage(model_id)
-        return coverage.vectors >= coverage.tools
+            coverage = reader.coverage(wanted.model_id)
+            if coverage.vectors < coverage.tools:
+                return None
+            return corrected(reader, text, known=known)
 
     async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
         if model_id not in self._stand_ins:
@@ -304,7 +311,7 @@ class Answering:
             )
 
     async def _vector(
-        self, request: SearchRequest, embedder: Embedder
+        self, request: SearchRequest, embedder: Embedder, spelled: str | None = None
     ) -> tuple[QueryVector | QueryEncoder | None, str]:
         if not query_terms(request.text, stop_words=()):
             return None, ""
@@ -317,18 +324,8 @@ class Answering:
         if queries is None:
             queries = QueryEmbedder(embedder, self._store, self._recorder)
             self._queries[embedder.model_id] = queries
-        text = request.text
-        if self._sooner is not None:
-            text = await asyncio.to_thread(self._spelled, text, self._sooner.knows)
+        text = spelled or request.text
         return await queries.vector(text, split_request(text))
-
-    def _spelled(self, text: str, known: Callable[[str], bool]) -> str:
-        """Return a request with its words as the tools spell them.
-
-        Our models know only the pieces of a misspelt word; a provider's copes with it.
-        """
-        with self._store.reading() as reader:
-            return corrected(reader, text, known=known)
 
 
 def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...]:
