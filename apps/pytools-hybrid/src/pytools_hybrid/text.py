@@ -21,6 +21,9 @@ _HIDDEN = re.compile(
 
 def readable(text: str) -> str:
     """Return untrusted text without characters that control a terminal or are invisible."""
+    # Most text is plain, and a page has thousands of texts.
+    if text.isascii() and text.isprintable():
+        return text
     return _HIDDEN.sub(" ", text.replace("\r\n", "\n"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -89,6 +90,7 @@ class Site:
             finalize=_readable,
         )
         self._templates.filters["tool_path"] = tool_path
+        self._is_prepared = False
 
     async def search(self, request: Request) -> Response:
         """Answer `GET /`."""
@@ -229,7 +231,16 @@ class Site:
                 raise
             return self._problem(problem, request.query_params.get("q", ""))
         shown: ProblemError | None = values.get("problem")
-        return self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
+        page = self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
+        if not self._is_prepared:
+            # Compiling a template takes longer than most pages: whoever sees one asks for others.
+            self._is_prepared = True
+            asyncio.get_running_loop().run_in_executor(None, self._prepare)
+        return page
+
+    def _prepare(self) -> None:
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)
 
     def _problem(self, problem: ProblemError, query: str = "") -> Response:
         values = {"problem": problem, "query": query}
