@@ -9,7 +9,7 @@ from threading import Event
 
 import psycopg
 import pytest
-from toolindex import DatabaseError, ToolFilter
+from toolindex import DamagedDatabaseError, DatabaseError, ToolFilter
 from toolindex_postgres import Database, EngineStore, UnreachableStoreError
 
 from .sqlite_store import SQLiteStore
@@ -351,3 +351,15 @@ def test_a_sync_that_is_larger_than_a_connection_keeps_in_memory_is_whole(engine
     sync(here, {name: text[:-40] for name, text in list(many.items())[:250]})
     assert len(ids(engine())) == 250
     assert here.check() == ()
+
+
+def test_damaged_pages_that_list_others_are_reported_as_damage(engine, database, tree):
+    sync(engine(), ONE)
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "UPDATE toolindex.page SET data = '\\x050000ffff'::bytea || substr(data, 6) "
+            "WHERE n > 0 AND tree_id = (SELECT tree_id FROM toolindex.tree WHERE name = %s)",
+            (tree,),
+        )
+    with pytest.raises(DamagedDatabaseError):
+        ids(engine())

@@ -331,6 +331,28 @@ def test_a_lease_of_a_process_that_was_killed_is_free(host, tmp_path):
     mine.release()
 
 
+def test_a_lease_is_had_though_the_server_ends_the_connection_meanwhile(
+    host, database, monkeypatch
+):
+    ended = []
+
+    def key(*names):
+        if not ended:
+            with psycopg.connect(database) as connection:
+                ended[:] = connection.execute(
+                    "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity "
+                    "WHERE application_name = 'toolindex' AND datname = current_database()"
+                ).fetchall()
+        return limits.lock_key(*names)
+
+    monkeypatch.setattr("toolindex_postgres._lease.lock_key", key)
+    mine = host().lease("files")
+    assert mine.acquire(timeout=0)
+    assert ended
+    assert not host().lease("files").acquire(timeout=0)
+    mine.release()
+
+
 def test_who_waits_for_a_lease_waits_by_one_connection_and_never_works_without_it(
     host, server, database, tree
 ):

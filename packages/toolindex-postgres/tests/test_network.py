@@ -282,6 +282,17 @@ def test_a_line_that_falls_silent_within_an_answer_costs_a_search_two_seconds(
         until(lambda: not store.freshness().problem, "the line is found again")
 
 
+def test_a_lease_is_had_from_a_server_that_was_away_a_moment_ago(host, server, database):
+    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
+        here = host(address=database.replace(f"host={server.folder}", f"host={folder}"))
+        assert "cannot be reached" in here.freshness().problem
+        Path(folder, ".s.PGSQL.5432").symlink_to(server.folder / ".s.PGSQL.5432")
+        mine = here.lease("files")
+        assert mine.acquire(timeout=0)
+        assert not host().lease("files").acquire(timeout=0)
+        mine.release()
+
+
 @given(size=st.integers(0, 30_000))
 def test_a_line_that_is_cut_anywhere_leaves_a_tree_that_the_next_scan_makes_right(
     server, database, tmp_path_factory, size

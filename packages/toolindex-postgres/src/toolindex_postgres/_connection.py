@@ -181,7 +181,7 @@ class Connections:
             DatabaseError: It refuses; the message says what to do.
         """
         begin = _BEGIN.format("ISOLATION LEVEL REPEATABLE READ READ ONLY", _LOOK_MS)
-        with self._explained():
+        with self.explaining():
             connection, rows = self._begun(f"{begin}; {statements}", patient, parameters)
             try:
                 yield connection, rows
@@ -204,7 +204,7 @@ class Connections:
                 silent for 1.5 s, for example because it was stopped.
             DatabaseError: It refuses; the message says what to do.
         """
-        with self._explained():
+        with self.explaining():
             begin = _ASK.format(_LOOK_MS, statement)
             connection, rows = self._begun(begin, patient, parameters)
             self._give_back(connection)
@@ -224,14 +224,15 @@ class Connections:
         with self._transaction("", _WRITE_MS, patient) as connection:
             yield connection
 
-    def begin(self, statement: str) -> Connection:
+    def begin(self, statement: str, *, patient: bool = False) -> Connection:
         """Begin a transaction that lasts longer than a block, until `end`.
 
         Args:
             statement: The statement that begins it.
+            patient: As for `reading`.
         """
-        with self._explained():
-            return self._begun(statement, patient=False)[0]
+        with self.explaining():
+            return self._begun(statement, patient)[0]
 
     def end(self, connection: Connection) -> bool:
         """Roll a transaction back, if it has changed anything, and take its connection back.
@@ -260,7 +261,7 @@ class Connections:
 
     @contextmanager
     def _transaction(self, kind: str, timeout_ms: int, patient: bool) -> Generator[Connection]:
-        with self._explained():
+        with self.explaining():
             connection, _ = self._begun(_BEGIN.format(kind, timeout_ms), patient)
             connection.patience = timeout_ms / 1_000 + _MARGIN_SECONDS
             try:
@@ -385,7 +386,12 @@ class Connections:
         return self._idle.get_nowait()
 
     @contextmanager
-    def _explained(self) -> Generator[None]:
+    def explaining(self) -> Generator[None]:
+        """Translate the driver's errors in a block.
+
+        Raises:
+            DatabaseError: There was one.
+        """
         try:
             yield
         except psycopg.Error as error:

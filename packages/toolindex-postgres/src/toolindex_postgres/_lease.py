@@ -6,7 +6,6 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import psycopg
 from toolindex import LeaseHeldError, finish_in_thread
 from toolindex.errors import DatabaseError
 
@@ -95,25 +94,37 @@ class SharedLease:
                 self._end()
 
     def _try(self) -> bool:
-        """Request the server's lock, and keep the transaction only if it was acquired."""
-        try:
-            connection = self._connections.begin(
-                f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {KEEPALIVES}"
-            )
+        """Return whether nobody else has the lease, and it is ours while the server is there."""
+        patient = False
+        while True:
             try:
-                statement = "SELECT pg_try_advisory_xact_lock(%s)"
+                self._lock(patient)
+            except DatabaseError:
+                if not self._connections.is_refused():
+                    return True
+                # A server without a free connection is running, and other hosts may be working.
+                # But one that was away, or has just ended a connection, may be there again.
+                if patient:
+                    raise
+                patient = True
+            else:
+                return self._connection is not None
+
+    def _lock(self, patient: bool) -> None:
+        """Request the server's lock, and keep the transaction only if it was acquired."""
+        connection = self._connections.begin(
+            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {KEEPALIVES}",
+            patient=patient,
+        )
+        try:
+            statement = "SELECT pg_try_advisory_xact_lock(%s)"
+            with self._connections.explaining():
                 row = connection.execute(statement, (self._key(connection),)).fetchone()
-                if row is not None and row[0]:
-                    self._connection = connection
-            finally:
-                if self._connection is None:
-                    self._connections.end(connection)
-        except (DatabaseError, psycopg.Error):
-            # A server without a free connection is running, and other hosts may be working.
-            if self._connections.is_refused():
-                raise
-            return True
-        return self._connection is not None
+            if row is not None and row[0]:
+                self._connection = connection
+        finally:
+            if self._connection is None:
+                self._connections.end(connection)
 
     def _key(self, connection: Connection) -> int:
         tree, purpose = self._names

@@ -11,10 +11,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from struct import unpack_from
+from struct import error, unpack_from
 from threading import Lock, local
 from typing import TYPE_CHECKING
 
@@ -66,7 +66,10 @@ class _Cache:
 
     def learn(self, page: bytes) -> None:
         """Note in which order a table or an index has its pages, if this is a page that says so."""
-        if page[0] in _INNER:
+        # A damaged page is only SQLite's to report.
+        with suppress(IndexError, error):
+            if page[0] not in _INNER:
+                return
             count, last = unpack_from(">3xH3xI", page)
             cells = unpack_from(f">{count}H", page, 12)
             order = [*(unpack_from(">I", page, cell)[0] for cell in cells), last]
