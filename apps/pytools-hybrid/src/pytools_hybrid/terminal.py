@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Progress",
+    "counted",
     "fail",
     "is_terminal",
     "print_issues",
@@ -92,10 +93,15 @@ def print_sync(
     tools = report.added + report.updated + report.unchanged
     took = "" if seconds is None else f" in {seconds:.1f} s"
     say(
-        f"indexed {tools} tools{took} ({report.added} added, {report.updated} updated, "
-        f"{report.removed} removed, {embedded} embedded, {len(report.issues)} files left out) "
-        f"in {database}"
+        f"indexed {counted(tools, 'tool')}{took} ({report.added} added, {report.updated} updated, "
+        f"{report.removed} removed, {embedded} embedded, {counted(len(report.issues), 'file')} "
+        f"left out) in {database}"
     )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless there is one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def print_issues(report: SyncReport, roots: Roots) -> None:

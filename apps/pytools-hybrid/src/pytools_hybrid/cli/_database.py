@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database, Output
+from pytools_hybrid.cli._options import Output
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import print_json, printable, say
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from toolindex_postgres import Database as ServerDatabase
 
     from pytools_hybrid.settings import Server
+
+_Server = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        "--db",
+        "--database-path",
+        metavar="ADDRESS",
+        help="The server: postgresql://user@host/db; required. [env: PYTOOLS_DATABASE]",
+    ),
+]
 
 _database: typer.Typer = typer.Typer(
     help="Manage an index that many hosts share, on a PostgreSQL server.",
@@ -37,7 +48,7 @@ The role in the address becomes the owner of the index. The tables are in a sepa
 toolindex, so you can use a database that has other tables too. No extension is needed. Run it
 again after an upgrade."""
 )
-def init(*, db: Database = None) -> None:
+def init(*, db: _Server = None) -> None:
     """Create the tables of a shared index, or migrate older ones."""
     server, database = _opened(db)
     with database:
@@ -59,7 +70,7 @@ Lists the trees that the role in the address may read."""
 )
 def status(
     *,
-    db: Database = None,
+    db: _Server = None,
     output: Output = "text",
 ) -> None:
     """Show the server's version, and the trees with their tools and vectors."""
@@ -115,7 +126,7 @@ def grant(
     all_trees: Annotated[
         bool, typer.Option("--all-trees", help="All trees, including those created later.")
     ] = False,
-    db: Database = None,
+    db: _Server = None,
 ) -> None:
     """Let a role read trees of a shared index, or write them as well."""
     server, database = _opened(db)
@@ -143,7 +154,7 @@ def drop(
     tree: Annotated[str, typer.Argument(help="The tree, as database status shows it.")],
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    db: Database = None,
+    db: _Server = None,
 ) -> None:
     """Delete a tree from a shared index, for all hosts."""
     server, database = _opened(db)

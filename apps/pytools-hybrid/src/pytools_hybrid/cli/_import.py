@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._options import Database, Model, Output, Root
+from pytools_hybrid.cli._options import Database, ImportRoot, Model, Output
 from pytools_hybrid.cli._run import run, settings_from
 from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.terminal import is_terminal, print_json, print_lines, print_rich, printable, say
+from pytools_hybrid.terminal import (
+    counted,
+    is_terminal,
+    print_json,
+    print_lines,
+    print_rich,
+    printable,
+    say,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,15 +70,15 @@ def import_(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this server; can be repeated."),
     ] = None,
-    root: Root = None,
+    root: ImportRoot = None,
     db: Database = None,
     embedding_model: Model = None,
     include: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="Only tools whose name or id matches, such as 'read_*' or 'mcptools:github:*'; "
-            "can be repeated.",
+            help="Import only tools whose name or id matches, such as 'read_*' or "
+            "'mcptools:github:*'; can be repeated. Others that were imported before are removed.",
         ),
     ] = None,
     exclude: Annotated[
@@ -173,8 +181,8 @@ async def import_into(
         _tell(reports, options)
         seconds = time.perf_counter() - started
         there = sum(report.tools for report in reports)
-        of = _count(len(reports), "server")
-        say(f"{_count(there, 'tool')} of {of} in {into} ({seconds:.1f} s)")
+        of = counted(len(reports), "server")
+        say(f"{counted(there, 'tool')} of {of} in {into} ({seconds:.1f} s)")
         if index_error is not None:
             say(f"the index is not up to date: {index_error}; run pytools-hybrid index")
     return reports, index_error is None
@@ -302,7 +310,7 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
 
 def _summary(report: ServerReport) -> str:
     """Describe the result of a server on one line."""
-    tools, happened = _count(report.tools, "tool"), _happened(report)
+    tools, happened = counted(report.tools, "tool"), _happened(report)
     match report.status:
         case "imported" | "updated":
             return f"{tools} ({happened})" if happened else tools
@@ -319,7 +327,7 @@ def _happened(report: ServerReport) -> str:
         case "disabled":
             return "disabled in the file"
         case "gone":
-            return f"no longer in the file; --prune removes {_count(report.tools, 'tool')}"
+            return f"no longer in the file; --prune removes {counted(report.tools, 'tool')}"
         case "removed" if report.kept:
             return f"no longer in the file; {len(report.kept)} edited and not changed"
         case "removed":
@@ -336,10 +344,6 @@ def _happened(report: ServerReport) -> str:
         (report.failed, "left out"),
     )
     return ", ".join(f"{len(it)} {what}" for it, what in counts if it)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _tell(reports: tuple[ServerReport, ...], options: ImportOptions) -> None:

@@ -19,6 +19,16 @@ Root = Annotated[
         "tool, the first one wins.",
     ),
 ]
+ImportRoot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        readable=False,
+        help="The folder to write to, as mcptools/<server>/<tool>.py. [env: PYTOOLS_DIR; default: "
+        "tools; with setup, tools beside the servers file] Can be repeated: the first is written.",
+    ),
+]
 Database = Annotated[
     str | None,
     typer.Option(

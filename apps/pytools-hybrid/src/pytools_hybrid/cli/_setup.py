@@ -12,7 +12,7 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._import import GRACE_SECONDS, import_into
-from pytools_hybrid.cli._options import Root
+from pytools_hybrid.cli._options import ImportRoot
 from pytools_hybrid.cli._run import run, settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.files import own_folder
@@ -58,7 +58,7 @@ def setup(
             "~/.config/pytools-hybrid/servers.json]",
         ),
     ] = None,
-    root: Root = None,
+    root: ImportRoot = None,
     print_: Annotated[
         bool, typer.Option("--print", help="Print the entry for any other client, and stop.")
     ] = False,

@@ -115,7 +115,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         ("tools", f"{coverage.tools} in {len(categories)} categories"),
     ]
     if categories:
-        rows.append(("", _largest(categories)))
+        rows.append(("categories", _largest(categories)))
     if model == "none":
         rows.append(("model", "none: words only"))
     else:

@@ -32,7 +32,7 @@ _SHOWN = 10
 
 Nothing leaves this machine, and the file contains no requests. It maps one model's query
 vectors. Stored vectors do not change, and running servers use the new file at once.
-PYTOOLS_TUNING names another file, or none."""
+PYTOOLS_TUNING names another file; PYTOOLS_TUNING=none turns tuning off."""
 )
 def tune(
     *,
