@@ -10,12 +10,14 @@ A test checks that `settings.md` is what this prints.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pytools_hybrid.settings import ALIASES, Settings, flag, variable
 from toolembed.providers import OFFLINE
 
 if TYPE_CHECKING:
+    from io import TextIOWrapper
+
     from pydantic.fields import FieldInfo
 
 INTRODUCTION = """\
@@ -95,7 +97,7 @@ _MEANINGS = {
 
 def main() -> None:
     """Print the page."""
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    cast("TextIOWrapper", sys.stdout).reconfigure(encoding="utf-8", newline="\n")
     print(INTRODUCTION)
     for name, field in Settings.model_fields.items():
         if not field.description:
