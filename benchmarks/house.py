@@ -166,7 +166,7 @@ async def print_traces(tree: Path, trace: Trace) -> None:
     from pytools_hybrid import Follower, Settings, ToolSearch
     from pytools_hybrid.serve.mcp import create_server
 
-    settings = Settings.from_flags({"root": (tree,)})
+    settings = Settings.from_flags({"root": (tree,), "embedding_model": "static"})
     search = ToolSearch(tree, settings, refresh=False)
     follower = Follower(search.index)
     server = create_server(search, follower, settings=settings, root=tree)

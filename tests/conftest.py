@@ -228,7 +228,7 @@ class Counted:
             return []
         made = []
         for line in self._log.read_text(encoding="utf-8").splitlines():
-            # A kill may have cut one short; the model has not answered it.
+            # A kill may have cut a line short; that request was never answered.
             with suppress(json.JSONDecodeError):
                 made.append(json.loads(line))
         wanted = {"kind": kind} | only

@@ -180,7 +180,7 @@ async def test_a_damaged_index_is_recreated_by_a_search_where_no_file_changes(
         embedded = sum(counted.times_embedded().values())
         damage(database, "entries")
 
-        # Of an answer that is remembered nothing is read again.
+        # Nothing is read again for a cached answer.
         result = await ask(client, "send a message to somebody")
 
         assert not result.is_error, result.content

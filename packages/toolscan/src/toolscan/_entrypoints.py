@@ -99,7 +99,7 @@ def tool_functions(
     ]
     left_out = None
     if missing := [name for name in names if name not in functions]:
-        detail = f"__all__ has what is no function here: {_listed(missing)}."
+        detail = f"__all__ lists names that are not functions here: {_listed(missing)}."
         left_out = Rejection(Reason.NO_ENTRYPOINT, detail)
     elif bare := [name for name in names if not docstring(functions[name].body)]:
         detail = f"No docstring says what it does: {_listed(bare)}."

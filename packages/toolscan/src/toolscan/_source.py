@@ -146,7 +146,7 @@ def rejection_of(error: OSError, path: str) -> Rejection:
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):  # noqa: PTH114  (a str all along: paths may not be UTF-8)
             return Rejection(Reason.BROKEN_LINK, "The symbolic link points to nothing.")
-        return Rejection(Reason.VANISHED, "The file does not exist, or no longer.")
+        return Rejection(Reason.VANISHED, "The file does not exist, or no longer exists.")
     why = error.strerror or type(error).__name__
     return Rejection(Reason.UNREADABLE, f"It cannot be read: {why}.")
 

@@ -87,7 +87,7 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
         DatabaseError: The server has no index, or one of a later version.
     """
     server = settings.resolved_server(roots)
-    assert server is not None  # noqa: S101 - who calls this has looked
+    assert server is not None  # noqa: S101 - the caller has checked
     check_installed(settings)
     from toolindex_postgres import EngineStore, SharedStore
 

@@ -283,7 +283,7 @@ def _foreign(request: Request) -> ProblemError | None:
     origin = request.headers.get("origin", "")
     if host is not None and is_same_origin(origin, host):
         return None
-    return ProblemError(403, "send this form from the page of this server")
+    return ProblemError(403, "this form must be sent from a page of this server")
 
 
 def _own_path(target: str) -> str:
