@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from types import FrameType
 
 ROOT = Path(__file__).parents[1]
@@ -123,7 +123,7 @@ class Trace:
         self._counted: Counter[tuple[str, str]] | None = None
 
     @contextmanager
-    def counting(self) -> Iterator[Counter[tuple[str, str]]]:
+    def counting(self) -> Generator[Counter[tuple[str, str]]]:
         """Count within a block."""
         counted = self._counted = Counter()
         try:

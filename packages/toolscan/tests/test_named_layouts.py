@@ -161,7 +161,7 @@ def test_a_package_s_tools_are_also_what_it_exports_from_its_own_modules(tree, o
     )
 
     assert found(root, layout) == {"lib:pdf:merge": "merge", "lib:pdf:rotate": "rotate"}
-    assert "no function here: join, split" in reasons(root, layout)["office/pdf/__init__.py"][1]
+    assert "not functions here: join, split" in reasons(root, layout)["office/pdf/__init__.py"][1]
     record = read_tool("office/pdf/__init__.py", root, name="rotate", layouts=[layout])
     assert record.description == "Turn the pages."
     assert toolscan.input_schema(record)["$defs"]["By"]["enum"] == ["left"]
