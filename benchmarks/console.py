@@ -1,9 +1,9 @@
-"""What the pages of the console weigh and take, on a generated tree.
+"""Measure the size and time of the console's pages, on a generated tree.
 
 usage: uv run python benchmarks/console.py [TOOLS]
 
-In one process, without a network: bytes of a page and of its style sheet, and the CPU time of the
-whole request, of 60 requests of each kind; the same search over the JSON API beside it. The usage
+In one process, without a network: the bytes of each page and of its style sheet, and the CPU time
+of 60 whole requests of each kind, with the same search over the JSON API for comparison. The usage
 record has 10,000 searches of the last 30 days, and 3,000 outcomes.
 """
 

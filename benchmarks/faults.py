@@ -1,10 +1,10 @@
-"""What searches of a shared index notice of a server that fails: a host with a copy.
+"""Measure searches of a shared index, on a host with a copy, while its server fails.
 
     python benchmarks/faults.py
 
-One process searches, records an outcome after each search, and another host changes a tool now and
-then, while something happens to the server. Afterwards it is well again, and the outcomes that it
-has are counted. A full disk is a small tmpfs, for which root is needed.
+One process searches and records an outcome after each search, and another host sometimes changes a
+tool, while the server has a problem. Then the server recovers, and its outcomes are counted. The
+full disk is a small tmpfs, which needs root.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SOCKET = ".s.PGSQL.5432"
 
 @contextmanager
 def line(server: Server) -> Generator[Line]:
-    """Run a line to a server for a block."""
+    """Run a connection to a server during a block."""
     with tempfile.TemporaryDirectory(prefix="line-", dir="/tmp") as folder:
         it = Line(Path(folder), server)
         try:
@@ -59,11 +59,11 @@ def line(server: Server) -> Generator[Line]:
 
 
 class Line:
-    """A line to a server that can be slow, or swallow everything.
+    """A connection to a server that can be slow, or lose everything.
 
     Attributes:
-        delay: How many seconds each answer takes longer.
-        swallows: Whether nothing arrives any more.
+        delay: The seconds by which each answer is delayed.
+        swallows: Whether everything is lost.
     """
 
     def __init__(self, folder: Path, server: Server) -> None:
@@ -110,13 +110,13 @@ class Line:
 
 @dataclass
 class Seen:
-    """What a host has seen.
+    """The results of one host.
 
     Attributes:
-        taken: How long each search took.
-        noted: How many said that the answer may be old.
-        failures: Those that failed.
-        outcomes: How many outcomes were reported.
+        taken: The seconds of each search.
+        noted: The number of answers that said that they may be out of date.
+        failures: The searches that failed.
+        outcomes: The number of reported outcomes.
     """
 
     taken: list[float] = field(default_factory=list[float])
@@ -126,7 +126,7 @@ class Seen:
 
 
 async def _search(address: str, seconds: float, event: Callable[[], None]) -> Seen:
-    """Search for some seconds while something happens."""
+    """Search for some seconds during a fault."""
     seen = Seen()
     settings = Settings.from_flags(
         {"database": address, "sync": False, "embedding_model": "static"}
@@ -179,14 +179,14 @@ def _signal(server: Server, number: int) -> None:
 
 
 class Faults:
-    """What can happen to a server, by name; each heals it in the end."""
+    """The faults of a server, by name; each ends with the server working again."""
 
     def __init__(self, server: Server, way: Line, address: str) -> None:
         self._server, self._line, self._address = server, way, address
         self._names = iter(range(1_000_000))
 
     def write(self, count: int, pause: float) -> None:
-        """Change the tree from another host, by a line of its own."""
+        """Change the tree from another host, over a separate connection."""
         with tempfile.TemporaryDirectory() as folder:
             store = SharedStore(SQLiteStore(Path(folder, "w.db")), self._address, tree=_TREE)
             with closing(store), store.reading() as reader:
@@ -201,19 +201,19 @@ class Faults:
         self.write(3, 0.5)
 
     def slow(self, delay: float) -> None:
-        """Each answer is late."""
+        """Each answer is delayed."""
         self._line.delay = delay
         self.write(8, 1)
         self._line.delay = 0
 
     def swallowed(self) -> None:
-        """The line swallows everything."""
+        """The connection loses everything."""
         self._line.swallows = True
         time.sleep(8)
         self._line.swallows = False
 
     def stopped(self) -> None:
-        """All of the server's processes stand still, three times."""
+        """All of the server's processes are stopped, three times."""
         for _ in range(3):
             _signal(self._server, signal.SIGSTOP)
             time.sleep(3)
@@ -221,13 +221,13 @@ class Faults:
             time.sleep(2)
 
     def restarted(self) -> None:
-        """The server crashes, and is away for three seconds."""
+        """The server crashes, and is down for three seconds."""
         self._server.stop()
         time.sleep(3)
         self._server.start()
 
     def read_only(self) -> None:
-        """The server takes no writes."""
+        """The server is read-only."""
         self._server.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         self._server.execute("SELECT pg_reload_conf()")
         time.sleep(5)
@@ -237,7 +237,7 @@ class Faults:
             connection.execute("SELECT pg_reload_conf()")
 
     def full(self) -> None:
-        """The disk of the server is full."""
+        """The server's disk is full."""
         filler = self._server.folder / "data" / "filler"
         with suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
@@ -245,17 +245,17 @@ class Faults:
         self.write(5, 1)
         filler.unlink()
         with suppress(RuntimeError):
-            # It ends itself where it cannot write its journal.
+            # PostgreSQL exits when it cannot write its WAL.
             self._server.start()
 
     def locked(self) -> None:
-        """Somebody holds the table of tools for six seconds."""
+        """Another session locks the table of tools for six seconds."""
         with psycopg.connect(self._address) as connection:
             connection.execute("LOCK TABLE toolindex.entry IN EXCLUSIVE MODE")
             time.sleep(6)
 
     def crowded(self) -> None:
-        """There is no connection for anybody else."""
+        """Other clients use all connections."""
         self._server.execute("ALTER ROLE agent CONNECTION LIMIT 0")
         self._server.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'agent'"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
-# A row of RESULTS.md by how it begins, and what the figure calls it.
+# The beginnings of rows of RESULTS.md, and their labels.
 PEERS = {
     "langgraph-bigtool 0.0.3 (our embedder)": "langgraph-bigtool, our model",
     "bm25s 0.3.16, stop words, snowball": "bm25s 0.3.16",
@@ -47,9 +47,9 @@ class Bar(NamedTuple):
     """A bar of the left half.
 
     Attributes:
-        label: What it is of.
+        label: Its label.
         value: Its length, from 0 to 1.
-        is_ours: Whether it stands out.
+        is_ours: Whether it is highlighted.
     """
 
     label: str
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def recalls(results: str) -> list[Bar]:
-    """Read the recall at five: ours with weights that saw none of the queries, and peers'."""
+    """Read the recall at five of the peers, and ours with weights that saw none of the queries."""
     hybrid = numbers(results, "**hybrid, now**")[0]
     words = numbers(results, "words alone, mean")[0]
     bars = [Bar("pytools-hybrid", hybrid, True), Bar("pytools-hybrid, words alone", words, True)]

@@ -1,12 +1,11 @@
-"""The first call of an imported tool in a new process, with toolimport alone and with the app.
+"""Measure the first call of an imported tool in a process, with toolimport alone and the app.
 
 usage: uv run --all-packages --extra import python benchmarks/first_call.py [--runs N]
 
-A server of a few lines with a hundred tools is imported. Our wheels are installed, with what they
-declare in the versions of uv.lock, into an environment for each package. There a new process calls
-one tool; beside it, the bare client of the `mcp` library does so. CPU is that of the calling
-process alone, without the server's. The first call compiles what it imports; a later one finds the
-byte code.
+A small server with a hundred tools is imported. Our wheels are installed, with their declared
+dependencies in the versions of uv.lock, into an environment for each package. There, a new process
+calls one tool; for comparison, another does so with the `mcp` library's own client. CPU is that of
+the calling process, without the server. The first call compiles the modules that it imports.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def main() -> None:
 
 
 def _import(folder: Path) -> None:
-    """Import a server whose other tools have results as many servers' have."""
+    """Import a server whose other tools have output schemas, as many servers' tools have."""
     person = {
         "type": "object",
         "properties": {it: {"type": "string", "description": "A text."} for it in "abcdef"},
@@ -98,7 +97,7 @@ def _import(folder: Path) -> None:
 
 
 def _timed(python: Path, program: str, folder: Path) -> tuple[float, float]:
-    """Return the seconds of CPU, and those on the clock, that a process took."""
+    """Run a process, and return its CPU and wall time in seconds."""
     started = time.perf_counter()
     done = subprocess.run(
         [python, "-c", program + CPU],

@@ -1,15 +1,15 @@
-"""Shows that an installed package stands alone, and what it costs to install and to import.
+"""Check that an installed package works alone, and measure its size and import time.
 
 usage: python -I benchmarks/footprint.py DISTRIBUTION [--row]
 
     uv run nox -s footprint            the table of all packages
     uv run nox -s tests lowest newest  the same checks before the tests of each package
 
-It is run by the Python of an environment that holds the package with what it declares, and needs
-nothing else there. Import time is CPU (user and system) of a new process until the import is done,
-less what the bare interpreter takes in the same run; the first, which writes byte code, does not
-count. As what a package exports may be imported with its first use, `import *` is measured too.
-Sizes are those of the files that were installed, without byte code.
+Run it with the Python of an environment that contains only the package and its declared
+dependencies. Import time is the CPU time (user and system) of a new process until the import is
+done, minus that of the bare interpreter in the same run; the first run, which writes byte code,
+does not count. `import *` is measured too, because names may be imported at their first use. Sizes
+are those of the installed files, without byte code.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 RUNS = 7
-# What `import` of a package alone may load from others: nothing, but for these. Anything else waits
-# until it is used.
+# The distributions that importing a package may load. All others are imported when they are used.
 LOADS = {
     "toolindex": frozenset({"apsw", "toolscan"}),
     "toolwatch": frozenset({"anyio"}),
 }
-# Of the standard library, what no `import` alone may load, and why.
+# Modules of the standard library that importing a package must not load, and why.
 SLOW = {
-    "asyncio": "takes as long as all of ours; whoever awaits has it already",
-    "concurrent.futures": "comes with logging; threads are for calls",
-    "email": "comes with HTTP, which no import speaks",
+    "asyncio": "takes as long as all our modules; programs that use it have loaded it",
+    "concurrent.futures": "loads logging; only calls need threads",
+    "email": "belongs to HTTP, which no import uses",
     "multiprocessing": "no import starts a process",
     "ssl": "no import opens a connection",
-    "unittest": "tests alone need it",
+    "unittest": "only tests need it",
 }
-# The public modules that need more than the declared dependencies: what they are for.
+# Public modules that need more than the declared dependencies, and what they need.
 OPTIONAL = {
     "pytools_hybrid.agents.adapters.fastmcp": "fastmcp",
     "pytools_hybrid.agents.adapters.pydantic_ai": "pydantic_ai",
@@ -54,19 +53,19 @@ COUNT = "import sys, time; print(time.process_time(), *sys.modules)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
-    """What a process with one import takes: CPU in milliseconds, and the modules it has then."""
+    """The cost of an import: CPU in milliseconds, and the number of loaded modules."""
 
     cpu: float
     modules: frozenset[str]
 
     def beyond(self, bare: Import) -> Import:
-        """Return what the import adds to the bare interpreter."""
+        """Return the cost beyond that of the bare interpreter."""
         return Import(cpu=self.cpu - bare.cpu, modules=self.modules - bare.modules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """What lies on the disk afterwards, in bytes."""
+    """Installed sizes, in bytes."""
 
     own: int
     all: int
@@ -106,7 +105,7 @@ def main() -> None:
 
 
 def _installed(name: str) -> tuple[str, Path]:
-    """Return the distribution's package and its folder, which a wheel has put there with types."""
+    """Return the distribution's package and its folder, after checking that it has types."""
     site = Path(sysconfig.get_path("purelib"))
     typed = [file for file in distribution(name).files or () if file.name == "py.typed"]
     if not typed:
@@ -119,7 +118,7 @@ def _installed(name: str) -> tuple[str, Path]:
 
 
 def import_public_names(package: str, folder: Path) -> tuple[int, list[str]]:
-    """Return how many there are, and which modules are for a package that is not here."""
+    """Import all public names; return their number, and the modules whose extra is missing."""
     names = 0
     absent: list[str] = []
     for module in _public_modules(package, folder):
@@ -150,7 +149,7 @@ def _public_modules(package: str, folder: Path) -> Iterator[str]:
 
 
 def _measure(statement: str) -> Import:
-    """Run it in processes of its own, of which the fastest counts."""
+    """Run code in several new processes, and return the least cost."""
     environment = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
     times = []
     modules: list[str] = []

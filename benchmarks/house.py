@@ -1,12 +1,12 @@
-"""What somebody meets who reads the code: rooms, circles, lines, files that one action passes.
+"""Measure how hard the code is to follow: rooms, circles, lines, files that run for one action.
 
-usage: uv run python benchmarks/house.py [--root DIR]
+usage: uv run python benchmarks/house.py [--root DIR] [--files]
 
-A room is a folder of the app below its package. Floors are the longest way down through the
-imports between rooms; a circle is a set of rooms that import each other; an arrow up is an import
-against the order of the layers in `pyproject.toml`. Files are counted that run, by a profiler in
-every thread, while a server answers one search over MCP, and from saving a new tool until it can
-be found and has its vector.
+A room is a folder below the app's package. The number of floors is the length of the longest chain
+of imports between rooms; a circle is a set of rooms that import each other; an arrow up is an
+import against the order of the layers in `pyproject.toml`. A profiler in every thread counts the
+files whose code runs while a server answers one search over MCP, and from saving a new tool until
+it can be found and has its vector.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ PAUSE_SECONDS = 1.5
 
 
 def room(module: str) -> str:
-    """Return the room of a module of the app; one that lies beside the rooms is one itself."""
+    """Return the room of a module of the app; a module outside of the rooms is its own room."""
     return module.split(".")[1] if "." in module else module
 
 
 def imports(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield each module of a package with each module of it that it imports anywhere."""
+    """Yield each pair of modules of a package of which the first imports the second anywhere."""
     modules = {
         ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
         for path in folder.rglob("*.py")
@@ -81,7 +81,7 @@ def print_rooms() -> None:
 
 
 def arrows_up(below: dict[str, set[str]]) -> int:
-    """Count the pairs of rooms whose imports go against the layers, or between equals."""
+    """Count the pairs of rooms whose imports go up the layers, or within one layer."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     (layers,) = (
         it["layers"]
@@ -132,7 +132,7 @@ class Trace:
             self._counted = None
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
-        """Take a call from the interpreter."""
+        """Receive a profiler event."""
         if event == "call" and self._counted is not None:
             code = frame.f_code
             if (file := ours(code.co_filename)) is not None:
@@ -141,7 +141,7 @@ class Trace:
 
 @cache
 def ours(file: str) -> str | None:
-    """Return the path of a source file of ours from its package on, None for any other."""
+    """Return the path of one of our source files from its package on, or None for others."""
     path = Path(file)
     for source in SOURCES:
         if path.is_relative_to(source):
@@ -149,8 +149,8 @@ def ours(file: str) -> str | None:
     return None
 
 
-def print_counted(title: str, counted: Counter[tuple[str, str]]) -> None:
-    """Print what one action passed."""
+def print_counted(title: str, counted: Counter[tuple[str, str]], *, lists: bool) -> None:
+    """Print what ran for one action, with each file and its functions if `lists`."""
     files = {file for file, _ in counted}
     lent = sum(
         number for (_, name), number in counted.items() if name.endswith("ConnectionPool._take")
@@ -159,10 +159,12 @@ def print_counted(title: str, counted: Counter[tuple[str, str]]) -> None:
         f"{title}: {len(files)} files, {len(counted)} functions, {sum(counted.values()):,} calls, "
         f"{lent} connections borrowed"
     )
+    for file in sorted(files) if lists else ():
+        print(f"  {file}: {', '.join(sorted(name for of, name in counted if of == file))}")
 
 
-async def print_traces(tree: Path, trace: Trace) -> None:
-    """Print what a search over MCP and a saved file pass."""
+async def print_traces(tree: Path, trace: Trace, *, lists: bool) -> None:
+    """Print what runs for a search over MCP and for a saved file."""
     from pytools_hybrid import Follower, Settings, ToolSearch
     from pytools_hybrid.serve.mcp import create_server
 
@@ -176,10 +178,6 @@ async def print_traces(tree: Path, trace: Trace) -> None:
         for query in ("send a message to a channel", "merge two pdf files", "open an issue"):
             await server.call_tool("search_tools", {"query": query})
         await asyncio.sleep(PAUSE_SECONDS)
-        with trace.counting() as counted:
-            await server.call_tool("search_tools", {"query": "translate some text"})
-        print_counted("an MCP search", counted)
-        await asyncio.sleep(PAUSE_SECONDS)
         path = tree / "mcptools" / "dancing" / "waltz.py"
         path.parent.mkdir()
         before = (await search.index.coverage()).vectors
@@ -187,16 +185,22 @@ async def print_traces(tree: Path, trace: Trace) -> None:
         with trace.counting() as counted:
             path.write_text(TOOL, "utf-8")
             await asyncio.sleep(2 * PAUSE_SECONDS)
-        print_counted("a saved file", counted)
+        print_counted("a saved file", counted, lists=lists)
         assert (await search.index.coverage()).vectors == before + 1
+        # Its polling of the files is not part of a search.
         following.cancel()
         with suppress(asyncio.CancelledError):
             await following
+        await asyncio.sleep(PAUSE_SECONDS)
+        with trace.counting() as counted:
+            await server.call_tool("search_tools", {"query": "translate some text"})
+        print_counted("an MCP search", counted, lists=lists)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--root", type=Path, default=ROOT / "examples" / "tools")
+    parser.add_argument("--files", action="store_true", help="list the files and their functions")
     asked = parser.parse_args()
     print_rooms()
     print_lines()
@@ -206,7 +210,7 @@ def main() -> None:
         trace = Trace()
         threading.setprofile(trace)
         sys.setprofile(trace)
-        asyncio.run(print_traces(tree, trace))
+        asyncio.run(print_traces(tree, trace, lists=asked.files))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""Importing MCP servers, and what a call through the modules costs beside the bare client.
+"""Measure importing MCP servers, and calls through the generated modules and `call_tool`.
 
 usage: uv run --extra import python benchmarks/imports.py SERVERS.json --tool SERVER.TOOL ARGUMENTS
 
     uv run --all-packages --extra import python benchmarks/imports.py servers.json \
         --tool time.get_current_time '{"timezone": "Europe/Vienna"}'
 
-The servers are imported into an empty tree, and once more into the same. Then the tool is called
-through the MCP library's own client and through `toolimport.runtime`, turn by turn, each over a
-connection of its own that stays open. Last, one client calls it directly, by `call_tool` of
-`pytools-hybrid serve --tools call`, and by a server of the MCP library alone that does nothing but
-pass calls on, turn by turn; on Linux with the CPU seconds of both servers. What that bare server
-costs is the floor: it is the library's.
+The servers are imported into an empty tree, then again into the same tree. Then the tool is called
+with the MCP library's own client and with `toolimport.runtime`, alternately, each over a separate
+connection that stays open. Finally, one client alternately calls it directly, through `call_tool`
+of `pytools-hybrid serve --tools call`, and through a server of the MCP library that only passes
+calls on, whose cost is the floor; on Linux, with the CPU seconds of both servers.
 """
 
 from __future__ import annotations
@@ -95,11 +94,11 @@ def main() -> None:
 async def _beside_call_tool(
     servers: Path, root: Path, server: str, tool: str, arguments: dict[str, Any]
 ) -> None:
-    """Call a tool directly and through a server of ours, by the same client."""
+    """Call a tool directly and through our server, with the same client."""
     ours = StdioServerParameters(
         command=_COMMAND,
         args=["serve", "--tools", "call", "--root", str(root), "--db", f"{root}/index.db"],
-        # Whoever names the servers trusts them.
+        # Naming the servers makes them trusted.
         env={**os.environ, "PYTOOLS_SERVERS": str(servers), "PYTOOLS_EMBEDDING_MODEL": "static"},
     )
     there = _direct(servers, server)
@@ -122,7 +121,7 @@ async def _beside_call_tool(
             for way, (client, process) in clients.items():
                 used = _cpu_of(process)
                 taken = await _timed(client, *calls[way])
-                if turn:  # the first starts the server
+                if turn:  # the first turn starts the server
                     times[way] += taken
                     cpu[way].append((_cpu_of(process) - used) / _CALLS)
     for way in calls:
@@ -179,7 +178,7 @@ def _ours(servers: Path, server: str, tool: str, arguments: dict[str, Any]) -> l
 
 
 def _cpu() -> float:
-    """Return the CPU seconds of this process and of those that have ended."""
+    """Return the CPU seconds of this process and its ended children."""
     of_children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + of_children.ru_utime + of_children.ru_stime
 

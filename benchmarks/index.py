@@ -1,11 +1,11 @@
-"""What the index costs at each size of tree, as ratios to floors measured in the same run.
+"""Measure the cost of the index by size of tree, as ratios to floors measured in the same run.
 
 usage: uv run python benchmarks/index.py [--sizes 100,1000,10000] [--trees DIR] [--json FILE]
 
-For each size a tree is generated, indexed, searched, changed and served; every figure is
-printed with its floor and its aim, and at last how each cost grows with the tree. CPU times are
-of all threads, those of commands with their start; p50 and p95 are wall times. With --trees the
-trees are kept there, and taken from there the next time. Linux only: memory is read from /proc.
+For each size a tree is generated, indexed, searched, changed and served; every figure is printed
+with its floor and its aim, followed by how each cost grows with the tree. CPU times are those of
+all threads, and of commands include their start; p50 and p95 are wall times. With --trees the trees
+are kept there and reused. Linux only: memory is read from /proc.
 """
 
 from __future__ import annotations

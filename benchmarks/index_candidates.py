@@ -1,4 +1,4 @@
-"""What it costs to get candidates by words and by meaning, with the floor of each."""
+"""Measure the candidates by words and by meaning, with the floor of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# One thread, as the search has. It is read when numpy is loaded.
+# Use one thread, as searches do. numpy reads this when it is loaded.
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
@@ -39,7 +39,7 @@ _FIRST = 20
 
 
 def lexical(database: Path, queries: Sequence[str]) -> list[Figure]:
-    """Compare the candidates by words with the bare FTS5 query, its rows left in C."""
+    """Compare the candidates by words with the bare FTS5 query, without converting its rows."""
     ours, floor = Times(), Times()
     with SQLiteStore(database) as store, store.reading() as reader:
         reader.lexical(queries[0], where=_ALL, depth=_DEPTH)
@@ -74,7 +74,7 @@ def nearest(database: Path, queries: Sequence[str]) -> list[Figure]:
 
 
 def _first(store: SQLiteStore, vectors: Vectors) -> Times:
-    """Measure the way that a process with few searches takes."""
+    """Measure the search without numpy, which processes with few searches use."""
     times = Times()
     for vector in vectors:
         with store.reading() as state:
@@ -85,17 +85,17 @@ def _first(store: SQLiteStore, vectors: Vectors) -> Times:
 
 
 class _Comparison:
-    """Times of ours and of numpy, and how many of the truly nearest were found."""
+    """The times of our search and of numpy, and the recall of ours."""
 
     def __init__(self) -> None:
         self.ours, self.floor = Times(), Times()
         self._shares: dict[int, list[float]] = {10: [], _DEPTH: []}
 
     def judge(self, found: Sequence[float], exact: Vectors) -> None:
-        """Note the true similarities of what was found, and the best there are."""
+        """Note the exact similarities of the results, and the best possible ones."""
         for depth, shares in self._shares.items():
             wanted = min(depth, len(exact))
-            # Of equals, any will do.
+            # Ties count as right.
             right = sum(value >= exact[wanted - 1] - _SAME for value in found[:wanted])
             shares.append(right / wanted)
 
@@ -118,7 +118,7 @@ def _compared(
     positions = {id_: position for position, id_ in enumerate(ids)}
     for vector in vectors:
         unit = vector / np.linalg.norm(vector)
-        # As each search does. The first few of a store go another way.
+        # Make a new reader, as each search does. The first searches of a store use another method.
         with store.reading() as reader:
             ask = partial(reader.nearest, vector.tolist(), model_id=_MODEL_ID)
             ask = partial(ask, where=where, depth=_DEPTH)

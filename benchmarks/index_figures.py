@@ -1,4 +1,4 @@
-"""Figures of the index benchmark: how they are taken, shown, and compared between sizes."""
+"""The figures of the index benchmark: measuring, printing, and comparing sizes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Figure", "Times", "best", "growth", "overview", "table", "timed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured value, and what it is held against.
+    """One measured value, with its floor and its aim.
 
     Attributes:
         what: What was measured.
         value: The value.
         unit: Its unit.
-        floor: What cannot be done without, measured in the same run; empty for none.
+        floor: The part of it that is unavoidable, measured in the same run; empty for none.
         least: The floor's value.
-        aim: What the value, or where there is a floor its ratio to it, should not exceed.
+        aim: The highest acceptable value, or ratio to the floor if there is one.
         grows: Whether the value is a cost that should grow no faster than the tree.
     """
 
@@ -37,19 +37,19 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """How many times the floor it is."""
+        """The ratio to the floor."""
         return self.value / self.least
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Wall and CPU seconds of some runs of one thing."""
+    """The wall and CPU seconds of several runs of one action."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     def add(self, action: Callable[[], object]) -> None:
-        """Run it once more."""
+        """Run the action once."""
         wall, cpu = time.perf_counter(), time.process_time()
         action()
         self.cpu.append(time.process_time() - cpu)
@@ -94,7 +94,7 @@ def timed(actions: Iterable[Callable[[], object]]) -> Times:
 
 
 def best(repeat: int, *actions: Callable[[], object]) -> list[float]:
-    """Return the least CPU time of each action, taking turns so that all meet the same machine."""
+    """Return the least CPU time of each action; they alternate, to run under the same load."""
     times = [Times() for _ in actions]
     for _ in range(repeat):
         for each, action in zip(times, actions, strict=True):
@@ -104,7 +104,7 @@ def best(repeat: int, *actions: Callable[[], object]) -> list[float]:
 
 
 def table(title: str, figures: Iterable[Figure]) -> str:
-    """Write figures as a table in Markdown."""
+    """Return figures as a Markdown table."""
     lines = [f"| {title} | | floor | | ratio | aim |", "|---|--:|---|--:|--:|--:|"]
     for figure in figures:
         value = f"{_number(figure.value)} {figure.unit}"
@@ -117,7 +117,7 @@ def table(title: str, figures: Iterable[Figure]) -> str:
 
 
 def overview(results: dict[int, list[Figure]]) -> str:
-    """Write the figures of all sizes side by side, each with its ratio to its floor."""
+    """Return the figures of all sizes side by side, each with its ratio to its floor."""
     sizes = sorted(results)
     lines = [
         "| (× floor) | " + " | ".join(f"{size:,}" for size in sizes) + " | floor | aim |",
@@ -136,7 +136,7 @@ def overview(results: dict[int, list[Figure]]) -> str:
 
 
 def growth(results: dict[int, list[Figure]]) -> str:
-    """Write how costs grow from size to size: the exponent of the tree's size, 1 for linear."""
+    """Return the growth of costs between sizes: the exponent of the tree's size, 1 for linear."""
     sizes = sorted(results)
     steps = list(pairwise(sizes))
     lines = [

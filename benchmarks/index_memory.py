@@ -1,4 +1,4 @@
-"""What the two commands that work on an index take: memory at most and at rest, CPU time."""
+"""Measure the memory and CPU time of `index` and `serve`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INITIALIZE = {
 
 
 def index_command(root: Path, database: Path) -> list[Figure]:
-    """Index and embed a tree with `pytools-hybrid index`, as a process of its own."""
+    """Index and embed a tree with `pytools-hybrid index`, in a separate process."""
     before = _children_cpu()
     peak = 0.0
     with subprocess.Popen(
@@ -40,7 +40,7 @@ def index_command(root: Path, database: Path) -> list[Figure]:
         text=True,
     ) as process:
         while process.poll() is None:
-            # The mark only rises, so the last look is right but for its last moment.
+            # VmHWM only rises, so the last value read is nearly the final one.
             peak = max(peak, _kilobytes(Path(f"/proc/{process.pid}/status"), "VmHWM"))
             time.sleep(_POLL_SECONDS)
         said = process.stderr.read() if process.stderr else ""
@@ -54,7 +54,7 @@ def index_command(root: Path, database: Path) -> list[Figure]:
 
 
 def server_at_rest(root: Path, database: Path, queries: Sequence[str]) -> list[Figure]:
-    """Start `pytools-hybrid serve`, search, wait until it rests, and look at its memory."""
+    """Start `pytools-hybrid serve`, search, wait until it is idle, and read its memory."""
     with subprocess.Popen(
         [_COMMAND, "serve", "--root", str(root), "--db", str(database)],
         stdin=subprocess.PIPE,
@@ -103,7 +103,7 @@ def _until_at_rest(pid: int) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     before, since = -1, time.monotonic()
     while time.monotonic() - since < _REST_SECONDS and time.monotonic() < deadline:
-        # utime and stime, fields 14 and 15 of stat(5); the name before them may hold spaces.
+        # utime and stime, fields 14 and 15 of stat(5); the name before them may contain spaces.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
         if ticks != before:
@@ -115,7 +115,7 @@ def _kilobytes(file: Path, name: str) -> float:
     for line in file.read_text().splitlines():
         if line.startswith(f"{name}:"):
             return float(line.split()[1])
-    return 0.0  # A process that has ended but was not waited for has none.
+    return 0.0  # a zombie has no memory
 
 
 def _children_cpu() -> float:

@@ -1,4 +1,4 @@
-"""What it costs to make an index, to find it unchanged, and to follow one file."""
+"""Measure creating an index, finding it unchanged, and following one file."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _READER = str(toolscan.RECORD_VERSION)
 _STEP_SECONDS = 0.01
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.001
-# Batches that follow each other within a quarter of a second are held back.
+# Batches within a quarter of a second of each other are delayed.
 _APART_SECONDS = 0.4
 _LETTERS = "abcdefghij"
 
 
 def cold(root: Path, database: Path, tools: int) -> list[Figure]:
-    """Scan, index and embed a tree in an empty database, which is left for what follows."""
+    """Scan, index and embed a tree in an empty database, which the other measurements use."""
     (scanning,) = best(1, lambda: toolscan.scan(root))
     with SQLiteStore(database) as store:
         (indexing,) = best(1, lambda: refresh(store, root))
@@ -57,7 +57,7 @@ def cold(root: Path, database: Path, tools: int) -> list[Figure]:
 
 
 def restart(root: Path, database: Path, *, repeat: int) -> list[Figure]:
-    """Open an index whose tree has not changed, and find that out."""
+    """Open an index, and find that its tree has not changed."""
     with SQLiteStore(database) as store:
         stamps = store.stored(reader_version=_READER).stamps
 
@@ -82,7 +82,7 @@ def restart(root: Path, database: Path, *, repeat: int) -> list[Figure]:
 
 
 def one_file(root: Path, database: Path, paths: list[str]) -> list[Figure]:
-    """Bring the index up to date after the write of one file, known by its path."""
+    """Update the index after one file was written, given its path."""
     changed, scanned = Times(), Times()
     with SQLiteStore(database) as store:
         for path in paths:
@@ -94,7 +94,7 @@ def one_file(root: Path, database: Path, paths: list[str]) -> list[Figure]:
 
 
 def watched(root: Path, database: Path, paths: list[str]) -> list[Figure]:
-    """Write files below a running service, and search until what was written is found."""
+    """Write files while a service runs, and search until each is found."""
     settings = Settings.from_flags({"db_path": database, "usage_log": False})
     found = asyncio.run(_watched(settings, root, paths))
     beyond = Times([wall - _STEP_SECONDS for wall in found.wall], found.cpu)
@@ -115,20 +115,20 @@ async def _watched(settings: Settings, root: Path, paths: list[str]) -> Times:
         await _until(partial(_is_embedded, search))
         for number, path in enumerate(paths):
             await asyncio.sleep(_APART_SECONDS)
-            # Of letters alone, with no ending to cut: only this file has any part of it.
+            # A word of letters alone, without an ending to stem, which no other file contains.
             digits = f"{os.getpid()}{number}"
             word = f"reworded{''.join(_LETTERS[int(digit)] for digit in digits)}x"
             generation = _generation(search)
             wall, cpu = time.perf_counter(), time.process_time()
             reword(root / path, word)
             while not await _finds(search, word, path):
-                # Asking only this does not keep busy what is measured.
+                # Read only the generation, to add little load to what is measured.
                 await _until(partial(_has_moved_on, search, generation))
                 generation = _generation(search)
             wall = time.perf_counter() - wall
             await _until(partial(_is_embedded, search))
             cpu = time.process_time() - cpu
-            if number:  # The first also begins the watch.
+            if number:  # the first one also starts the watcher
                 times.wall.append(wall)
                 times.cpu.append(cpu)
         following.cancel()

@@ -1,14 +1,14 @@
-"""Quality and speed of search over a tree of tools with judged queries.
+"""Measure quality and speed of search over a tree of tools with judged queries.
 
 usage: uv run python benchmarks/search.py [--model FILE] TREE QUERIES [TREE QUERIES ...]
 
-TREE is a tree of tools. QUERIES holds one JSON object a line: `query`, and `gold`, the ids of
-the tools that answer it. FILE holds other weights of the offline model, as
-benchmarks/quality/train writes them. For each channel and fusion, over all queries of a
-tree: recall at 1 (share of queries with a right tool first), recall at 5 (mean share of the right
-tools among the first five), NDCG at 10 with binary gains (Järvelin & Kekäläinen 2002). Below, the
-time that one hybrid search takes in this process, the embedding of the query included, and how
-many texts the offline model embeds in a second.
+TREE is a tree of tools. QUERIES has one JSON object per line: `query`, and `gold`, the ids of the
+tools that answer it. FILE has other weights of the offline model, written by
+benchmarks/quality/train. It prints, for each channel and fusion, over all queries of a tree: recall
+at 1 (share of queries with a right tool first), recall at 5 (mean share of the right tools among
+the first five), and NDCG at 10 with binary gains (Järvelin & Kekäläinen 2002); then the time of one
+hybrid search in this process, including the embedding of the query, and the number of texts that
+the offline model embeds per second.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What the server adds to a search, and how fast it starts, at each size of tree.
+"""Measure what the server adds to a search, and how fast it starts, by size of tree.
 
 usage: uv run python benchmarks/server.py [--sizes 100,1000,10000] [--trees DIR] [--json FILE]
 
-For each size: the CPU time of a process until it has answered `initialize`, beside that of
-`import mcp.server.mcpserver` alone; wall and CPU time of a search for five tools over stdio, over
-streamable HTTP and by the JSON API, beside the same search in process (`ToolSearch.search`);
-and many searches at once. All take turns, so that they meet the same machine. `fresh` queries have
-not been asked before, `repeated` ones have, of the same process. With --trees the trees are kept
-there, and taken from there the next time. Linux only: CPU times of servers are read from /proc,
-in hundredths of a second, so they are means over all calls.
+For each size: the CPU time of a process until it has answered `initialize`, compared with that of
+`import mcp.server.mcpserver`; wall and CPU time of a search for five tools over stdio, over
+streamable HTTP and with the JSON API, compared with the same search in process
+(`ToolSearch.search`); and many searches at once. All alternate, to run under the same load. `fresh`
+queries are new to the process, `repeated` ones are not. With --trees the trees are kept there and
+reused. Linux only: CPU times of servers are read from /proc, in hundredths of a second, so they are
+means over all calls.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _BEYOND_AIM = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to search, and what it has taken so far.
+    """One way to search, and its measurements.
 
     Attributes:
         ask: Searches once.
-        cpu: Gives the CPU seconds that its process has taken.
-        wall: How long each search took.
-        spent: CPU seconds of each round.
+        cpu: Returns the CPU seconds of its process.
+        wall: The time of each search.
+        spent: The CPU seconds of each round.
     """
 
     ask: Callable[[str], Awaitable[object]]
@@ -98,7 +98,7 @@ async def searches(root: Path, index: Path, folder: Path, asked: Sequence[str]) 
     async with AsyncExitStack() as stack:
         databases = {}
         for name in (_IN_PROCESS, "stdio", "mcp", "api"):
-            # Of its own: the vectors of queries are kept there.
+            # Use a separate copy, because the index caches the vectors of queries.
             databases[name] = Path(shutil.copy(index, folder / f"{name}.db"))
         settings = Settings.from_flags({"db_path": databases[_IN_PROCESS]})
         product = await stack.enter_async_context(ToolSearch(root, settings, refresh=False))

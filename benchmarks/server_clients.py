@@ -1,6 +1,6 @@
-"""Server processes, and the least that a client must do to search with them.
+"""Server processes, and minimal clients that search with them.
 
-The clients write and read bytes themselves: what a client library takes is not the server's.
+The clients read and write bytes themselves, to exclude the time of a client library.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
@@ -29,17 +29,19 @@ _PATIENCE_SECONDS = 120.0
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of a server: none of ours, and byte code may be written."""
-    return {
+    """Return a server's environment: it sets only the model, and caches byte code."""
+    kept = {
         name: value
         for name, value in os.environ.items()
         if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith("PYTOOLS_")
     }
+    # In a checkout, the default is the accurate model, which embeds in the background for minutes.
+    return kept | {"PYTOOLS_EMBEDDING_MODEL": "static"}
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that a process has taken, in hundredths of a second."""
-    # utime and stime, fields 14 and 15 of stat(5); the name before them may hold spaces.
+    """Return the CPU time of a process, with a resolution of hundredths of a second."""
+    # utime and stime, fields 14 and 15 of stat(5); the name before them may contain spaces.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -59,12 +61,12 @@ class Stdio:
         self._send(_INITIALIZED)
 
     def search(self, query: str) -> int:
-        """Ask, and give how many tools came."""
+        """Search, and return the number of tools."""
         self._send(_call(self._next(), query))
         return _found(self._received())
 
     def search_at_once(self, queries: Sequence[str]) -> list[float]:
-        """Ask all in one go, and give how long each answer took; none has failed."""
+        """Search for all queries at once, and return the time of each answer; none may fail."""
         numbers = [self._next() for _ in queries]
         started = time.perf_counter()
         calls = zip(numbers, queries, strict=True)
@@ -107,7 +109,7 @@ class Mcp:
         self._post(_INITIALIZED)
 
     def search(self, query: str) -> int:
-        """Ask, and give how many tools came."""
+        """Search, and return the number of tools."""
         _, text = self._post(_call(2, query))
         data = [line for line in text.splitlines() if line.startswith("data: {")]
         return _found(json.loads(data[-1].removeprefix("data: ") if data else text))
@@ -128,7 +130,7 @@ class Api:
         self._connection = HTTPConnection(urlsplit(url).netloc)
 
     def search(self, query: str) -> int:
-        """Ask, and give how many tools came."""
+        """Search, and return the number of tools."""
         asked = urlencode({"query": query, "top_k": RESULTS})
         path = f"/api/v1/tools/search?{asked}"
         return len(json.loads(_exchange(self._connection, "GET", path)[1])["results"])
@@ -149,7 +151,7 @@ def _exchange(
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()
     except ConnectionError:
-        # The server closes a connection that has been silent for some seconds.
+        # The server closes idle connections after some seconds.
         connection.close()
         connection.request(method, path, body, headers or {})
         response = connection.getresponse()
@@ -160,8 +162,8 @@ def _exchange(
 
 
 @contextmanager
-def over_stdio(root: Path, database: Path) -> Iterator[Stdio]:
-    """Start a server for one client, and wait until it rests."""
+def over_stdio(root: Path, database: Path) -> Generator[Stdio]:
+    """Start a server for one client, and wait until it is idle."""
     with subprocess.Popen(
         [COMMAND, "serve", "--root", str(root), "--db", str(database)],
         stdin=subprocess.PIPE,
@@ -176,8 +178,8 @@ def over_stdio(root: Path, database: Path) -> Iterator[Stdio]:
 
 
 @contextmanager
-def over_http(root: Path, database: Path, log: Path) -> Iterator[tuple[int, str]]:
-    """Start a server at a free port, wait until it rests, and give its process and address."""
+def over_http(root: Path, database: Path, log: Path) -> Generator[tuple[int, str]]:
+    """Start a server at a free port, wait until it is idle, and yield its process and address."""
     command = [COMMAND, "serve", "--root", str(root), "--db", str(database)]
     with log.open("wb") as errors, subprocess.Popen(
         [*command, "--transport", "http", "--port", "0"], stderr=errors, env=environment()

@@ -1,11 +1,11 @@
-"""The first search after an installation, and the second: from an empty environment on.
+"""Measure the first and the second search after an installation in an empty environment.
 
 usage: uv run python benchmarks/start.py [--runs N]
 
-Our wheels are built, and installed with what they declare, in the versions of uv.lock, into an
-environment of their own. The first search there compiles every installed module that it imports and
-makes the index of the example tools (119); what the run before has written is removed each time.
-The second finds both. The installed files are read before, so that the disk has no say.
+Our wheels are built, and installed with their declared dependencies, in the versions of uv.lock,
+into a separate environment. The first search compiles every module that it imports and indexes the
+example tools (119); before it, everything that the last run wrote is removed. The second search
+finds both. The installed files are read first, so that they are in the disk cache.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
 def install(folder: Path, package: str = "pytools-hybrid") -> Path:
     """Make an environment with a package, and return the folder of its commands."""
     wheels, environment, locked = folder / "wheels", folder / "environment", folder / "locked.txt"
-    # A library stands alone; the application needs its siblings.
+    # A library needs only its own wheel; the app needs its siblings.
     chosen = "*.whl" if package == "pytools-hybrid" else f"{package}-*.whl"
     _uv("build", "--all-packages", "--wheel", "--no-sources", f"--out-dir={wheels}")
     _uv(
@@ -79,7 +79,7 @@ def _uv(*arguments: str) -> None:
 
 
 def size(python: Path) -> tuple[int, int]:
-    """Count the distributions and the bytes of their files, all of which are read for it."""
+    """Count the distributions and the bytes of their files, reading them all."""
     program = (
         "from importlib.metadata import distributions\n"
         "found = list(distributions())\n"
@@ -93,7 +93,7 @@ def size(python: Path) -> tuple[int, int]:
 
 
 def environment_of(cache: Path) -> dict[str, str]:
-    """Return variables that have the index made there, and byte code as usual."""
+    """Return variables that put the index into a folder and enable byte code."""
     ours = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONPYCACHEPREFIX")
     kept = {
         name: value
@@ -106,7 +106,7 @@ def environment_of(cache: Path) -> dict[str, str]:
 def _timed(
     command: list[str], environment: dict[str, str], expected: str = ""
 ) -> tuple[float, float]:
-    """Return the seconds of CPU, and those on the clock, that a command took."""
+    """Run a command, and return its CPU and wall time in seconds."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)

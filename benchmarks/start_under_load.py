@@ -1,11 +1,11 @@
-"""How long a client waits for `initialize` on a busy machine, beside the SDK's own bare server.
+"""Measure how long `initialize` takes on a busy machine, compared with the SDK's bare server.
 
 usage: uv run python benchmarks/start_under_load.py [--root DIR] [--busy N] [--runs N]
 
-Our server over stdio, on a new index and on one that is there, and a bare server of the SDK with
-one tool are started in turns while N other processes keep the processors busy. Each figure is
-wall time, in seconds, from the start of the process to its answer; the ratio is that of the
-medians. Ends with 1 where ours takes more than twice as long as the bare one.
+Our server over stdio, with a new and with an existing index, and a bare server of the SDK with one
+tool are started alternately while N other processes keep the processors busy. Each figure is the
+wall time in seconds from the start of the process to its answer; the ratio is that of the medians.
+Exits with 1 if ours takes more than twice as long as the bare one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ server.run("stdio")
 
 
 def seconds_to_answer(command: list[str], environment: dict[str, str]) -> float:
-    """Return how long a server took from its start to its answer to `initialize`."""
+    """Return the seconds from a server's start to its answer to `initialize`."""
     began = time.perf_counter()
     with subprocess.Popen(
         command,

@@ -1,11 +1,10 @@
-"""CPU time until the product answers: help, a warm search, and the server's first answer.
+"""Measure the CPU time until we answer: help, a warm search, and the server's first answer.
 
 usage: uv run python benchmarks/startup.py [--root DIR] [--runs N]
 
-Each figure is the smallest of N runs, in seconds of CPU (user and system, children
-included). `import mcp` is the floor of the server's start: the SDK alone, imported in an
-interpreter that does nothing else. Run it twice and trust the second: the first writes byte
-code.
+Each figure is the smallest of N runs, in seconds of CPU (user and system, with children). The floor
+of the server's start is `import mcp`, the SDK alone in an interpreter that does nothing else. Run
+it twice and use the second result, because the first run writes byte code.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def run(*command: str, environment: dict[str, str]) -> float:
 
 
 def initialize(root: Path, database: Path, environment: dict[str, str]) -> float:
-    """CPU time of a server process at the moment its answer to `initialize` has come."""
+    """Return the CPU time of a server process when its answer to `initialize` arrives."""
     with subprocess.Popen(
         [COMMAND, "serve", "--root", str(root), "--db", str(database)],
         stdin=subprocess.PIPE,
@@ -60,7 +59,7 @@ def initialize(root: Path, database: Path, environment: dict[str, str]) -> float
         server.stdin.write(json.dumps(INITIALIZE) + "\n")
         server.stdin.flush()
         json.loads(server.stdout.readline())
-        # utime and stime, fields 14 and 15 of stat(5); the name before them may hold spaces.
+        # utime and stime, fields 14 and 15 of stat(5); the name before them may contain spaces.
         fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
         server.stdin.close()

@@ -1,10 +1,10 @@
-"""What searches find and wait for while the accurate model takes over from the static one.
+"""Measure searches while the accurate model takes over from the static one.
 
 usage: uv run python benchmarks/takeover.py TOOLS SECONDS
 
-A server's index of a made tree of TOOLS tools is opened while a query a tenth of a second later is
-asked, one after the other, until the accurate model has all tools or SECONDS have passed. Prints
-the searches by the model that answered, their times, and how many tools were embedded.
+A server's index of a generated tree of TOOLS tools is opened, and searched ten times a second until
+the accurate model has embedded all tools or SECONDS have passed. Prints the number of searches by
+the model that answered, their times, and how many tools were embedded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def main(tools: int, seconds: float) -> None:
             model, number = "", 0
             while not model.startswith("accurate") and time.perf_counter() - started < seconds:
                 before = time.perf_counter()
-                # Another query each time: an answer that is remembered takes no time.
+                # Use a new query each time, because answers are cached.
                 query = f"{QUERIES[number % len(QUERIES)]} number {number}"
                 model = (await search.search(query)).model
                 times.setdefault(model, []).append(time.perf_counter() - before)

@@ -1,14 +1,13 @@
-"""What the server costs in tokens: its definitions and its answers, beside listing all tools.
+"""Count the tokens of the server's definitions and answers, compared with listing all tools.
 
 usage: uv run --with tokenizers python benchmarks/tokens.py --tokenizer FILE [--root DIR]
            [--queries FILE]
 
-A real server is driven over stdio by the official client. FILE of queries holds one JSON object
-a line, with the key `query`; without it the requests come from the names of the tools. Texts are
-counted by a tokenizer in the JSON format of the tokenizers library; the package wordllama 0.2.2 has
-Llama 2's, of 32,000 words (most models of today need fewer tokens for the same text). A definition
-is counted as compact JSON of its name, description and input schema, which is what a model is given
-of it.
+The official client uses a real server over stdio. The file of queries has one JSON object per line,
+with the key `query`; without it, queries are made from the names of the tools. The tokenizer is a
+file in the JSON format of the tokenizers library; the package wordllama 0.2.2 has that of Llama 2,
+with 32,000 words (most current models need fewer tokens for the same text). A definition is counted
+as compact JSON of its name, description and input schema, which is what a model receives.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ LEVELS = ("summary", "schema", "full")
 PROFILE_AIM = 900
 ANSWER_AIM = 1_200
 CALLABLE_AIM = 700
-# Modules whose server is not there are run as Python tools; what a search says of them is the same.
+# Run modules without their server as Python tools; their search results are the same.
 _CALLING = ("--tools", "call", "--run-python")
 _SAMPLE = 100
 
@@ -49,7 +48,7 @@ def counter(file: Path) -> Count:
 
 
 async def report(root: Path, queries: Sequence[str], count: Count) -> str:
-    """Measure everything, as tables in Markdown."""
+    """Measure everything, and return Markdown tables."""
     records = scan(root).records
     queries = queries or [" ".join(split_identifier(record.id.name)) for record in records]
     ids = [str(record.id) for record in records[:: max(1, len(records) // _SAMPLE)]]
@@ -71,7 +70,7 @@ async def _profile(
 ) -> tuple[str, int, int, int]:
     async with _connected(root, database, "--tools", profile) as client:
         if profile != "basic":
-            # The description of search_tools tells what is indexed; this waits for it.
+            # Wait until the description of search_tools lists all categories.
             await client.call_tool("search_tools", {"query": "anything"})
         tools = (await client.list_tools()).tools
         instructions = count(client.instructions or "")

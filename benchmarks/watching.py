@@ -1,4 +1,4 @@
-"""What it takes to notice saves: latency, CPU, a burst, memory; each in a process of its own.
+"""Measure toolwatch: latency, CPU, memory and a burst of files, each in a separate process.
 
 Run: `uv run python benchmarks/watching.py [--files 10000]`
 """
@@ -24,7 +24,7 @@ A_FOLDER = 26
 
 
 def main() -> None:
-    """Print the figures, each of a new process and a new tree."""
+    """Print the figures, each from a new process and a new tree."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--one", choices=FIGURES, help=argparse.SUPPRESS)
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def saves(root: Path, files: int) -> None:
-    """Print how long after a save its batch comes."""
+    """Print the time from a save to its batch."""
     fill(root, files)
     seen: dict[str, float] = {}
     news, stop = threading.Condition(), threading.Event()
@@ -92,7 +92,7 @@ def idle(root: Path, files: int) -> None:
 
 
 def burst(root: Path, files: int) -> None:
-    """Print when the last of many new files has been named, or a look at everything asked for."""
+    """Print the time until a batch has named the last of many new files, or asked for a rescan."""
     fill(root, files)
     with closing(watch_tools(root)) as batches:
         next(batches)
@@ -110,7 +110,7 @@ def burst(root: Path, files: int) -> None:
 
 
 def fill(root: Path, files: int) -> None:
-    """Make a tree of tools, as many in a folder as real servers have."""
+    """Write a tree of tools, with as many per folder as real servers have."""
     for number in range(files):
         folder = root / f"category_{number // A_FOLDER}"
         if not number % A_FOLDER:

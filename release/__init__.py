@@ -1,1 +1,1 @@
-"""Releasing one package of the workspace; RELEASING.md says when, and nox has the environment."""
+"""Release one package of the workspace; see RELEASING.md. nox installs the tools that it needs."""

@@ -1,10 +1,10 @@
-"""What a release takes; RELEASING.md says when.
+"""The steps of a release, which RELEASING.md describes.
 
-python -m release packages                      list them in the order in which they are released
-python -m release changelog toolscan            print the notes of its version
+python -m release packages                      list the packages in the order of their releases
+python -m release changelog toolscan            print the notes of its current version
 python -m release changelog toolscan --build    write them, and remove the fragments
-python -m release check                         breaks of public APIs, changes without a fragment
-python -m release make toolscan-v0.1.0          check, build and try what a tag uploads: dist/
+python -m release check                         find breaks of public APIs, and missing fragments
+python -m release make toolscan-v0.1.0          check, build and test what the tag uploads: dist/
 """
 
 import argparse
@@ -17,7 +17,7 @@ from release.projects import ROOT, named, read_projects
 
 
 def main() -> int:
-    """Do one of these, and return the exit status."""
+    """Run a command, and return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -15,45 +15,45 @@ TYPES = tuple(
     it["name"].lower()
     for it in tomllib.loads(_SETTINGS.read_text("utf-8"))["tool"]["towncrier"]["type"]
 )
-# Stricter than towncrier, which passes over what it cannot read and takes an editor's copies up.
+# Stricter than towncrier, which ignores files that it cannot read and accepts an editor's backups.
 _NAME = re.compile(rf"(?:\+[\w-]+|[1-9]\d*)\.({'|'.join(TYPES)})(?:\.[1-9]\d*)?\.md", re.ASCII)
-# A heading, or text without a bullet, would break the section into which it is put.
+# A heading, or text without a bullet, would break the section that it becomes part of.
 _BULLETS = re.compile(r"- \S.*(?:\n(?:- \S.*|  .*\S.*|[ \t]*))*")
 _HEADING = re.compile(r"^## (\S+)(?: - .+)?$", re.MULTILINE)
 
 
 def section(project: Project) -> str | None:
-    """Return what is written under the heading of the present version, or None without one."""
+    """Return the current version's section without its heading, or None if there is none."""
     _, *parts = _HEADING.split(project.changelog.read_text("utf-8"))
     written = dict(zip(parts[::2], parts[1::2], strict=True))
     text = written.get(str(project.version))
     return text and text.strip()
 
 
-def types_told(project: Project) -> set[str]:
-    """Return the types of changes that the section of the present version tells of."""
+def types_in_section(project: Project) -> set[str]:
+    """Return the types of changes in the current version's section."""
     return {it.lower() for it in re.findall(r"^### (\w+)$", section(project) or "", re.MULTILINE)}
 
 
 def types_waiting(project: Project) -> set[str]:
-    """Return the types of the fragments."""
+    """Return the types of the fragments in `changes/`."""
     return {found[1] for path in _fragments(project) if (found := _NAME.fullmatch(path.name))}
 
 
-def untold(project: Project) -> list[Path]:
-    """Return what users are still to be told of, and whatever else lies there."""
+def unreleased(project: Project) -> list[Path]:
+    """Return every file in `changes/` except internal fragments."""
     found = ((path, _NAME.fullmatch(path.name)) for path in _fragments(project))
     return [path for path, name in found if name is None or name[1] != "internal"]
 
 
 def malformed(project: Project) -> Iterator[str]:
-    """Yield what lies in `changes/` and cannot become a part of the changelog."""
+    """Yield a message for each file in `changes/` that cannot become part of the changelog."""
     for path in _fragments(project):
         place = path.relative_to(project.folder.parents[1])
         if not _NAME.fullmatch(path.name):
             yield (
-                f"{place} is no fragment: name it +WHAT.TYPE.md or ISSUE.TYPE.md (TYPE is "
-                f"{', '.join(TYPES)}), or remove it"
+                f"{place} is not a fragment: name it +WHAT.TYPE.md or ISSUE.TYPE.md (TYPE is one "
+                f"of {', '.join(TYPES)}), or remove it"
             )
             continue
         try:
@@ -62,22 +62,22 @@ def malformed(project: Project) -> Iterator[str]:
             yield f"{place} cannot be read: {error}"
             continue
         if not _BULLETS.fullmatch(text):
-            yield f"{place} is no list: write bullets (`- …`) with their further lines indented"
+            yield f"{place} is not a list: write bullets (`- …`), with continuation lines indented"
 
 
 def build(project: Project, root: Path) -> None:
-    """Make the section of the present version of the fragments, which are removed.
+    """Turn the fragments into the current version's section, and remove them.
 
     Raises:
-        ReleaseError: There are none, or one cannot become a part of the changelog.
+        ReleaseError: There are none, or one cannot become part of the changelog.
     """
-    if not untold(project):
-        raise ReleaseError(f"{project.name} has no fragments: there is nothing to tell its users")
+    if not unreleased(project):
+        raise ReleaseError(f"{project.name} has no fragments, so its users would notice nothing")
     _towncrier(project, root, "--yes")
 
 
 def notes(project: Project, root: Path) -> str:
-    """Return what this version's section says, or would say if it were built now."""
+    """Return the current version's section; if there is none, what `build` would write."""
     return section(project) or _towncrier(project, root, "--draft").split("\n", 1)[1].strip()
 
 

@@ -1,4 +1,4 @@
-"""Whether what a branch changes in a package is told to those who use it."""
+"""Check that each package that a branch changes has a changelog fragment."""
 
 import tomllib
 from pathlib import Path
@@ -7,24 +7,24 @@ from typing import Any
 from release import changelog, history
 from release.projects import Project, read_projects
 
-# What of a project's metadata somebody who installs it notices.
+# The metadata of a project whose changes users notice.
 _NOTICED = ("dependencies", "optional-dependencies", "requires-python", "scripts")
 
 
 def problems(root: Path) -> list[str]:
-    """Return the packages that have changed without a fragment, and fragments that are none."""
+    """Return a message for each package changed without a fragment, and each invalid fragment."""
     projects = read_projects(root).values()
     found = [problem for project in projects for problem in changelog.malformed(project)]
     base = history.branching_point(root)
     if base is None or base == history.head(root):
-        print("No commit since the main branch, or none is known: nothing needs a fragment yet.")
+        print("No commits since the main branch, or no main branch: nothing needs a fragment.")
         return found
     return found + [
-        f"{project.name} has changed since {base[:10]}, and its users are not told: write "
-        f"{project.folder.relative_to(root).as_posix()}/changes/+WHAT.TYPE.md (TYPE is "
+        f"{project.name} has changed since {base[:10]} without a fragment: write "
+        f"{project.folder.relative_to(root).as_posix()}/changes/+WHAT.TYPE.md (TYPE is one of "
         f"{', '.join(changelog.TYPES)}) and commit it"
         for project in projects
-        if _is_changed(project, base, root) and not _is_told(project, base, root)
+        if _is_changed(project, base, root) and not _has_fragment(project, base, root)
     ]
 
 
@@ -39,9 +39,9 @@ def _noticed(settings: str) -> dict[str, Any]:
     return {key: project.get(key) for key in _NOTICED}
 
 
-def _is_told(project: Project, base: str, root: Path) -> bool:
+def _has_fragment(project: Project, base: str, root: Path) -> bool:
     if history.changed(base, project.folder / "changes", root, removals=False):
         return True
-    # Or a release has made a section of what was there.
+    # A release may have turned the fragments into a section.
     before = history.file_at(base, project.changelog, root)
     return f"## {project.version} " not in before and changelog.section(project) is not None

@@ -1,4 +1,4 @@
-"""What git knows: what was released last, and what a branch has changed."""
+"""Questions to git: the last release, and what a branch has changed."""
 
 import re
 from pathlib import Path
@@ -8,30 +8,30 @@ from packaging.version import VERSION_PATTERN, Version
 from release.processes import ReleaseError, run
 from release.projects import Project
 
-# A clone has the first, a repository that was never cloned the second.
+# A clone has the first; a repository without a remote has only the second.
 _MAIN = ("origin/main", "main")
 _RELEASE = re.compile(rf"-v{VERSION_PATTERN}$", re.VERBOSE | re.IGNORECASE)
 
 
 def head(root: Path) -> str:
-    """Return the present commit."""
+    """Return the current commit."""
     return run("git", "rev-parse", "HEAD", cwd=root).strip()
 
 
 def last_release(project: Project, root: Path, *, before: str | None = None) -> str | None:
-    """Return the tag of the highest version, but for one, that the present commit descends from."""
+    """Return the tag of the highest version, other than `before`, among the commit's ancestors."""
     tags = run("git", "tag", "--merged", "HEAD", "--list", f"{project.name}-v*", cwd=root).split()
     found = [tag for tag in tags if tag != before and _RELEASE.search(tag)]
     return max(found, key=version_of, default=None)
 
 
 def version_of(tag: str) -> Version:
-    """Return the version that a tag releases."""
+    """Return the version in a tag."""
     return Version(tag.rpartition("-v")[2])
 
 
 def branching_point(root: Path) -> str | None:
-    """Return the commit where this branch left the main one, or None where nobody knows."""
+    """Return the commit where this branch left main, or None if there is no main branch."""
     for branch in _MAIN:
         try:
             return run("git", "merge-base", branch, "HEAD", cwd=root).strip()
@@ -41,13 +41,13 @@ def branching_point(root: Path) -> str | None:
 
 
 def changed(base: str, place: Path, root: Path, *, removals: bool = True) -> bool:
-    """Return whether the commits since then have changed a file, or any in a folder."""
+    """Return whether commits since `base` have changed a file, or any file in a folder."""
     which = "--diff-filter=" + ("" if removals else "d")
     return bool(run("git", "diff", "--name-only", which, f"{base}...HEAD", "--", place, cwd=root))
 
 
 def file_at(commit: str, path: Path, root: Path) -> str:
-    """Return a file's text as it was, or nothing where it was not yet."""
+    """Return a file's text at a commit; empty if it did not exist."""
     try:
         return run("git", "show", f"{commit}:{path.relative_to(root).as_posix()}", cwd=root)
     except ReleaseError:

@@ -1,18 +1,18 @@
-"""Running the tools that a release is made with."""
+"""Run the tools that make a release."""
 
 import subprocess
 from pathlib import Path
 
 
 class ReleaseError(Exception):
-    """A release cannot go on; each argument says what to do about one problem."""
+    """A release cannot continue; each argument describes one problem and what to do about it."""
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Return what a command prints; where it fails, raise its words as the error."""
+    """Return a command's output; if it fails, raise an error that quotes it."""
     words = [str(word) for word in command]
     ended = subprocess.run(words, cwd=cwd, check=False, capture_output=True)
     if ended.returncode:
-        said = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip()
-        raise ReleaseError(f"`{' '.join(words)}` failed with {ended.returncode}:\n{said}")
+        output = (ended.stdout + ended.stderr).decode("utf-8", "replace").strip()
+        raise ReleaseError(f"`{' '.join(words)}` failed with {ended.returncode}:\n{output}")
     return ended.stdout.decode("utf-8", "replace")

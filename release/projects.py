@@ -1,4 +1,4 @@
-"""The packages of the workspace: where they are, which versions they have, who needs whom."""
+"""The packages of the workspace: folders, versions, and dependencies on each other."""
 
 import tomllib
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ class Project:
 
     @property
     def changelog(self) -> Path:
-        """Where the released versions are described."""
+        """The file that describes its released versions."""
         return self.folder / "CHANGELOG.md"
 
     @property
     def source(self) -> Path:
-        """The package that is imported."""
+        """The folder of its Python package."""
         return self.folder / "src" / self.module
 
 
@@ -57,7 +57,7 @@ def read_projects(root: Path = ROOT) -> dict[str, Project]:
 
 
 def named(name: str, root: Path = ROOT) -> Project:
-    """Return one package by the name that it has on an index.
+    """Return one package by its name on PyPI.
 
     Raises:
         ReleaseError: There is no such package.
@@ -67,7 +67,7 @@ def named(name: str, root: Path = ROOT) -> Project:
         return projects[canonicalize_name(name)]
     except KeyError:
         raise ReleaseError(
-            f"there is no package {name!r}; there are {', '.join(projects)}"
+            f"there is no package {name!r}; the packages are {', '.join(projects)}"
         ) from None
 
 
@@ -85,7 +85,7 @@ def _project(settings: dict[str, Any], names: set[str]) -> Project:
         folder=settings["folder"],
         module=backend.get("module-name", project["name"].replace("-", "_")),
         version=Version(project["version"]),
-        # An extra may name the package itself, with another extra.
+        # An extra may require another extra of the same package.
         siblings=tuple(it for it in requirements if it.name in names - {name}),
     )
 

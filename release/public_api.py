@@ -1,6 +1,6 @@
-"""Whether somebody who uses a package must change their code since its last release.
+"""Check whether users of a package's last release would have to change their code.
 
-What is public is what docs/stability.md promised then: of the modules in its table, `__all__`.
+The public API is what docs/stability.md promised then: `__all__` of the modules in its table.
 """
 
 import logging
@@ -13,33 +13,33 @@ import griffe
 from release import changelog, history
 from release.projects import Project, read_projects
 
-# It logs all that it raises.
+# griffe also logs everything that it raises.
 logging.getLogger("griffe").setLevel(logging.CRITICAL)
 
 
 def problems(root: Path) -> Iterator[str]:
-    """Yield every break of a public API that neither a fragment nor a section mentions."""
+    """Yield a message for each package with breaks that no fragment or section mentions."""
     for project in read_projects(root).values():
         tag = history.last_release(project, root)
         if tag is None:
-            print(f"{project.name}: no release yet, as far as the tags here tell")
+            print(f"{project.name}: no release among the tags of this repository")
             continue
         found = breaks(project, tag, root)
         lines = "\n  ".join(["", *found])
-        print(f"{project.name} since {tag}: breaks {len(found)}{lines}")
-        told = changelog.types_waiting(project)
+        print(f"{project.name}: {len(found)} breaking changes since {tag}{lines}")
+        types = changelog.types_waiting(project)
         if project.tag != tag:
-            told |= changelog.types_told(project)
-        if found and "breaking" not in told:
+            types |= changelog.types_in_section(project)
+        if found and "breaking" not in types:
             place = project.folder.relative_to(root).as_posix()
             yield (
-                f"what {project.name} promised with {tag} breaks: undo it, or write "
+                f"{project.name} breaks what {tag} promised: undo the change, or write "
                 f"{place}/changes/+WHAT.breaking.md{lines}"
             )
 
 
 def breaks(project: Project, tag: str, root: Path) -> list[str]:
-    """Return what fails since a tag for those who used what was promised with it, a line each."""
+    """Return the breaking changes since a tag, in what it promised, one line each."""
     folder = project.source.parent
     old = griffe.load_git(
         project.module, ref=tag, repo=root, search_paths=[folder.relative_to(root)],
@@ -54,18 +54,18 @@ def breaks(project: Project, tag: str, root: Path) -> list[str]:
 
 
 def _promised(project: Project, tag: str, root: Path) -> set[str]:
-    """Return the modules that docs/stability.md promised with a tag, by full names."""
+    """Return the full names of the modules that docs/stability.md promised at a tag."""
     page = history.file_at(tag, root / "docs" / "stability.md", root)
     row = re.search(rf"^\| {re.escape(project.name)} \| (`.+`) \|$", page, re.MULTILINE)
     return set(re.findall(r"`([\w.]+)`", row[1])) if row else set()
 
 
 def _hide(module: griffe.Object | griffe.Alias, kept: set[str]) -> None:
-    """Have griffe pass over the modules that nobody was promised."""
+    """Make griffe ignore the modules that were not promised."""
     for inner in module.modules.values():
         if not inner.is_alias:
             _hide(inner, kept)
-            # One above a promised module is on the way to it.
+            # The parents of a promised module stay public, or griffe would not reach it.
             inner.public = any(f"{it}.".startswith(f"{inner.path}.") for it in kept)
 
 

@@ -1,4 +1,4 @@
-"""Whether a tag may be released, and what is uploaded for it."""
+"""Check whether a tag may be released, and make what is uploaded for it."""
 
 import os
 import re
@@ -13,12 +13,12 @@ from release.processes import ReleaseError, run
 from release.projects import Project, named
 
 _TAG = re.compile(r"(?P<name>.+)-v[^-]+")
-# Imports every public name where only what a package declares is installed.
+# Imports every public name of a package, installed with only its declared dependencies.
 _FOOTPRINT = Path(__file__).parents[1] / "benchmarks" / "footprint.py"
 
 
 def make(tag: str, root: Path, dist: Path) -> None:
-    """Make what a tag uploads of the present commit, after everything has been checked.
+    """Check everything, then make what a tag uploads from the current commit.
 
     Raises:
         ReleaseError: The tag may not be released.
@@ -26,7 +26,7 @@ def make(tag: str, root: Path, dist: Path) -> None:
     if dist.exists():
         raise ReleaseError(f"{dist} exists, and all of it would be uploaded: remove it")
     with TemporaryDirectory() as folder:
-        # A working tree may hold more than the commit does.
+        # A working tree may contain more than the commit.
         tree, made = Path(folder, "tree"), Path(folder, "dist")
         run("git", "clone", "--quiet", root, tree, cwd=root)
         project = project_of(tag, tree)
@@ -35,7 +35,7 @@ def make(tag: str, root: Path, dist: Path) -> None:
             raise ReleaseError(*found)
         _build(project, tree, made / "packages")
         _describe(project, tree, made)
-        # Only now: what has not passed must not lie where it would be uploaded from.
+        # Copy at the end, so that nothing unchecked is ever in the folder that is uploaded.
         shutil.copytree(made, dist)
 
 
@@ -43,50 +43,52 @@ def project_of(tag: str, root: Path) -> Project:
     """Return the package that a tag releases.
 
     Raises:
-        ReleaseError: It is no tag of a package, or of another version than the package has.
+        ReleaseError: It is not a package's tag, or not for the version that the package has.
     """
     parts = _TAG.fullmatch(tag)
     if parts is None:
-        raise ReleaseError(f"the tag {tag!r} is not <distribution>-v<version>, as toolscan-v0.1.0")
+        raise ReleaseError(
+            f"the tag {tag!r} is not <distribution>-v<version>, such as toolscan-v0.1.0"
+        )
     project = named(parts["name"], root)
     if tag != project.tag:
         raise ReleaseError(
-            f"the tag {tag} is not the version of {project.name}, which is {project.version}: "
+            f"the tag {tag} does not match the version of {project.name}, {project.version}: "
             f"tag {project.tag}, or raise it with `uv version --package {project.name} --bump …`"
         )
     return project
 
 
 def problems(project: Project, root: Path) -> Iterator[str]:
-    """Yield what speaks against releasing a package as it is, with what to do about each.
+    """Yield each reason not to release a package as it is, and what to do about it.
 
     Args:
-        project: The package, as the present commit has it.
+        project: The package, as of the current commit.
         root: The repository, with its tags and branches.
     """
     if history.branching_point(root) not in (None, history.head(root)):
-        yield "the present commit is not on the main branch: have it merged and checked"
-    waiting = ", ".join(path.name for path in changelog.untold(project))
+        yield "the current commit is not on the main branch: have it merged and checked"
+    waiting = ", ".join(path.name for path in changelog.unreleased(project))
     if waiting or not changelog.section(project):
         yield (
-            f"CHANGELOG.md of {project.name} has no section {project.version}, or not with all "
-            f"that waits in changes/ ({waiting or 'nothing'}): run `uv run --group release "
+            f"CHANGELOG.md of {project.name} has no section {project.version}, or lacks "
+            f"fragments of changes/ ({waiting or 'none'}): run `uv run --group release "
             f"python -m release changelog {project.name} --build`"
         )
     before = history.last_release(project, root, before=project.tag)
     if before is not None and _is_too_small(project, before):
         part = "minor" if project.version.major == 0 else "major"
         yield (
-            f"{project.name} {project.version} is not above {before}, or breaks what that "
-            f"promised: raise it with `uv version --package {project.name} --bump {part}`, and "
-            "its section's heading too"
+            f"{project.name} {project.version} is not above {before}, or breaks what it "
+            f"promised: run `uv version --package {project.name} --bump {part}`, and change the "
+            "heading of its section"
         )
 
 
 def _is_too_small(project: Project, before: str) -> bool:
     old, new = history.version_of(before), project.version
     place = 2 if new.major == 0 else 1
-    if "breaking" in changelog.types_told(project):
+    if "breaking" in changelog.types_in_section(project):
         return new.release[:place] <= old.release[:place]
     return new <= old
 
@@ -96,7 +98,7 @@ def _build(project: Project, tree: Path, packages: Path) -> None:
         "uv", "build", "--quiet", "--no-sources", f"--package={project.name}",
         f"--out-dir={packages}", cwd=tree,
     )  # fmt: skip
-    # uv tells git to ignore the folder, and would have that uploaded.
+    # uv writes a .gitignore, which must not be uploaded.
     (packages / ".gitignore").unlink(missing_ok=True)
     files = sorted(packages.iterdir())
     run(sys.executable, "-m", "twine", "check", "--strict", *files, cwd=tree)
@@ -105,7 +107,7 @@ def _build(project: Project, tree: Path, packages: Path) -> None:
 
 
 def _try(project: Project, wheel: Path, venv: Path) -> None:
-    """Install the wheel with what the index has for it, and import every public name."""
+    """Install the wheel with dependencies from the index, and import every public name."""
     run("uv", "venv", "--quiet", f"--python={sys.executable}", venv, cwd=venv.parent)
     python = venv / ("Scripts" if os.name == "nt" else "bin") / "python"
     run("uv", "pip", "install", "--quiet", f"--python={python}", wheel, cwd=venv.parent)
@@ -113,7 +115,7 @@ def _try(project: Project, wheel: Path, venv: Path) -> None:
 
 
 def _describe(project: Project, tree: Path, folder: Path) -> None:
-    """Write the release's notes, and a bill of the materials that the lock has for it."""
+    """Write the release notes, and a bill of materials from the lock."""
     run(
         "uv", "export", "--quiet", "--frozen", "--no-dev", "--format=cyclonedx1.5",
         "--preview-features=sbom-export", f"--package={project.name}",

@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import apsw
+import mcp.client.stdio
 import pytest
 import sqlite_vec
 from mcp.client.client import Client
@@ -24,15 +25,17 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from toolindex import kept_path
 
 REPOSITORY = Path(__file__).parents[1]
-# Seconds that a test waits for anything: many times what a slow machine takes.
+# The maximum seconds that a test waits for anything, many times what a slow machine needs.
 PATIENCE = 240
-# For `release.projects`, which lists our packages.
+# For `release.projects`.
 sys.path.append(str(REPOSITORY))
+# The SDK's client kills a server soon after closing its stdin, before a busy machine has ended it.
+mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT = PATIENCE
 
 
 @pytest.fixture(scope="session")
 def installed() -> str:
-    """The command as installed beside this interpreter."""
+    """The command installed in this interpreter's environment."""
     found = shutil.which("pytools-hybrid", path=str(Path(sys.executable).parent))
     assert found is not None, "pytools-hybrid is not installed in this environment"
     return found
@@ -40,18 +43,18 @@ def installed() -> str:
 
 @pytest.fixture(scope="session")
 def at_once(installed: str) -> Iterator[Path | None]:
-    """A folder of programs that become the command at once, where the system can fork."""
+    """A folder of programs that start the command quickly, on systems that can fork."""
     if sys.platform != "linux":
         yield None
         return
-    # The address of a socket must be short.
+    # pytest's own temporary folders have names that are too long for a socket's address.
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("forking.py")), folder, installed],
             stdout=subprocess.PIPE,
             start_new_session=True,
-            # As those who ask will have none of it.
+            # The forked commands must not inherit it either.
             env={k: v for k, v in os.environ.items() if not k.startswith("PYTHONDONTWRITE")},
         ) as process,
     ):
@@ -63,13 +66,13 @@ def at_once(installed: str) -> Iterator[Path | None]:
 
 @pytest.fixture(scope="session")
 def command(installed: str, at_once: Path | None) -> str:
-    """The command, which is there at once."""
+    """The command, started quickly where possible."""
     return installed if at_once is None else str(at_once / "pytools-hybrid")
 
 
 @pytest.fixture(scope="session")
 def patient() -> Callable[..., Any]:
-    """Kill a process that a block waits for too long: `with patient(process, "its answer"):`."""
+    """Kill a process if a block waits for it too long: `with patient(process, "its answer"):`."""
 
     @contextmanager
     def waiting(process: subprocess.Popen[Any], what: str) -> Iterator[None]:
@@ -111,7 +114,7 @@ def tree(tmp_path: Path, examples: Path) -> Path:
 
 @pytest.fixture
 def environment(home: Path) -> dict[str, str]:
-    """The caller's environment without settings of ours, and with no way out to the network."""
+    """The environment without settings of ours, and with no access to the network."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -200,17 +203,17 @@ def write_tools() -> Callable[..., list[Path]]:
 
 @pytest.fixture
 def counted(tmp_path: Path, at_once: Path | None) -> Counted:
-    """The command with a model of the tests, and what that model was asked."""
+    """The command with a test model that records its requests."""
     return Counted(tmp_path, at_once)
 
 
 class Counted:
-    """The command with a model that counts.
+    """The command with a model that records its requests.
 
     Attributes:
-        command: How it is started.
+        command: The command line that starts it.
         variables: The environment variables that it needs.
-        fault: While this file exists the model fails as its content says.
+        fault: While this file exists, the model fails in the way that its content names.
     """
 
     def __init__(self, folder: Path, at_once: Path | None) -> None:
@@ -223,12 +226,12 @@ class Counted:
         self.variables = {"COUNTED_LOG": str(self._log), "COUNTED_FAULT": str(self.fault)}
 
     def requests(self, kind: str = "document", **only: object) -> list[dict[str, Any]]:
-        """Return what the model was asked, in order."""
+        """Return the requests to the model, in order."""
         if not self._log.exists():
             return []
         made = []
         for line in self._log.read_text(encoding="utf-8").splitlines():
-            # A kill may have cut a line short; that request was never answered.
+            # A kill may have truncated a line; that request was never answered.
             with suppress(json.JSONDecodeError):
                 made.append(json.loads(line))
         wanted = {"kind": kind} | only
@@ -241,7 +244,7 @@ class Counted:
 
 @pytest.fixture(scope="session")
 def dump() -> Callable[[Path], dict[str, Any]]:
-    """Check that an index is sound, and give all that a search can see, without row numbers."""
+    """Check that an index is intact, and return everything that searches use, without rowids."""
     return look_into
 
 

@@ -1,12 +1,12 @@
-"""The installed command with a model that writes down what it is asked, and that can be broken.
+"""The installed command with a model that logs its requests, and that can be made to fail.
 
     python counted.py COMMAND [ARGUMENT ...]
 
-`COUNTED_LOG` names the file that gets one line as the work starts, and one for each request,
-before it is answered, with the process's `COUNTED_NAME`. `COUNTED_MODEL` is the model's name,
-`COUNTED_DIMENSIONS` its vectors' length, `COUNTED_SECONDS` how long a request takes. While the
-file `COUNTED_FAULT` exists, its content says what goes wrong. `COUNTED_CLOCK` is by how many
-seconds this process's clock is wrong.
+`COUNTED_LOG` is the log. It gets a line at the start, and one for each request before it is
+answered, with the process's `COUNTED_NAME`. `COUNTED_MODEL` is the model's name,
+`COUNTED_DIMENSIONS` the length of its vectors, `COUNTED_SECONDS` how long a request takes. While
+the file `COUNTED_FAULT` exists, its content names the failure. `COUNTED_CLOCK` is the error of
+this process's clock in seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _POLL_SECONDS = 0.01
 
 
 class CountedEmbedder:
-    """Returns a bag of words as a vector; each model puts the words elsewhere."""
+    """An embedder of bags of words; each model maps words to different dimensions."""
 
     def __init__(self) -> None:
         self.model_id = f"counted:{os.environ.get('COUNTED_MODEL', 'words')}"
@@ -49,7 +49,7 @@ class CountedEmbedder:
         }
         log = os.open(os.environ["COUNTED_LOG"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            # On a separate line, even after a line that a kill has cut short.
+            # Begin with a line break, because a kill may have truncated the last line.
             os.write(log, f"\n{json.dumps(line)}\n".encode())
         finally:
             os.close(log)
@@ -97,7 +97,7 @@ def main() -> None:
     def make_counted(self: search.ToolSearch, *arguments: Any, **keywords: Any) -> None:
         make(self, *arguments, embedder=CountedEmbedder(), **keywords)
 
-    # With the counted model, whatever the setting.
+    # Use the counted model, whatever the settings say.
     search.ToolSearch.__init__ = make_counted
     cli.main()
 

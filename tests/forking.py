@@ -1,15 +1,15 @@
-"""Starts commands at once: each is a fork of one process that has imported everything.
+"""Start commands quickly: each is a fork of one process that has imported everything.
 
 usage: python forking.py FOLDER COMMAND
 
-Writes two programs into FOLDER, `pytools-hybrid` and `counted`, and says so with a line on stdout.
-Each hands its arguments, environment, folder and standard streams to this process, which becomes
-the command; signals and the exit status are passed on, and a program that is killed takes its
-command along. Limits of resources and namespaces are not handed over: what has those needs the
-installed command. That this one starts from nothing is shown by the tests that start it so.
+It writes two programs into FOLDER, `pytools-hybrid` and `counted`, then prints a line. Each program
+passes its arguments, environment, folder and standard streams to this process, which forks and
+runs the command. Signals and the exit status are passed on, and killing a program kills its
+command. Resource limits and namespaces are not passed on: tests that set these use the installed
+command, as do those that show that it starts without this process.
 """
 
-# ruff: noqa: F401  # what a command imports when it needs it is imported before it is needed
+# ruff: noqa: F401  # imported here so that the commands need not import it
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROGRAM = """\
 #!{python} -IS
 import json, os, signal, socket, sys
 
-# What the interpreter reads when it starts would come too late for a fork.
+# The interpreter reads these variables when it starts, which a fork does not.
 if {{k: v for k, v in os.environ.items() if k.startswith({early!r})}} != {theirs!r}:
     os.execv({real[0]!r}, [*{real!r}, *sys.argv[1:]])
 with socket.socket(socket.AF_UNIX) as there:
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _import_all(installed: str) -> dict[str, Callable[[], None]]:
-    # What commands import when they need it; several threads of numpy would not survive a fork.
+    # Several threads of numpy would not survive a fork.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     import anyio._backends._asyncio
     import counted
@@ -77,6 +77,7 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import griffe
     import numpy
     import platformdirs
+    import pytools_hybrid.index._first_sync
     import pytools_hybrid.index._follow
     import pytools_hybrid.jobs.doctor
     import pytools_hybrid.jobs.evaluate
@@ -90,9 +91,11 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import typer.main
     from pytools_hybrid import cli
 
-    # Its vectors are read here once for all.
+    # A busy machine may need more than the ten seconds for which searches wait for the first scan.
+    pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS = 240.0
+    # Read the model's vectors once for all commands.
     toolembed.StaticEmbedder().encode_queries(["a tool"])
-    # As are all options of all commands, most of what starting one costs.
+    # Create the options of all commands once, which is most of the cost of a start.
     typer.main.get_command = functools.cache(typer.main.get_command)
     typer.main.get_command(cli.app)
     return {"pytools-hybrid": cli.main, "counted": counted.main}
@@ -117,13 +120,13 @@ def _write_programs(folder: Path, installed: str) -> None:
 
 def _serve(listening: socket.socket) -> dict:
     """Fork on request; return, in the fork, the requested command."""
-    # By the file descriptor of its process, and by that of its connection.
+    # Processes and connections, by the file descriptors of both.
     running: dict[int, tuple[int, socket.socket]] = {}
     asking: dict[int, int] = {}
     changes = select.poll()
     changes.register(listening, select.POLLIN)
     while True:
-        # One at a time: what is closed for one may have the number of another.
+        # Take one event at a time: handling it may close a descriptor whose number is then reused.
         number, _ = changes.poll()[0]
         if number in running:
             process, connection = running.pop(number)
@@ -135,7 +138,7 @@ def _serve(listening: socket.socket) -> dict:
             with connection, contextlib.suppress(OSError):
                 connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
         elif number in asking:
-            # Who asked has been killed.
+            # The program that made the request was killed.
             changes.unregister(number)
             os.kill(asking.pop(number), signal.SIGKILL)
         else:
@@ -164,7 +167,7 @@ def _serve(listening: socket.socket) -> dict:
 
 
 def _become(job: dict, streams: list[int]) -> None:
-    """Take the place of a process that was started for a command."""
+    """Turn this process into one that was started for a command."""
     *standard, folder = streams
     os.fchdir(folder)
     os.close(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1] / "packages" / "toolindex-postgres"
 _own = runpy.run_path(str(_PACKAGE / "tests" / "postgres.py"))
-serving = _own["serving"]
+Replica, serving = _own["Replica"], _own["serving"]
 SECRET = "hunter2"
 
 

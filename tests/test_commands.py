@@ -1,4 +1,4 @@
-"""The commands that people use besides search and serve, run as they are run."""
+"""The commands other than search and serve, run as a user runs them."""
 
 import ast
 import json
@@ -15,12 +15,14 @@ import sqlite_vec
 from toolindex import ToolIndex
 from typer.testing import CliRunner
 
+from .conftest import PATIENCE
+
 ISSUE = "mcptools:github:create_issue"
 
 
 @pytest.fixture
 def on_terminal(command, home, environment, patient):
-    """Run the command with a terminal for stdout and stderr, and give what it shows."""
+    """Run the command with a terminal as stdout and stderr, and return its output."""
 
     def run_command(*arguments, columns=110):
         ours, theirs = pty.openpty()
@@ -34,12 +36,12 @@ def on_terminal(command, home, environment, patient):
         )
         os.close(theirs)
         shown = b""
-        # Linux ends a terminal that nobody writes to any more with an error.
+        # On Linux, reading from a terminal whose writers are gone is an error.
         with suppress(OSError), patient(process, "its end"):
             while data := os.read(ours, 65536):
                 shown += data
         os.close(ours)
-        assert process.wait(timeout=60) in {0, 1}
+        assert process.wait(PATIENCE) in {0, 1}
         return shown.decode()
 
     return run_command
@@ -58,14 +60,14 @@ class TestSearch:
             "mcptools:pdf:merge_pdfs",
         ]
 
-    def test_ids_come_alone_and_once(self, run, tree):
+    def test_ids_output_has_each_id_once(self, run, tree):
         result = run("search", "merge pdf", "merge pdfs", "--root", tree, "--output", "ids")
 
         ids = result.stdout.splitlines()
         assert ids[0] == "mcptools:pdf:merge_pdfs"
         assert len(ids) == len(set(ids))
 
-    def test_python_is_python_with_an_import_and_a_score_for_each_tool(self, run, tree):
+    def test_python_output_is_code_that_imports_each_tool(self, run, tree):
         result = run(
             "search", "open an issue", "--root", tree, "--output", "python", "--limit", "2"
         )
@@ -88,7 +90,7 @@ class TestSearch:
         assert any(line.startswith("vector #") for line in lines)
         assert any(line.startswith("confidence 0.") for line in lines)
 
-    def test_an_explanation_for_programs_adds_up(self, run, tree):
+    def test_the_parts_of_an_explanation_in_json_add_up(self, run, tree):
         result = run("search", "open an issue", "--root", tree, "--explain", "--output", "json")
 
         for tool in json.loads(result.stdout)[0]["tools"]:
@@ -96,7 +98,7 @@ class TestSearch:
                 told = tool["channels"]["bm25"]["score"]
                 assert sum(tool["terms"].values()) == pytest.approx(told, abs=1e-4)
 
-    def test_it_says_why_a_tool_is_not_higher(self, run, tree):
+    def test_why_reports_a_tool_s_rank_and_what_it_lacks(self, run, tree):
         result = run(
             "search", "open an issue on github", "--root", tree, "--why", "list_commits", "--limit",
             "2", "--output", "json",
@@ -114,7 +116,7 @@ class TestSearch:
             (["--threshold", "0.99"], "its confidence is"),
         ],
     )
-    def test_it_says_what_leaves_a_tool_out(self, run, tree, arguments, told):
+    def test_why_names_what_excludes_a_tool(self, run, tree, arguments, told):
         result = run("search", "open an issue", "--root", tree, "--why", ISSUE, *arguments)
 
         assert told in result.stdout
@@ -131,7 +133,7 @@ class TestSearch:
         assert result.returncode == 1
         assert "github" in result.stderr
 
-    def test_settings_may_be_in_a_file(self, run, tree, home):
+    def test_settings_can_be_in_a_file(self, run, tree, home):
         (home / "pytools.toml").write_text(f'root = "{tree}"\nlimit = 2\n', encoding="utf-8")
 
         result = run("search", "merge pdf", "--output", "ids")
@@ -145,7 +147,7 @@ class TestSearch:
         assert "━" in shown
         assert "\x1b[" in shown
 
-    def test_texts_of_strangers_do_not_drive_the_terminal(self, on_terminal, tree):
+    def test_docstrings_cannot_control_the_terminal(self, on_terminal, tree):
         evil = tree / "mcptools" / "evil" / "escape.py"
         evil.parent.mkdir()
         evil.write_text(
@@ -159,7 +161,7 @@ class TestSearch:
 
 
 class TestIndex:
-    def test_checking_repairs_what_was_damaged_and_says_so(self, run, tree, home):
+    def test_check_repairs_damage_and_reports_it(self, run, tree, home):
         arguments = ["index", "--root", tree, "--db", home / "index.db"]
         run(*arguments)
         with closing(apsw.Connection(str(home / "index.db"))) as connection:
@@ -176,10 +178,10 @@ class TestIndex:
         assert "0 added, 0 updated, 0 removed, 0 embedded" in second.stderr
         assert (first.returncode, second.returncode) == (0, 0)
 
-    def test_checking_reads_files_whatever_their_times_say(self, run, tree, home):
+    def test_check_reads_files_whose_times_are_unchanged(self, run, tree, home):
         arguments = ["index", "--root", tree, "--db", home / "index.db"]
         with closing(apsw.Connection(str(home / "index.db"))) as connection:
-            # Files that have just been written are read again all the same.
+            # Index until no file is so new that it would be read again anyway.
             for _ in range(20):
                 run(*arguments)
                 if not connection.execute("SELECT count(*) FROM entries WHERE inode IS NULL").get:
@@ -194,9 +196,7 @@ class TestIndex:
         assert "0 updated" in before.stderr
         assert "1 updated" in checked.stderr
 
-    def test_rebuilding_embeds_everything_again_and_keeps_the_record_of_searches(
-        self, run, tree, home
-    ):
+    def test_rebuild_embeds_everything_again_and_keeps_the_usage_record(self, run, tree, home):
         database = home / "index.db"
         run("search", "open an issue", "--root", tree, "--db", database)
 
@@ -206,7 +206,7 @@ class TestIndex:
         with ToolIndex(database) as index:
             assert index.usage.statistics().searches == 1
 
-    def test_programs_get_what_was_done_and_what_was_left_out(self, run, tree):
+    def test_json_output_has_the_changes_and_the_excluded_files(self, run, tree):
         (tree / "mcptools" / "pdf" / "broken.py").write_text("def run(:", "utf-8")
 
         told = json.loads(run("index", "--root", tree, "--output", "json").stdout)
@@ -216,7 +216,7 @@ class TestIndex:
             ("mcptools/pdf/broken.py", "syntax_error")
         ]
 
-    def test_strict_ends_with_1_where_a_file_is_left_out_or_a_tool_is_there_twice(
+    def test_strict_exits_with_1_for_an_excluded_file_or_a_duplicate_tool(
         self, run, tmp_path, home
     ):
         own, shared = tmp_path / "own", tmp_path / "shared"
@@ -240,14 +240,14 @@ class TestIndex:
         status = run("status", *index[1:-1], PYTOOLS_MAX_TOOLS="1")
         assert "1 tools are left out, beyond the 1 that max_tools" in status.stdout
 
-    def test_check_and_rebuild_together_are_wrong_use(self, run, tree):
+    def test_check_and_rebuild_exclude_each_other(self, run, tree):
         result = run("index", "--root", tree, "--check", "--rebuild")
 
         assert result.returncode == 2
         assert "--check / --rebuild" in result.stderr
 
     @pytest.mark.parametrize("model", ["static", "openai:without-a-key"])
-    def test_watching_tells_what_changes_until_it_is_interrupted(
+    def test_watch_reports_changes_until_interrupted(
         self, command, environment, home, tree, model, patient
     ):
         with (
@@ -264,18 +264,18 @@ class TestIndex:
             try:
                 for line in process.stderr:
                     if "following" in line:
-                        # All files at once, so that one report names them all.
+                        # Move all files at once, so that one report names them all.
                         (tree / "mcptools" / "pdf").rename(home / "pdf")
                     elif "0 added, 0 updated, 5 removed" in line:
                         watchdog = signal.SIGINT
                         break
             finally:
                 process.send_signal(watchdog)
-            assert process.wait(timeout=60) == 130
+            assert process.wait(PATIENCE) == 130
 
 
 class TestList:
-    def test_categories_come_with_their_numbers_of_tools(self, run, tree):
+    def test_categories_are_listed_with_their_counts(self, run, tree):
         result = run("list", "--root", tree, "--output", "json")
 
         counts = {
@@ -284,7 +284,7 @@ class TestList:
         assert counts["mcptools:pdf"] == 5
         assert sum(counts.values()) == 119
 
-    def test_the_tools_of_some_categories_are_listed(self, run, tree):
+    def test_the_tools_of_given_categories_are_listed(self, run, tree):
         result = run("list", "pdf", "mail", "--root", tree, "--output", "ids")
 
         ids = result.stdout.splitlines()
@@ -313,7 +313,7 @@ class TestDescribe:
         (text,) = texts
         assert "from mcptools.github.create_issue import Params, run" in text
 
-    def test_programs_get_schemas(self, run, tree):
+    def test_json_output_has_schemas(self, run, tree):
         result = run("describe", ISSUE, "--root", tree, "--output", "json", "--detail", "schema")
 
         assert json.loads(result.stdout)["input_schema"]["properties"]["title"]
@@ -323,7 +323,7 @@ class TestDescribe:
 
 
 class TestStatus:
-    def test_it_shows_what_the_index_holds(self, run, tree, home):
+    def test_it_shows_what_the_index_contains(self, run, tree, home):
         database = home / "index.db"
         run("search", "open an issue", "--root", tree, "--db", database)
 
@@ -349,7 +349,7 @@ class TestStatus:
         assert "0 of 119 tools have vectors" in result.stdout
         assert "openai" in result.stdout.partition("note:")[2]
 
-    def test_looking_records_no_search(self, run, tree, home):
+    def test_status_records_no_search(self, run, tree, home):
         for _ in range(2):
             result = run("status", "--root", tree, "--db", home / "index.db")
 
@@ -358,7 +358,7 @@ class TestStatus:
 
 
 class TestConfig:
-    def test_every_setting_shows_its_value_and_where_it_is_from(self, run, home):
+    def test_every_setting_shows_its_value_and_origin(self, run, home):
         (home / "pytools.toml").write_text("limit = 7\n", encoding="utf-8")
 
         result = run("config", "--output", "json", PYTOOLS_PORT="9000")
@@ -375,7 +375,7 @@ class TestConfig:
 
             assert "s3cret" not in result.stdout + result.stderr
 
-    def test_it_writes_a_file_that_says_the_same(self, run, home):
+    def test_it_writes_a_file_with_the_same_settings(self, run, home):
         written = run("config", "--output", "toml", PYTOOLS_LIMIT="7", PYTOOLS_INCLUDE="*:pdf:*")
         (home / "pytools.toml").write_text(written.stdout, encoding="utf-8")
 
@@ -406,11 +406,11 @@ def test_completion_knows_the_commands(run):
     assert result.stdout.split() == ["search", "setup", "serve"]
 
 
-def test_every_command_teaches_by_example():
+def test_every_command_s_help_has_examples():
     from pytools_hybrid.cli import app
 
     for command in app.registered_commands:
         name = command.name or command.callback.__name__.rstrip("_")
-        # In this process: two dozen others would take half a minute.
+        # Run in this process, because two dozen processes would take half a minute.
         told = CliRunner().invoke(app, [name, "--help"]).output
         assert "pytools-hybrid" in told.partition("Options")[2], name

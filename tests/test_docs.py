@@ -1,12 +1,13 @@
 """The documents are correct: every block of code is run, compared or parsed.
 
-A document is followed from top to bottom, by one shell, in a folder with the example tools:
+A document is run from top to bottom by one shell, in a folder with the example tools:
 
-- `console`: what stands after `$ ` is run, and what follows is what it prints;
-- `python`: is run, and a `text` block right after it is what it prints;
-- `json`, `jsonl`, `toml`, `ini`: is parsed; below a line that ends with a file's name in backticks
-  and a colon, any block is that file, and is written;
-- `sh`: is not run. The commands of ours in it, as those in running text, have to exist.
+- `console`: commands after `$ ` are run, and must print the lines that follow;
+- `python`: is run, and must print the `text` block that follows it, if any;
+- `json`, `jsonl`, `toml`, `ini`: is parsed;
+- any block below a line that ends with a file's name in backticks and a colon: is written to that
+  file;
+- `sh`: is not run, but our commands in it must exist, as must those in running text.
 
 `…` stands for any text, and alone on a line for any lines.
 """
@@ -36,7 +37,7 @@ from .conftest import PATIENCE
 ROOT = Path(__file__).parents[1]
 SITE = runpy.run_path(str(ROOT / "docs" / "make" / "site.py"))
 DOCUMENTS = sorted(SITE["documents"](ROOT))
-# Documents whose blocks have a separate test.
+# Documents whose blocks are tested elsewhere.
 ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "docs/cli.md": "tests/test_docs_pages.py",
@@ -58,7 +59,7 @@ ELSEWHERE = {
     "packages/toolembed-accurate/README.md": "packages/toolembed-accurate/tests/test_readme.py",
     "packages/toolimport/README.md": "packages/toolimport/tests/test_readme.py",
 }
-# A block by its document and first line, and why nothing is done with it.
+# Blocks that are not tested, by document and first line, and the reasons.
 LEFT_ALONE = {
     ("docs/guides/team.md", "FROM python:3.13-slim"): "wants a daemon, and the network",
 }
@@ -72,10 +73,10 @@ class Block(NamedTuple):
     """A block of code.
 
     Attributes:
-        language: As the fence names it.
+        language: The language of the fence.
         text: The code.
-        file: The file that the text before says it is.
-        line: Its place in the document.
+        file: The file that the line before names.
+        line: Its line in the document.
     """
 
     language: str
@@ -85,7 +86,7 @@ class Block(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A command to be run, and what is shown of its output; None where nothing is."""
+    """A command to run, and the output that is shown, or None."""
 
     command: str
     shown: str | None
@@ -105,7 +106,7 @@ def blocks(document):
 
 
 def steps(document):
-    """Return what a shell is told, one after the other."""
+    """Return the commands for a shell, in order."""
     told = []
     for block in blocks(document):
         told += steps_of(document, block, told)
@@ -138,7 +139,7 @@ def steps_of(document, block, before):
         case "json" | "jsonl" | "toml" | "ini" | "sh":
             check_syntax(block)
             return []
-    pytest.fail(f"{document}:{block.line} is run by nothing, and is not in LEFT_ALONE")
+    pytest.fail(f"{document}:{block.line} is not tested, and is not in LEFT_ALONE")
 
 
 def fed(command, block):
@@ -168,7 +169,7 @@ def check_syntax(block):
 
 
 def pattern(shown):
-    """Return what is shown as a regular expression."""
+    """Return the regular expression for a shown output."""
     lines = [
         r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
         for line in shown.splitlines(keepends=True)
@@ -178,9 +179,9 @@ def pattern(shown):
 
 @pytest.fixture
 def follow(home, examples, environment, command):
-    """Do what a document says, and give what was printed at each step."""
+    """Follow a document, and return the output of each step."""
     if sys.platform == "win32":
-        pytest.skip("the documents are for a POSIX shell")
+        pytest.skip("the documents need a POSIX shell")
     shutil.copytree(examples, home / "examples" / "tools")
     folders = [Path(command).parent, Path(sys.executable).parent]
     path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
@@ -199,7 +200,7 @@ def follow(home, examples, environment, command):
             try:
                 printed, _ = shell.communicate(timeout=PATIENCE)
             finally:
-                # What it started and left running too.
+                # Also kill the processes that it left running.
                 with suppress(ProcessLookupError):
                     os.killpg(shell.pid, signal.SIGKILL)
         return printed.decode("utf-8").split(_END)
@@ -209,7 +210,7 @@ def follow(home, examples, environment, command):
 
 @pytest.fixture
 def port():
-    """A port that nobody listens at, for the documents' 8000."""
+    """A free port, in place of the documents' 8000."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
@@ -220,7 +221,7 @@ def with_blocks():
 
 
 @pytest.mark.parametrize("document", with_blocks())
-def test_a_document_s_commands_print_what_it_shows(follow, port, document):
+def test_the_commands_of_a_document_print_what_it_shows(follow, port, document):
     told = [
         step._replace(
             command=step.command.replace("8000", str(port)),
@@ -233,7 +234,7 @@ def test_a_document_s_commands_print_what_it_shows(follow, port, document):
     printed = follow(told, **variables)
 
     assert len(printed) == len(told) + 1, "the shell ended early"
-    # Where they agree but for what may vary, they are made equal, for pytest to show the rest.
+    # Make the parts that match equal, so that pytest shows only the differences.
     agreed = [
         text if step.shown is None or re.fullmatch(pattern(step.shown), text) else step.shown
         for step, text in zip(told, printed, strict=False)
@@ -249,7 +250,7 @@ def with_places(document, told, texts):
 
 
 @pytest.mark.parametrize("document", with_blocks())
-def test_no_block_of_a_document_goes_untested(document):
+def test_every_block_of_a_document_is_tested(document):
     steps(document)
 
 
@@ -259,7 +260,7 @@ def test_a_test_elsewhere_reads_its_document():
         assert Path(document).name in text or Path(document).stem in text, document
 
 
-def test_what_is_left_alone_is_there():
+def test_every_exception_exists():
     assert LEFT_ALONE.keys() <= {
         (document, block.text.partition("\n")[0])
         for document in DOCUMENTS

@@ -1,4 +1,4 @@
-"""The documents that are made from the code are what the code makes now."""
+"""The pages that are generated from the code are up to date."""
 
 import re
 import runpy
@@ -16,7 +16,7 @@ SITE = runpy.run_path(str(DOCS / "make" / "site.py"))
 
 
 def printed_by(script, environment, folder):
-    """Run a script of the documents, as its docstring says."""
+    """Run a script of docs/make as its docstring says."""
     return subprocess.run(
         [sys.executable, DOCS / "make" / script],
         cwd=folder,
@@ -30,17 +30,21 @@ def printed_by(script, environment, folder):
 
 
 @pytest.mark.parametrize("page", ["cli", "settings"])
-def test_a_page_made_from_the_code_is_what_its_script_prints(page, environment, tmp_path):
+def test_a_generated_page_is_up_to_date(page, environment, tmp_path):
     shown = (DOCS / f"{page}.md").read_text("utf-8")
 
-    assert printed_by(f"{page}.py", environment, tmp_path) == shown, "write it anew, as it says"
+    assert printed_by(f"{page}.py", environment, tmp_path) == shown, (
+        "regenerate it, as its script says"
+    )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="git may have changed the ends of lines")
-def test_the_life_of_a_datum_is_what_its_script_prints(environment, tmp_path):
+@pytest.mark.skipif(sys.platform == "win32", reason="git may have converted line endings")
+def test_the_life_of_a_datum_is_up_to_date(environment, tmp_path):
     shown = (DOCS / "datum.md").read_text("utf-8")
 
-    assert printed_by("datum.py", environment, tmp_path) == shown, "write it anew, as it says"
+    assert printed_by("datum.py", environment, tmp_path) == shown, (
+        "regenerate it, as its script says"
+    )
 
 
 def test_the_table_of_decisions_has_each_with_its_title():
@@ -81,7 +85,7 @@ def test_links_lead_to_the_same_place_on_the_site(document, target, on_site):
     assert page == f"See [it]({on_site}).\n"
 
 
-def test_code_is_left_as_it_is_on_the_site_but_for_what_tests_need_to_know():
+def test_the_site_shows_code_blocks_without_the_markers_for_tests():
     page = SITE["as_page"]("```json call\n[a](README.md)\n```\n", "docs/guides/http.md")
 
     assert page == "```json\n[a](README.md)\n```\n"

@@ -30,7 +30,7 @@ COMMIT = "1" * 40
 
 
 class Hub(BaseHTTPRequestHandler):
-    """A hub with one model, as far as a download asks one."""
+    """A hub with one model, and the endpoints that a download uses."""
 
     def do_HEAD(self):
         self.answer(with_body=False)
@@ -76,7 +76,7 @@ class Hub(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub():
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        # The files whose content was requested, and those whose content ends in the middle.
+        # The files that were downloaded, and those whose download breaks off.
         server.fetched, server.breaks_off = set(), set()
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
@@ -87,7 +87,7 @@ def hub():
 
 @pytest.fixture
 def at_hub(run, hub, tmp_path):
-    """Run the command where the hub is the only address that answers."""
+    """Run the command with the hub as the only address that answers."""
 
     def run_there(*arguments):
         return run(
@@ -102,7 +102,7 @@ def at_hub(run, hub, tmp_path):
     return run_there
 
 
-def test_each_check_is_a_line_and_all_are_well_after_indexing(run, tree):
+def test_each_check_is_a_line_and_all_pass_after_indexing(run, tree):
     run("index", "--root", tree)
     done = run("doctor", "--root", tree)
 
@@ -113,13 +113,13 @@ def test_each_check_is_a_line_and_all_are_well_after_indexing(run, tree):
     assert done.stderr == ""
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has mounts of one's own")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has private mounts")
 def test_a_root_on_a_read_only_medium_works(run, installed, tree):
-    """Permissions do not bind the user root, a mount does."""
+    """A mount, because permissions do not restrict the user root."""
     mounted = f"mount --bind {tree} {tree} && mount -o remount,ro,bind {tree} && ! touch {tree}/x"
     alone = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
     if shutil.which("unshare") is None or run(mounted, program=alone).returncode:
-        pytest.skip("this system lets nobody mount a folder read-only for a test")
+        pytest.skip("this user cannot mount a folder read-only")
     program = [*alone, f'{mounted} && exec "$@"', "sh", installed]
 
     found = run("search", "open an issue on github", "--root", tree, program=program)
@@ -131,7 +131,7 @@ def test_a_root_on_a_read_only_medium_works(run, installed, tree):
     assert {statuses[name] for name in ("root", "database", "watcher", "MCP server")} == {"ok"}
 
 
-def test_what_failed_is_reported_to_programs_and_by_the_exit_code(run, tmp_path):
+def test_a_failed_check_is_in_the_json_output_and_the_exit_status(run, tmp_path):
     file = tmp_path / "index.db"
     file.write_text("no index, " * 40)
 
@@ -145,7 +145,7 @@ def test_what_failed_is_reported_to_programs_and_by_the_exit_code(run, tmp_path)
     assert file.read_text() == "no index, " * 40
 
 
-def test_warnings_are_no_failures(run, tree):
+def test_warnings_are_not_failures(run, tree):
     done = run("doctor", "--root", tree, "--embedding-model", "none", PYTOOLS_WATHC="true")
 
     assert done.returncode == 0
@@ -170,14 +170,14 @@ def test_a_settings_file_that_cannot_be_read_is_a_finding(run, tree, home):
     assert "pytools.toml" in done.stdout
 
 
-def test_calls_that_cost_money_are_for_the_list_of_models(run):
+def test_call_requires_models(run):
     done = run("doctor", "--call")
 
     assert done.returncode == 2
     assert "--call: requires --models" in done.stderr
 
 
-def test_the_models_that_could_be_used_are_reported_with_what_the_others_lack(at_hub):
+def test_models_are_listed_with_what_each_lacks(at_hub):
     done = at_hub("models", "list", "--output", "json")
 
     choices = {it["setting"]: it for it in json.loads(done.stdout)}
@@ -185,7 +185,7 @@ def test_the_models_that_could_be_used_are_reported_with_what_the_others_lack(at
     assert choices["voyageai:voyage-4-lite"]["remedy"].endswith('[voyageai]"')
 
 
-def test_a_model_is_downloaded_by_one_command_and_only_what_is_needed(at_hub, hub, tmp_path):
+def test_one_command_downloads_only_the_needed_files_of_a_model(at_hub, hub, tmp_path):
     done = at_hub("models", "download", MODEL)
 
     assert done.returncode == 0, done.stderr
@@ -195,7 +195,7 @@ def test_a_model_is_downloaded_by_one_command_and_only_what_is_needed(at_hub, hu
     (weights,) = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
     assert weights.read_bytes() == FILES["model.safetensors"]
 
-    # What is here is not downloaded again.
+    # A second download fetches nothing.
     hub.fetched.clear()
     assert at_hub("models", "download", MODEL).returncode == 0
     assert hub.fetched == set()
@@ -206,12 +206,12 @@ def test_a_search_never_downloads(at_hub, hub, tree):
 
     assert done.returncode == 0
     assert "mcptools:pdf:merge_pdfs" in done.stdout
-    # What is missing depends on whether the extra is installed here.
+    # The message depends on whether the extra is installed.
     assert "[sentence-transformers]" in done.stderr or f"download {MODEL}" in done.stderr
     assert hub.fetched == set()
 
 
-def test_a_download_that_is_broken_off_leaves_no_model(at_hub, hub):
+def test_an_interrupted_download_leaves_no_model(at_hub, hub):
     hub.breaks_off.add("model.safetensors")
 
     done = at_hub("models", "download", MODEL)
@@ -229,11 +229,11 @@ def test_a_download_that_is_broken_off_leaves_no_model(at_hub, hub):
         ("sentence-transformers:absent", 1, "the hub has no model 'sentence-transformers/absent'"),
         ("sentence-transformers:./folder", 1, "is not a model of the hub"),
         ("ollama:nomic-embed-text", 2, "run: ollama pull nomic-embed-text"),
-        ("static", 2, "is not a model to download"),
-        ("openai:text-embedding-3-small", 2, "is not a model to download"),
+        ("static", 2, "cannot be downloaded"),
+        ("openai:text-embedding-3-small", 2, "cannot be downloaded"),
     ],
 )
-def test_what_cannot_be_downloaded_is_reported_with_the_reason(at_hub, model, status, words):
+def test_a_failed_download_is_reported_with_the_reason(at_hub, model, status, words):
     done = at_hub("models", "download", model)
 
     assert done.returncode == status
@@ -250,8 +250,10 @@ def test_a_hub_that_cannot_be_reached_is_reported(run, tmp_path):
     assert done.stderr.startswith("error: sentence-transformers/tiny cannot be downloaded")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals end processes otherwise there")
-def test_being_interrupted_leaves_nothing_behind(command, environment, home, tree, patient):
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_an_interrupted_doctor_leaves_no_processes_or_files(
+    command, environment, home, tree, patient
+):
     before = sorted(str(path) for path in tree.rglob("*"))
     process = subprocess.Popen(
         [command, "doctor", "--root", str(tree)], cwd=home, env=environment,
@@ -260,11 +262,11 @@ def test_being_interrupted_leaves_nothing_behind(command, environment, home, tre
     assert process.stdout is not None
     with patient(process, "the check of the watcher"):
         assert any("watcher" in line for line in process.stdout)
-    # The server is being started now.
+    # The next check has started a server.
     os.kill(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while _is_there(process.pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _is_there(process.pid)

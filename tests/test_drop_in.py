@@ -1,4 +1,4 @@
-"""An agent configured for freeact's own servers, with ours in their place."""
+"""Our servers in place of freeact's own, in an agent that is configured for those."""
 
 import shutil
 import sys
@@ -12,11 +12,13 @@ import sqlite_vec
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 ROOT = ".freeact/generated"
 DATABASE = ".freeact/search.db"
-# What freeact sets for the server of its hybrid search; it has no key here.
+# The variables that freeact sets for its hybrid search, here without a key.
 VARIABLES = {
     "PYTOOLS_DIR": ROOT,
     "PYTOOLS_DB_PATH": DATABASE,
@@ -37,14 +39,14 @@ def anyio_backend():
 
 @pytest.fixture
 def project(home, examples):
-    """A project of freeact's, with generated tools."""
+    """A freeact project with generated tools."""
     shutil.copytree(examples, home / ROOT)
     return home
 
 
 @pytest.fixture
 def start(project, environment, command):
-    """Start a module of ours as freeact starts its own, or the command that it is, at once."""
+    """Start a module of ours as freeact starts its own, or the equivalent command."""
 
     @asynccontextmanager
     async def session(module="", **variables):
@@ -52,7 +54,7 @@ def start(project, environment, command):
         parameters = StdioServerParameters(
             command=program, args=args, env=environment | variables, cwd=project
         )
-        with anyio.fail_after(60), (project / "stderr").open("a") as errors:
+        with anyio.fail_after(PATIENCE), (project / "stderr").open("a") as errors:
             async with Client(stdio_client(parameters, errlog=errors)) as client:
                 yield client
 
@@ -66,7 +68,7 @@ async def search(client, query="create an issue", **arguments):
 
 
 async def settled(client):
-    """Wait until all tools have vectors, as they have a moment after the first search."""
+    """Wait until all tools have vectors, which is a moment after the first search."""
     coverage = {"tools": 1, "vectors": 0}
     while coverage["tools"] != coverage["vectors"]:
         await anyio.sleep(0.01)
@@ -78,7 +80,7 @@ def found(result):
 
 
 async def test_the_same_variables_start_a_server_that_answers_without_a_key(start, project):
-    """The words find tools where the model cannot be reached, and the answer says so."""
+    """Words find tools while the model cannot be reached, and the answer says so."""
     async with start("pytools_hybrid", **VARIABLES) as client:
         result = await search(client)
 
@@ -87,7 +89,7 @@ async def test_the_same_variables_start_a_server_that_answers_without_a_key(star
     assert (project / DATABASE).is_file()
 
 
-async def test_results_have_the_incumbents_fields_and_relative_paths(start, project):
+async def test_results_have_freeacts_fields_and_relative_paths(start, project):
     async with start(**VARIABLES | OFFLINE) as client:
         (best, *_) = (await search(client)).structured_content["result"]
 
@@ -100,7 +102,7 @@ async def test_results_have_the_incumbents_fields_and_relative_paths(start, proj
     )
 
 
-async def test_every_call_that_the_incumbent_takes_is_taken(start):
+async def test_every_call_of_freeacts_server_is_accepted(start):
     async with start(**VARIABLES | OFFLINE) as client:
         await settled(client)
         for mode in ("bm25", "vector", "hybrid"):
@@ -108,7 +110,7 @@ async def test_every_call_that_the_incumbent_takes_is_taken(start):
             assert "mcptools:github:create_issue" in found(result)
 
 
-async def test_without_any_variable_the_places_are_those_of_freeact(start, project):
+async def test_without_variables_the_paths_are_those_of_freeact(start, project):
     async with start() as client:
         (best, *_) = (await search(client)).structured_content["result"]
 
@@ -116,12 +118,12 @@ async def test_without_any_variable_the_places_are_those_of_freeact(start, proje
     assert (project / DATABASE).is_file()
 
 
-async def test_a_weight_of_zero_takes_a_channel_out(start):
+async def test_a_weight_of_zero_disables_a_channel(start):
     async with start(**VARIABLES | OFFLINE | {"PYTOOLS_VEC_WEIGHT": "0"}) as client:
         assert (await search(client)).meta["pytools/channels"] == ["bm25"]
 
 
-async def test_a_subagent_searches_the_agents_index_and_leaves_it_as_it_is(start, project, dump):
+async def test_a_subagent_searches_the_agents_index_without_changing_it(start, project, dump):
     subagent = VARIABLES | OFFLINE | {"PYTOOLS_SYNC": "false", "PYTOOLS_WATCH": "false"}
     async with start(**VARIABLES | OFFLINE) as agent:
         await settled(agent)
@@ -133,7 +135,7 @@ async def test_a_subagent_searches_the_agents_index_and_leaves_it_as_it_is(start
     assert before == after
 
 
-async def test_a_subagent_does_not_look_at_the_tree(start, project):
+async def test_a_subagent_does_not_read_the_tree(start, project):
     subagent = VARIABLES | OFFLINE | {"PYTOOLS_SYNC": "false", "PYTOOLS_WATCH": "false"}
     async with start(**VARIABLES | OFFLINE) as agent:
         await settled(agent)
@@ -157,7 +159,7 @@ async def test_the_basic_server_lists_categories_and_tools(start, project):
         assert categories[source] == sorted(
             folder.name
             for folder in (project / ROOT / source).iterdir()
-            # Whoever ran an example left byte code there.
+            # Running an example leaves byte code there.
             if folder.is_dir() and folder.name != "__pycache__"
         )
     assert one == {
@@ -174,7 +176,7 @@ async def test_the_basic_server_lists_categories_and_tools(start, project):
     assert not (project / DATABASE).exists()
 
 
-async def test_the_incumbents_database_is_put_aside_whole(start, project):
+async def test_freeacts_database_is_renamed_unchanged(start, project):
     rows = [("mcptools:github:create_issue", "f00", "Open an issue.")]
     with closing(incumbent(project / DATABASE)) as connection:
         connection.execute("INSERT INTO entries_fts VALUES (?, ?, ?)", rows[0])
@@ -190,7 +192,7 @@ async def test_the_incumbents_database_is_put_aside_whole(start, project):
 
 
 def incumbent(path: Path) -> apsw.Connection:
-    """Make a database as freeact's search makes it."""
+    """Create a database as freeact's search does."""
     connection = apsw.Connection(str(path))
     connection.enable_load_extension(True)
     connection.load_extension(sqlite_vec.loadable_path())
@@ -207,7 +209,7 @@ def incumbent(path: Path) -> apsw.Connection:
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "basic"])
-def test_a_template_of_freeacts_kind_is_filled_and_still_a_template(run, project, mode):
+def test_a_template_of_freeact_is_filled_and_stays_a_template(run, project, mode):
     template = project / "system.md"
     template.write_text("In {working_dir}:\n{tool_discovery_workflow}\n", encoding="utf-8")
 

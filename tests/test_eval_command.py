@@ -11,8 +11,10 @@ import time
 import pytest
 from toolrank.metrics import read_run
 
+from .conftest import PATIENCE
+
 MERGE, INVOICE = "mcptools:pdf:merge_pdfs", "mcptools:finance:create_invoice"
-# An exact name comes first in every mode, so all figures can be computed by hand.
+# An exact name ranks first in every mode, so all figures can be computed by hand.
 QUERIES = [
     {"id": "q1", "query": "merge_pdfs", "gold": [MERGE], "kind": "name"},
     {"id": "q2", "query": "create_invoice", "gold": [INVOICE, "mcptools:finance:gone"]},
@@ -45,7 +47,7 @@ def assert_refused(result, flag, *parts):
     assert "Traceback" not in result.stderr
 
 
-def test_the_json_holds_the_figures_of_each_mode(evaluate):
+def test_json_output_has_the_figures_of_each_mode(evaluate):
     result = evaluate("--mode", "bm25", "--output", "json")
 
     assert result.returncode == 0
@@ -53,7 +55,7 @@ def test_the_json_holds_the_figures_of_each_mode(evaluate):
     assert (report["queries"], report["tools"], report["model"]) == (4, 119, "static")
     assert list(report["modes"]) == ["bm25"]
     found = report["modes"]["bm25"]
-    # Right at rank one: of q1 and q3 all, of q2 one of two, of q4 nothing.
+    # At rank one, q1 and q3 have all their right tools, q2 one of two, q4 none.
     assert {key: found[f"recall@{key}"] for key in (1, 3, 5, 10)} == dict.fromkeys(
         (1, 3, 5, 10), (1 + 1 / 2 + 1 + 0) / 4
     )
@@ -66,7 +68,7 @@ def test_the_json_holds_the_figures_of_each_mode(evaluate):
     assert report["best"] is None
 
 
-def test_a_gold_tool_that_is_not_there_is_reported_and_counts(evaluate):
+def test_a_missing_gold_tool_is_reported_and_counts_as_missed(evaluate):
     result = evaluate("--mode", "bm25", "--output", "json")
 
     assert (
@@ -92,14 +94,14 @@ def test_the_table_compares_all_modes_and_says_which_to_use(evaluate):
     assert "it is what searches use with your settings" in verdict
 
 
-def test_without_vectors_there_is_only_one_way_to_search(evaluate):
+def test_without_vectors_only_words_are_compared(evaluate):
     report = json.loads(evaluate("--model", "none", "--output", "json").stdout)
 
     assert list(report["modes"]) == ["bm25"]
     assert report["best"] is None
 
 
-def test_the_rankings_of_each_mode_are_runs_that_can_be_read(evaluate, tmp_path):
+def test_each_mode_writes_a_readable_run(evaluate, tmp_path):
     result = evaluate("--run", tmp_path / "runs.trec")
 
     assert result.returncode == 0
@@ -112,18 +114,18 @@ def test_the_rankings_of_each_mode_are_runs_that_can_be_read(evaluate, tmp_path)
 
 @pytest.mark.parametrize("path", ["", ".", ".."])
 @pytest.mark.parametrize("modes", [[], ["--mode", "bm25"]])
-def test_a_run_that_is_a_folder_is_refused(evaluate, path, modes):
+def test_a_folder_is_refused_as_a_run(evaluate, path, modes):
     assert_refused(evaluate("--run", path, *modes), "--run", "is a folder; name a file in it")
 
 
 @pytest.mark.parametrize("path", ["plot.svg", "plot", ""])
-def test_a_plot_that_is_not_a_png_is_refused(evaluate, home, path):
+def test_a_plot_must_be_a_png(evaluate, home, path):
     assert_refused(evaluate("--plot", path), "--plot")
     assert list(home.glob("plot*")) == []
 
 
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="it is installed")
-def test_a_plot_without_the_library_is_refused_with_what_to_install(evaluate, tmp_path):
+def test_a_plot_without_matplotlib_says_what_to_install(evaluate, tmp_path):
     result = evaluate("--plot", tmp_path / "plot.png")
 
     assert_refused(result, "--plot", '[plot]"')
@@ -132,8 +134,8 @@ def test_a_plot_without_the_library_is_refused_with_what_to_install(evaluate, tm
 @pytest.mark.parametrize(
     ("arguments", "flag", "role"),
     [
-        (["--mode=bm25", "--run=queries.jsonl"], "--run", "holds the queries"),
-        (["--db=queries.jsonl"], "--db", "holds the queries"),
+        (["--mode=bm25", "--run=queries.jsonl"], "--run", "contains the queries"),
+        (["--db=queries.jsonl"], "--db", "contains the queries"),
         (["--db=index.db", "--mode=bm25", "--run=./index.db"], "--run", "is the index of --db"),
         (["--db=index.png", "--plot=index.png"], "--plot", "is the index of --db"),
         (["--mode=bm25", "--run=a.png", "--plot=a.png"], "--plot", "is a file of --run"),
@@ -160,7 +162,7 @@ def test_a_result_replaces_neither_an_input_nor_another(
         ('{"id": "q1", "query": "x", "gold": ["a:b:c"]}', "the id 'q1' occurs twice"),
     ],
 )
-def test_a_bad_line_is_named_with_an_example_of_a_good_one(evaluate, queries, line, problem):
+def test_an_invalid_line_is_reported_with_an_example(evaluate, queries, line, problem):
     with queries.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
 
@@ -181,7 +183,7 @@ def test_queries_of_another_tree_are_refused(evaluate, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_no_temporary_index(command, environment, examples, tmp_path, number):
     many = tmp_path / "many.jsonl"
-    # As many as no machine has answered when the signal comes.
+    # More than any machine answers before the signal.
     lines = [json.dumps({"id": n, "query": f"report {n}", "gold": [MERGE]}) for n in range(50_000)]
     many.write_text("\n".join(lines), encoding="utf-8")
     folder = tmp_path / "temporary"
@@ -194,15 +196,15 @@ def test_a_signal_leaves_no_temporary_index(command, environment, examples, tmp_
         text=True,
     ) as process:
         try:
-            deadline = time.monotonic() + 30
-            # The copy that is searched.
+            deadline = time.monotonic() + PATIENCE
+            # Wait for the temporary copy of the index.
             while not [*folder.glob("pytools-hybrid-*/*/index.db")]:
                 assert process.poll() is None
                 assert time.monotonic() < deadline
 
             process.send_signal(number)
 
-            output, errors = process.communicate(timeout=30)
+            output, errors = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 128 + number

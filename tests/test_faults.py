@@ -1,4 +1,4 @@
-"""Failures below a server are reported in plain words, cost little, and recover by themselves."""
+"""Failures below a server are reported in plain language, cost little, and need no restart."""
 
 import sys
 from contextlib import closing
@@ -7,6 +7,8 @@ import anyio
 import apsw
 import pytest
 from toolindex import Lease
+
+from .conftest import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -27,12 +29,12 @@ def database(tmp_path):
 
 @pytest.fixture
 def server(connect, counted, tree):
-    """Start a server with a model that counts."""
+    """Start a server with the counted model."""
 
     def start(database, **variables):
         return connect(
             "--root", tree, "--db", database,
-            program=counted.command, seconds=150, **counted.variables, **variables,
+            program=counted.command, **counted.variables, **variables,
         )  # fmt: skip
 
     return start
@@ -40,7 +42,7 @@ def server(connect, counted, tree):
 
 @pytest.fixture
 def feed(tree):
-    """A tool that is not there yet."""
+    """The path of a tool that does not exist yet."""
     file = tree / "mcptools" / "zoo" / "feed.py"
     file.parent.mkdir()
     return file
@@ -60,17 +62,17 @@ def notes(result):
     return [] if result.is_error else result.meta["pytools/notes"]
 
 
-async def eventually(client, query, holds, *, seconds=60, **arguments):
-    """Repeat a search until its answer is right."""
-    with anyio.move_on_after(seconds):
+async def eventually(client, query, holds, **arguments):
+    """Repeat a search until its answer is as expected."""
+    with anyio.move_on_after(PATIENCE):
         while not holds(result := await ask(client, query, **arguments)):
             await anyio.sleep(0.02)
         return result
-    raise AssertionError(f"not within {seconds} s: {ids(result)}, {notes(result)}")
+    raise AssertionError(f"not within {PATIENCE} s: {ids(result)}, {notes(result)}")
 
 
 async def has_started(client):
-    """Wait until all is indexed and embedded."""
+    """Wait until everything is indexed and embedded."""
     await eventually(client, MERGE, finds_merge_pdfs)
 
 
@@ -91,11 +93,11 @@ def says(words):
 
 def remove(database):
     for file in database.parent.iterdir():
-        file.unlink()
+        file.unlink(missing_ok=True)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being removed")
-async def test_an_index_that_is_removed_is_recreated_by_the_next_search_or_change(
+async def test_a_removed_index_is_recreated_by_the_next_search_or_change(
     server, database, feed, home
 ):
     async with server(database) as client:
@@ -109,7 +111,7 @@ async def test_an_index_that_is_removed_is_recreated_by_the_next_search_or_chang
 
         feed.write_text(NEW)
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE):
             while not database.exists():
                 await anyio.sleep(0.02)
         await eventually(client, "feed penguins with herring", finds_feed)
@@ -118,7 +120,7 @@ async def test_an_index_that_is_removed_is_recreated_by_the_next_search_or_chang
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being removed")
-async def test_garbage_in_place_of_the_index_is_reported_and_kept_until_it_is_removed(
+async def test_a_foreign_file_in_place_of_the_index_is_reported_and_kept(
     server, database, feed, home
 ):
     garbage = b"My only copy of a novel. " * 10_000
@@ -141,7 +143,7 @@ async def test_garbage_in_place_of_the_index_is_reported_and_kept_until_it_is_re
 
 
 def damage(database, table):
-    """Break a table's first page, where it lies in the file and not in the log."""
+    """Damage a table's first page in the database file, not in the log."""
     with closing(apsw.Connection(str(database))) as connection:
         connection.execute("PRAGMA busy_timeout = 5000")
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
@@ -152,7 +154,7 @@ def damage(database, table):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being renamed")
-async def test_a_damaged_index_is_set_aside_and_recreated_with_the_vectors_it_had(
+async def test_a_damaged_index_is_renamed_and_recreated_with_its_vectors(
     server, database, feed, counted, dump, home
 ):
     async with server(database) as client:
@@ -172,15 +174,13 @@ async def test_a_damaged_index_is_set_aside_and_recreated_with_the_vectors_it_ha
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being renamed")
-async def test_a_damaged_index_is_recreated_by_a_search_where_no_file_changes(
-    server, database, counted
-):
+async def test_a_search_recreates_a_damaged_index_without_a_file_change(server, database, counted):
     async with server(database, PYTOOLS_WATCH="false") as client:
         await has_started(client)
         embedded = sum(counted.times_embedded().values())
         damage(database, "entries")
 
-        # Nothing is read again for a cached answer.
+        # A new query, because a cached answer would not read the index.
         result = await ask(client, "send a message to somebody")
 
         assert not result.is_error, result.content
@@ -189,7 +189,7 @@ async def test_a_damaged_index_is_recreated_by_a_search_where_no_file_changes(
         assert sum(counted.times_embedded().values()) == embedded
 
 
-async def test_a_lock_that_is_held_is_reported_and_searches_go_on(server, database, feed, home):
+async def test_searches_continue_while_the_index_is_locked_and_say_so(server, database, feed, home):
     async with server(database) as client:
         await has_started(client)
         with closing(apsw.Connection(str(database))) as other:
@@ -210,7 +210,7 @@ async def test_a_lock_that_is_held_is_reported_and_searches_go_on(server, databa
 @pytest.mark.parametrize(
     ("fault", "words"), [("down", "no route to host"), ("no key", "set COUNTED_KEY")]
 )
-async def test_a_model_that_fails_at_the_start_is_reported_and_used_when_it_is_back(
+async def test_a_model_that_fails_at_the_start_is_used_once_it_works(
     server, database, counted, fault, words
 ):
     counted.fault.write_text(fault)
@@ -225,7 +225,7 @@ async def test_a_model_that_fails_at_the_start_is_reported_and_used_when_it_is_b
         await eventually(client, MERGE, finds_merge_pdfs, mode="vector")
 
 
-async def test_a_model_that_fails_later_is_reported_and_used_when_it_is_back(
+async def test_a_model_that_fails_later_is_used_once_it_works_again(
     server, database, counted, feed
 ):
     async with server(database) as client:
@@ -239,7 +239,7 @@ async def test_a_model_that_fails_later_is_reported_and_used_when_it_is_back(
             lambda result: ids(result)[:1] == ["mcptools:zoo:feed"],
         )
         assert "set COUNTED_KEY" in notes(result)[0]
-        # The vector of a question asked before is there already, and so are most tools' vectors.
+        # The vectors of the repeated query and of most tools are already stored.
         result = await eventually(client, MERGE, says("tools have vectors so far"))
         assert "set COUNTED_KEY" in notes(result)[0]
 
@@ -247,9 +247,7 @@ async def test_a_model_that_fails_later_is_reported_and_used_when_it_is_back(
         await eventually(client, "feed penguins with herring", finds_feed)
 
 
-async def test_a_model_that_hangs_holds_no_search_by_words_up_and_is_used_when_it_goes_on(
-    server, database, counted
-):
+async def test_a_hanging_model_does_not_delay_searches_by_words(server, database, counted):
     counted.fault.write_text("hang")
     async with server(database) as client:
         result = await ask(client, MERGE, mode="bm25")
@@ -261,10 +259,10 @@ async def test_a_model_that_hangs_holds_no_search_by_words_up_and_is_used_when_i
     assert max(counted.times_embedded().values()) == 1
 
 
-async def test_a_client_is_answered_while_others_hold_up_the_opening_of_the_index(server, database):
+async def test_a_client_is_answered_while_the_index_cannot_be_opened(server, database):
     database.parent.mkdir()
     lease = Lease(database, "rescue")
-    assert lease.acquire(timeout=10)
+    assert lease.acquire(timeout=PATIENCE)
     try:
         async with server(database) as client:
             (tool, *_) = (await client.list_tools()).tools

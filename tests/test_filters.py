@@ -21,7 +21,7 @@ def search(run, tree):
     return found
 
 
-def test_categories_are_alternatives_and_tags_and_the_scope_must_all_fit(search):
+def test_a_tool_needs_one_category_but_all_tags(search):
     either, _ = search("make a list", "--category", "github", "--category", "pdf")
     both, _ = search("erase", "--tag", "danger", "--tag", "github")
     none, said = search("erase", "--tag", "danger", "--scope", "gentools")
@@ -32,7 +32,7 @@ def test_categories_are_alternatives_and_tags_and_the_scope_must_all_fit(search)
     assert "passes the filters" in said
 
 
-def test_tools_without_data_pass_a_bound_on_their_use_unless_they_are_excluded(search):
+def test_tools_without_usage_data_pass_unless_excluded(search):
     bound = ("--max-latency-ms", "100", "--min-success-rate", "0.5")
 
     passed, said = search("make a list", *bound)

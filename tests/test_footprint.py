@@ -20,7 +20,7 @@ def footprint(monkeypatch):
 
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
-    """A package with one name, and one module that is for a package that is not here."""
+    """A package with one name, and a module for an extra that is not installed."""
     folder = tmp_path / "stranger"
     folder.mkdir()
     (folder / "__init__.py").write_text("__all__ = ['name']\nname = 1\n")
@@ -31,13 +31,13 @@ def stranger(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_module_may_need_what_it_is_for(footprint, stranger):
+def test_a_module_may_import_the_extra_that_it_is_for(footprint, stranger):
     footprint.OPTIONAL["stranger.adapter"] = "absent"
 
     assert footprint.import_public_names("stranger", stranger) == (1, ["stranger.adapter"])
 
 
-def test_no_other_module_may_need_it_though_one_does(footprint, stranger):
+def test_other_modules_may_not_import_that_extra(footprint, stranger):
     footprint.OPTIONAL["stranger.adapter"] = "absent"
     (stranger / "core.py").write_text("import absent\n")
 
@@ -45,13 +45,13 @@ def test_no_other_module_may_need_it_though_one_does(footprint, stranger):
         footprint.import_public_names("stranger", stranger)
 
 
-def test_what_all_names_and_is_not_there_is_reported(footprint, stranger):
+def test_a_missing_name_of_all_is_reported(footprint, stranger):
     (stranger / "adapter.py").write_text("__all__ = ['gone']\n")
 
     with pytest.raises(SystemExit, match="'gone', which its __all__ names"):
         footprint.import_public_names("stranger", stranger)
 
 
-def test_each_module_that_may_be_absent_is_there(footprint):
+def test_each_exempt_module_exists(footprint):
     for module in footprint.OPTIONAL:
         assert [*ROOT.glob(f"*/*/src/{module.replace('.', '/')}.py")], module

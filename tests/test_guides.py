@@ -1,4 +1,4 @@
-"""The guides and the transcript show what really happens."""
+"""The guides and the transcripts show real output."""
 
 import json
 import re
@@ -35,20 +35,20 @@ def anyio_backend():
 
 @pytest.fixture
 def clone(home, examples):
-    """The part of a clone that the examples look at."""
+    """The part of a clone that the examples use."""
     shutil.copytree(examples, home / "examples" / "tools")
     return home
 
 
 @pytest.fixture
 def indexed(clone, run):
-    """The same with a whole index, so that no answer says what is still missing."""
+    """The same with a complete index, so that no answer reports missing vectors."""
     assert run("index", "--root", "examples/tools").returncode == 0
 
 
 @pytest.fixture
 def serving(command, clone, environment):
-    """Start the server of the guide at a free port, and give a client of it."""
+    """Start the server of the guide at a free port, and yield a client."""
 
     @contextmanager
     def started(*arguments):
@@ -77,14 +77,14 @@ def address(process, errors):
 
 
 def section(document, heading):
-    """The text below a heading, up to the next one."""
+    """Return the text below a heading, up to the next one."""
     found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", document, re.M | re.S)
     assert found is not None, heading
     return found[1]
 
 
 def rows(text):
-    """The cells of the tables in a text, by the first of each row."""
+    """Return the rows of the tables in a text, by their first cells."""
     cells = [
         [cell.strip().strip("`") for cell in line.strip("|").split("|")]
         for line in text.splitlines()
@@ -94,7 +94,7 @@ def rows(text):
 
 
 def is_shown_as(value, shown):
-    """Return whether a value is what is shown of it: numbers rounded, what varies left out."""
+    """Return whether a value matches what is shown: numbers are rounded, `…` matches any value."""
     match shown:
         case "…":
             return True
@@ -110,7 +110,7 @@ def is_shown_as(value, shown):
 
 
 def assert_shown(text, shown):
-    """Compare a text with what is shown of it; of JSON, what it means."""
+    """Compare a text with what is shown of it; JSON is compared by value."""
     if shown.startswith("{"):
         assert is_shown_as(json.loads(text), json.loads(shown)), text
     else:
@@ -125,7 +125,7 @@ def told_defaults(table):
     return {name: rest[0] for name, rest in table.items() if len(rest) > 1}
 
 
-async def test_each_call_in_the_guide_for_agents_has_the_answer_that_it_shows(connect, indexed):
+async def test_each_call_in_the_guide_for_agents_returns_the_shown_answer(connect, indexed):
     calls = re.findall(
         r"^```json call\n(.*?)^```\n.*?^```text answer\n(.*?)^```", AGENTS, re.M | re.S
     )
@@ -170,13 +170,13 @@ async def test_the_guide_for_agents_has_every_key_of_meta(connect, clone):
     assert list(rows(section(AGENTS, "Rerank"))) == list(meta["rerank"])
 
 
-def test_the_prompt_in_the_guide_for_agents_is_the_one_that_is_printed(run):
+def test_the_guide_for_agents_shows_the_printed_prompt(run):
     shown = re.search(r"^```console\n\$ pytools-hybrid prompt\n(.*?)^```", AGENTS, re.M | re.S)
 
     assert run("prompt").stdout == shown[1]
 
 
-def test_each_request_in_the_guide_to_the_api_has_the_answer_that_it_shows(serving, indexed):
+def test_each_request_in_the_guide_to_the_api_returns_the_shown_answer(serving, indexed):
     requests = re.findall(
         r"^```console\n\$ curl (.*?)\n```\n\n```json\n(.*?)^```", HTTP, re.M | re.S
     )
@@ -216,7 +216,7 @@ def test_the_guide_to_the_api_has_every_path_parameter_and_metric(serving):
     assert rows(section(HTTP, "`GET /metrics`")).keys() == families
 
 
-def test_the_transcript_is_what_its_script_prints(environment, tmp_path):
+def test_the_transcript_is_up_to_date(environment, tmp_path):
     printed = subprocess.run(
         [sys.executable, TRANSCRIPT.with_name("make.py")],
         cwd=tmp_path,
@@ -228,10 +228,10 @@ def test_the_transcript_is_what_its_script_prints(environment, tmp_path):
         timeout=PATIENCE,
     )
 
-    assert printed.stdout == TRANSCRIPT.read_text("utf-8"), "write it anew, as make.py says"
+    assert printed.stdout == TRANSCRIPT.read_text("utf-8"), "regenerate it, as make.py says"
 
 
-def test_the_service_and_the_container_of_the_guide_for_teams_are_a_server_that_may_be_reached():
+def test_the_guide_for_teams_starts_a_server_that_can_be_reached():
     guide = (DOCS / "guides" / "team.md").read_text("utf-8")
     unit = re.search(r"^```ini\n(.*?)^```", guide, re.M | re.S)[1]
     container = re.search(r"^```dockerfile\n(.*?)^```", guide, re.M | re.S)[1]
@@ -252,10 +252,10 @@ def test_the_service_and_the_container_of_the_guide_for_teams_are_a_server_that_
     assert container == (DOCS.parent / "Dockerfile").read_text("utf-8")
 
 
-def test_what_troubles_say_in_their_table_is_what_the_code_says():
+def test_the_messages_in_the_troubleshooting_table_are_those_of_the_code():
     troubles = rows((DOCS / "guides" / "troubleshooting.md").read_text("utf-8"))
     code = "".join(file.read_text("utf-8") for file in sorted(DOCS.parent.glob("*/*/src/**/*.py")))
-    # As one text, where the code breaks it into several.
+    # Join string literals that the code splits over lines.
     code = re.sub(r'"\s*f?"', "", code)
 
     said = [each for each in troubles if " " in each]
@@ -265,7 +265,7 @@ def test_what_troubles_say_in_their_table_is_what_the_code_says():
             assert part.strip("():; ") in code, part
 
 
-def test_the_twelve_lines_with_own_functions_print_what_the_page_shows(capsys):
+def test_the_example_with_custom_functions_prints_what_the_page_shows(capsys):
     page = TRANSCRIPT.with_name("calls.md")
     lines = runpy.run_path(str(page.with_suffix(".py")))["FUNCTIONS"].strip()
     exec(lines, {})

@@ -1,4 +1,4 @@
-"""The server over HTTP, as a process: who is let in, who is held up, and how it ends."""
+"""The server over HTTP, as a process: access, misbehaving clients, and shutdown."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ def anyio_backend():
 
 @pytest.fixture
 def start(command, tree, tmp_path, environment):
-    """Start a server at a free port, and give its process and address."""
+    """Start a server at a free port, and yield its process and address."""
 
     @contextmanager
     def started(*arguments, host="127.0.0.1", program=(command,), **variables):
@@ -74,7 +74,7 @@ async def calling(url, token=None):
         yield client
 
 
-async def test_the_page_of_health_is_kept_up_to_date_by_events(start, tree, write_tools):
+async def test_the_health_page_is_updated_by_events(start, tree, write_tools):
     with start(PYTOOLS_TOKEN="secret") as (process, url):
         async with calling(url) as client, calling(url, "secret") as known:
             path = "/console/health/events"
@@ -88,7 +88,7 @@ async def test_the_page_of_health_is_kept_up_to_date_by_events(start, tree, writ
                 while (state := await next_state(lines))["tools"] == first["tools"]:
                     pass
                 await client.post("/console/logout", headers={"origin": url})
-                # Whoever has logged out sees nothing more.
+                # After logging out, the stream ends.
                 with anyio.fail_after(PATIENCE):
                     async for _ in lines:
                         pass
@@ -107,7 +107,7 @@ async def test_the_page_of_health_is_kept_up_to_date_by_events(start, tree, writ
 
 @pytest.fixture
 def console(command, tree, tmp_path, environment):
-    """Run `pytools-hybrid console` until it says something."""
+    """Run `pytools-hybrid console` until it prints something."""
 
     @contextmanager
     def started(until, **variables):
@@ -132,7 +132,7 @@ def console(command, tree, tmp_path, environment):
     return started
 
 
-async def test_the_console_is_opened_in_a_browser_by_an_address_that_works_once(console, tmp_path):
+async def test_the_console_opens_in_a_browser_with_a_single_use_address(console, tmp_path):
     opened = tmp_path / "opened"
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
@@ -153,7 +153,7 @@ async def test_the_console_is_opened_in_a_browser_by_an_address_that_works_once(
     assert [strange.status_code, second.status_code] == [401, 401]
     assert (first.status_code, first.url.path) == (200, "/")
     assert (again.status_code, again.headers["location"]) == (303, "/")
-    assert "has been used" in second.text
+    assert "has already been used" in second.text
     assert [it.status_code for it in others] == [401, 401]
     assert status == 0
     assert "code=" not in errors.read_text()
@@ -239,7 +239,7 @@ async def test_an_mcp_client_needs_the_token_too_and_no_log_has_it(start, tmp_pa
 
 
 def received(client):
-    """Return what comes until the server closes the connection."""
+    """Return what the server sends until it closes the connection."""
     parts = []
     with contextlib.suppress(ConnectionResetError):
         while part := client.recv(65536):
@@ -259,7 +259,7 @@ def is_well(url):
     return b" 200 " in exchange(url, request)
 
 
-def test_names_that_are_not_this_machines_are_refused_also_over_mcp(start):
+def test_host_names_of_other_machines_are_refused(start):
     with start("--allowed-host", "tools.internal") as (_, url):
         for path in ("/health", "/mcp", "/search?q=a"):
             request = f"GET {path} HTTP/1.1\nConnection: close\n"
@@ -272,7 +272,7 @@ def test_names_that_are_not_this_machines_are_refused_also_over_mcp(start):
         assert b" 421 " in exchange(url, "GET /health HTTP/1.0\n")
 
 
-def test_an_address_of_version_6_works(start):
+def test_an_ipv6_address_works(start):
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     try:
@@ -286,7 +286,7 @@ def test_an_address_of_version_6_works(start):
     assert b" 200 " in answer
 
 
-def test_an_address_that_others_can_reach_needs_a_token(run, tree):
+def test_an_address_that_other_machines_can_reach_needs_a_token(run, tree):
     refused = run("serve", "--root", tree, "--transport", "http", "--host", "0.0.0.0")
 
     assert refused.returncode == 2
@@ -294,7 +294,7 @@ def test_an_address_that_others_can_reach_needs_a_token(run, tree):
     assert refused.stdout == ""
 
 
-def test_an_address_that_is_taken_is_reported(run, tree):
+def test_an_address_in_use_is_reported(run, tree):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = run("serve", "--root", tree, "--transport", "http", "--port", str(port))
@@ -305,11 +305,11 @@ def test_an_address_that_is_taken_is_reported(run, tree):
     assert "Traceback" not in refused.stderr
 
 
-async def test_clients_that_leave_in_the_middle_or_never_finish_delay_nobody(start):
+async def test_clients_that_disconnect_or_never_finish_delay_no_others(start):
     with start() as (_, url), contextlib.ExitStack() as slow:
         host = url.removeprefix("http://")
         head = f"Host: {host}\r\n"
-        # Headers without an end, and bodies without one.
+        # Headers and bodies that never end.
         beginnings = [
             f"GET /search?q=a HTTP/1.1\r\n{head}X-Slow: ",
             f"POST /api/v1/outcomes HTTP/1.1\r\n{head}Content-Length: 9\r\n\r\n{{",
@@ -329,7 +329,7 @@ async def test_clients_that_leave_in_the_middle_or_never_finish_delay_nobody(sta
     assert health.json()["status"] == "ok"
 
 
-def test_a_flood_is_refused_whether_its_length_is_declared_or_not(start):
+def test_a_body_that_is_too_large_is_refused_even_without_a_declared_length(start):
     with start() as (_, url):
         host = url.removeprefix("http://")
         for path, size in (("/api/v1/outcomes", 65_537), ("/mcp", 1_048_577)):
@@ -348,11 +348,11 @@ def test_a_flood_is_refused_whether_its_length_is_declared_or_not(start):
                 )
                 for _ in range(1_000):
                     endless.sendall(b"x" * 65_536)
-                pytest.fail("65 MB were taken in")
+                pytest.fail("65 MB were accepted")
         assert is_well(url)
 
 
-def test_garbage_is_refused_and_the_server_goes_on(start):
+def test_garbage_is_refused_and_the_server_continues(start):
     with start() as (_, url):
         for garbage in (
             b"\x00\xff\x16\x03\x01" * 50,
@@ -367,7 +367,7 @@ def test_garbage_is_refused_and_the_server_goes_on(start):
             assert is_well(url)
 
 
-async def test_what_is_not_http_leaves_no_trace_but_a_count(start, tmp_path):
+async def test_invalid_http_is_only_counted(start, tmp_path):
     with start() as (_, url):
         post = f"POST /api/v1/outcomes HTTP/1.1\nHost: {url.removeprefix('http://')}\n"
         body = "Content-Type: application/json\nTransfer-Encoding: chunked\n"
@@ -387,12 +387,12 @@ async def test_what_is_not_http_leaves_no_trace_but_a_count(start, tmp_path):
 
 @pytest.fixture
 def many_files():
-    """Let this process open as many files as a test with a thousand connections needs."""
+    """Raise the limit of open files for a test with a thousand connections."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2_048:
-        pytest.skip("this system lets a process open few files")
+        pytest.skip("this system limits open files too much")
     resource.setrlimit(resource.RLIMIT_NOFILE, (2_048, hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -401,7 +401,7 @@ def many_files():
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 @pytest.mark.parametrize(("files", "connections"), [(200, 400), (2_048, 1_100)])
 @pytest.mark.usefixtures("many_files")
-async def test_slow_connections_without_the_token_keep_nobody_out_who_has_it(
+async def test_slow_connections_without_the_token_do_not_block_others(
     start, installed, tmp_path, files, connections
 ):
     limited = ("sh", "-c", f'ulimit -n {files} && exec "$0" "$@"', installed)
@@ -415,19 +415,19 @@ async def test_slow_connections_without_the_token_keep_nobody_out_who_has_it(
             for each in flood:
                 with contextlib.suppress(OSError):
                     each.send(b"GET /search?q=a HTTP/1.1\r\nX-Slow: ")
-            # The oldest is only closed when there is no room for another.
+            # The oldest is closed only when there is no room for another.
             with contextlib.suppress(ConnectionResetError):
                 assert flood[0].recv(1) == b""
+            flood[-1].setblocking(False)
+            with pytest.raises(BlockingIOError):
+                flood[-1].recv(1)
             for number in range(20):
-                # Each on a separate connection, in addition to the existing one.
+                # Use a separate connection for each, in addition to the existing one.
                 async with calling(url, "secret") as new:
                     for client in (new, known):
                         query = {"q": f"merge {number} pdf files"}
                         answer = await client.get("/search", params=query)
                         assert names(answer)
-            flood[-1].setblocking(False)
-            with pytest.raises(BlockingIOError):
-                flood[-1].recv(1)
 
     assert len((tmp_path / "stderr").read_text().splitlines()) == 1
 

@@ -1,4 +1,4 @@
-"""`pytools-hybrid import`, from a configuration to calls of real servers over each transport."""
+"""`pytools-hybrid import`, from a configuration to calls to real servers over each transport."""
 
 import json
 import os
@@ -11,6 +11,8 @@ import time
 from contextlib import contextmanager
 
 import pytest
+
+from .conftest import PATIENCE
 
 SERVER = '''\
 import sys
@@ -50,7 +52,7 @@ def server(tmp_path):
 
 @pytest.fixture
 def listening(server, patient):
-    """Have the server listen over a transport; gives its port."""
+    """Start the server with a transport, and yield its port."""
 
     @contextmanager
     def start(transport, port=0):
@@ -83,7 +85,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def call(run, tmp_path):
-    """Run a program that has the imported tools on its path."""
+    """Run a program with the imported tools on its path."""
 
     def run_program(*lines):
         done = run(
@@ -96,7 +98,7 @@ def call(run, tmp_path):
     return run_program
 
 
-def test_servers_of_each_transport_are_imported_found_and_called(
+def test_servers_over_each_transport_are_imported_found_and_called(
     run, listening, server, write, call, tmp_path
 ):
     tree, database = ("--root", tmp_path / "tree"), ("--db", tmp_path / "index.db")
@@ -133,9 +135,7 @@ def test_servers_of_each_transport_are_imported_found_and_called(
         ]
 
 
-def test_a_server_over_http_that_was_restarted_is_called_again(
-    run, listening, write, tmp_path, patient
-):
+def test_a_call_reconnects_to_a_restarted_http_server(run, listening, write, tmp_path, patient):
     with listening("streamable-http") as port:
         file = write(web={"url": f"http://127.0.0.1:{port}/mcp"})
         assert run("import", file, "--root", tmp_path / "tree").returncode == 0
@@ -168,7 +168,7 @@ for _ in sys.stdin:
         calling.stdin.close()
 
 
-def test_a_server_that_fails_ends_with_1_and_the_others_are_there(run, server, write, tmp_path):
+def test_a_failing_server_exits_with_1_and_the_others_are_imported(run, server, write, tmp_path):
     secret = {"env": {"SHOP_TOKEN": "hunter2-literal"}}
     broken = ["-c", "import os, sys; sys.exit(os.environ['SHOP_TOKEN'])"]
     file = write(
@@ -191,7 +191,7 @@ def test_a_server_that_fails_ends_with_1_and_the_others_are_there(run, server, w
         ('{"mcpServers": {}}', ["--only", "x"], "--only: .* has no server 'x'; it has none at all"),
     ],
 )
-def test_a_configuration_that_cannot_be_used_ends_with_2(run, tmp_path, text, arguments, message):
+def test_an_unusable_configuration_exits_with_2(run, tmp_path, text, arguments, message):
     file = tmp_path / "servers.json"
     file.write_text(text)
     done = run("import", file, "--root", tmp_path / "tree", *arguments)
@@ -220,7 +220,7 @@ def test_for_freeact_modules_call_the_tool_server_of_mcpygen(run, server, write,
     )
 
 
-def test_without_the_extra_it_says_what_to_install(run, write, tmp_path):
+def test_a_missing_extra_is_named(run, write, tmp_path):
     blocked = tmp_path / "blocked"
     blocked.mkdir()
     (blocked / "datamodel_code_generator.py").write_text("raise ImportError('not installed')")
@@ -229,9 +229,7 @@ def test_without_the_extra_it_says_what_to_install(run, write, tmp_path):
     assert '[import]"' in done.stderr
 
 
-def test_an_index_that_could_not_be_brought_up_to_date_ends_with_1(
-    run, counted, server, write, tmp_path
-):
+def test_an_index_that_could_not_be_updated_exits_with_1(run, counted, server, write, tmp_path):
     file = write(shop={"command": sys.executable, "args": [str(server), "stdio"]})
     counted.fault.write_text("no key")
     done = run(
@@ -245,7 +243,7 @@ def test_an_index_that_could_not_be_brought_up_to_date_ends_with_1(
     assert told["servers"][0]["status"] == "imported"
 
 
-def test_only_and_prune_together_are_wrong_use(run, write, tmp_path):
+def test_only_and_prune_exclude_each_other(run, write, tmp_path):
     done = run("import", write(a={"command": "x"}), "--only", "a", "--prune")
     assert done.returncode == 2
     assert "--only" in done.stderr
@@ -262,7 +260,7 @@ while True:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_import_that_is_interrupted_leaves_no_server_behind(
+def test_an_interrupted_import_leaves_no_server_running(
     command, home, environment, write, tmp_path, number
 ):
     files = [tmp_path / f"{name}.pid" for name in "ab"]
@@ -275,16 +273,16 @@ def test_an_import_that_is_interrupted_leaves_no_server_behind(
     ) as process:  # fmt: skip
         wait_for(lambda: all(it.exists() and it.read_text() for it in files))
         process.send_signal(number)
-        process.send_signal(number)  # as a terminal and a wrapper do
-        _, errors = process.communicate(timeout=60)
+        process.send_signal(number)  # a terminal and a wrapper each send one
+        _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number
     assert "interrupted" in errors
     for it in files:
         wait_for(lambda it=it: not is_running(int(it.read_text())))
 
 
-def wait_for(condition, seconds=30):
-    deadline = time.monotonic() + seconds
+def wait_for(condition):
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline
         threading.Event().wait(0.02)
@@ -295,7 +293,7 @@ def is_running(pid):
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # One that its parent has not waited for yet is gone as well.
+    # A zombie counts as ended.
     state = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

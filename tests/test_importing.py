@@ -1,4 +1,4 @@
-"""Importing each package of the workspace: every name is there, and nothing that takes long."""
+"""Importing each package of the workspace: every name exists, and nothing slow is loaded."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from .conftest import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(it.module for it in read_projects(ROOT).values())
-# What a program loads of ours, to the last module, and what none of these programs may load.
+# Programs with all the modules of ours that each may load, and the modules that none may load.
 LIGHT = {
     "toolembed": {"dataclasses", "json", "logging", "numpy", "pydantic_ai"},
     "toolimport": {"dataclasses", "logging", "mcp", "pydantic"},
@@ -56,7 +56,7 @@ batches = watch_tools(".")
 assert next(batches).rescan
 batches.close()
 """
-# For each use: a program, one module that it loads, and some that it does not load.
+# For each use: a program, a module that it loads, and some that it must not load.
 USES = {
     "all of toolscan": (
         "from toolscan import *",
@@ -106,7 +106,7 @@ def loaded_by(tmp_path):
         code = (
             f"import sys\nbefore = set(sys.modules)\n{program}\nprint(*set(sys.modules) - before)"
         )
-        # What measures coverage loads much of what is looked for before the program begins.
+        # Measuring coverage would load many of these modules before the program begins.
         quiet = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -123,7 +123,7 @@ def loaded_by(tmp_path):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_public_name_is_there_and_completed_once_at_a_prompt(module):
+def test_every_public_name_exists_and_is_completed_once(module):
     package = import_module(module)
     for name in package.__all__:
         assert hasattr(package, name)
@@ -134,7 +134,7 @@ def test_every_public_name_is_there_and_completed_once_at_a_prompt(module):
 
 
 @pytest.mark.parametrize("module", LIGHT)
-def test_importing_a_package_loads_its_errors_and_nothing_that_takes_long(module, loaded_by):
+def test_importing_a_package_loads_only_its_errors(module, loaded_by):
     loaded = loaded_by(f"import {module}")
 
     own = {module, f"{module}.errors"} | (
@@ -145,7 +145,7 @@ def test_importing_a_package_loads_its_errors_and_nothing_that_takes_long(module
 
 
 @pytest.mark.parametrize(("program", "loads", "leaves"), USES.values(), ids=USES)
-def test_a_use_loads_no_more_than_it_needs(program, loads, leaves, loaded_by):
+def test_each_use_loads_only_what_it_needs(program, loads, leaves, loaded_by):
     loaded = loaded_by(program)
 
     assert loads in loaded

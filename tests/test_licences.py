@@ -1,4 +1,4 @@
-"""Which licences a dependency may have, and that the page of licences has every dependency."""
+"""The licences that a dependency may have, and the page that lists every dependency."""
 
 import re
 import runpy
@@ -16,7 +16,7 @@ LicenceError = TERMS["LicenceError"]
 
 
 def licence(*lines, name="parcel"):
-    """Read what a distribution states of its licence in its metadata."""
+    """Read the licence from a distribution's metadata."""
     metadata, _ = parse_email("\n".join((f"Name: {name}", "Version: 1.0", *lines)))
     return TERMS["licence"](metadata)
 
@@ -39,7 +39,7 @@ def licence(*lines, name="parcel"):
         ),
     ],
 )
-def test_a_licence_is_read_from_the_clearest_statement_that_there_is(stated, is_):
+def test_a_licence_is_read_from_the_clearest_statement(stated, is_):
     assert licence(*stated) == is_
 
 
@@ -59,12 +59,12 @@ def test_a_licence_is_read_from_the_clearest_statement_that_there_is(stated, is_
         ],
     ],
 )
-def test_what_is_not_known_is_refused_with_the_name_of_the_package(stated):
+def test_an_unknown_licence_is_refused_with_the_name_of_the_package(stated):
     with pytest.raises(LicenceError, match=r"parcel 1\.0 states no licence that is known here"):
         licence(*stated)
 
 
-def test_a_decision_made_by_hand_is_asked_again_when_the_package_says_something_else():
+def test_a_manual_decision_is_invalid_once_the_package_states_another_licence():
     assert licence(name="cuda-toolkit") == "LicenseRef-NVIDIA-Proprietary"
     with pytest.raises(LicenceError, match="cuda-toolkit"):
         licence("License: by agreement", name="cuda-toolkit")
@@ -74,7 +74,7 @@ def test_a_decision_made_by_hand_is_asked_again_when_the_package_says_something_
     "expression",
     ["MIT", "MPL-2.0 AND (Apache-2.0 OR MIT)", "GPL-3.0-only OR MIT", "Apache-2.0 AND MIT"],
 )
-def test_a_licence_is_permitted_if_there_is_a_choice_that_goes_with_ours(expression):
+def test_a_licence_is_permitted_if_one_alternative_is_compatible(expression):
     TERMS["check"]("parcel", expression, always=True)
 
 
@@ -87,7 +87,7 @@ def test_any_other_licence_is_refused_with_the_name_of_the_package(expression):
         TERMS["check"]("parcel", expression, always=True)
 
 
-def test_what_is_not_free_may_come_with_an_extra_only():
+def test_a_licence_that_is_not_free_is_permitted_in_an_extra_only():
     TERMS["check"]("parcel", "LicenseRef-NVIDIA-Proprietary", always=False)
     with pytest.raises(LicenceError, match="for everybody"):
         TERMS["check"]("parcel", "LicenseRef-NVIDIA-Proprietary", always=True)
@@ -109,4 +109,4 @@ def test_the_page_of_licences_has_each_locked_dependency_once():
 
     listed = re.findall(r"^\| ([\w-]+) \| \S", page, re.M)[1:]
     locked = set(re.findall(r"^([\w-]+)==", exported, re.M))
-    assert listed == sorted(locked), "write it anew: uv run nox -s licences -- --write"
+    assert listed == sorted(locked), "regenerate it: uv run nox -s licences -- --write"

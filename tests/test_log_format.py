@@ -1,4 +1,4 @@
-"""`--log-format json`: what a collector of logs gets of the server and of commands."""
+"""`--log-format json`: the logs of the server and of commands, for a log collector."""
 
 import json
 
@@ -27,7 +27,7 @@ def told(stderr):
         (("--log-format", "json"), {"PYTOOLS_LOG_FORMAT": "text"}),
     ],
 )
-def test_errors_of_commands_are_objects_too(run, arguments, variables):
+def test_errors_of_commands_are_json_objects(run, arguments, variables):
     wrong = run(*arguments, "search", "pdf", "--root", "nowhere", **variables)
     unknown = run(*arguments, "search", "--bogus", **variables)
 
@@ -38,7 +38,7 @@ def test_errors_of_commands_are_objects_too(run, arguments, variables):
     assert "No such option: --bogus" in told(unknown.stderr)[-1][2]
 
 
-def test_a_settings_file_can_say_so_and_a_flag_undoes_it(run, tree, home):
+def test_the_format_can_be_set_in_a_file_and_overridden_by_a_flag(run, tree, home):
     (home / "pytools.toml").write_text("log-format = 'json'\n")
 
     first = run("search", "merge pdf files", "--root", tree)
@@ -49,7 +49,7 @@ def test_a_settings_file_can_say_so_and_a_flag_undoes_it(run, tree, home):
     assert second.stderr.startswith("error: --root: nowhere does not exist")
 
 
-async def test_a_server_and_its_libraries_write_objects_without_secrets(connect, tree, home):
+async def test_a_server_and_its_libraries_log_json_without_secrets(connect, tree, home):
     variables = {
         "PYTOOLS_LOG_LEVEL": "DEBUG",
         "PYTOOLS_LOG_FORMAT": "json",

@@ -1,4 +1,4 @@
-"""Many processes on one index: all answer, and together they do the work of one."""
+"""Many processes on one index: all answer, and no work is done twice."""
 
 import os
 import shutil
@@ -6,6 +6,8 @@ import signal
 
 import anyio
 import pytest
+
+from .conftest import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -31,12 +33,12 @@ def database(tmp_path):
 
 @pytest.fixture
 def server(connect, counted, database):
-    """Start a server that counts what it embeds."""
+    """Start a server with the counted model."""
 
     def start(root, **variables):
         return connect(
             "--root", root, "--db", database,
-            program=counted.command, seconds=120, **counted.variables, **variables,
+            program=counted.command, **counted.variables, **variables,
         )  # fmt: skip
 
     return start
@@ -57,8 +59,8 @@ def ids(result):
 
 
 async def eventually(search, holds):
-    """Repeat a search until its answer is right."""
-    with anyio.fail_after(60):
+    """Repeat a search until its answer is as expected."""
+    with anyio.fail_after(PATIENCE):
         while not holds(found := await search()):
             await anyio.sleep(0.02)
     return found
@@ -79,8 +81,8 @@ def assert_nobody_saw_a_lock(home, results):
     assert "Traceback" not in said
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
-async def test_of_four_that_start_at_once_one_is_killed_and_each_text_is_embedded_once(
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+async def test_servers_that_start_together_embed_each_text_once_despite_a_kill(
     server, many, counted, dump, database, home
 ):
     killed, answers, covered = [], [], []
@@ -95,7 +97,7 @@ async def test_of_four_that_start_at_once_one_is_killed_and_each_text_is_embedde
                 answers.append(await eventually(lambda: search(client), has_all_vectors))
                 covered.append(name)
         except Exception:
-            # How a client ends whose server is killed is the client's affair.
+            # The client of the killed server may raise anything.
             if name not in killed:
                 raise
 
@@ -105,7 +107,7 @@ async def test_of_four_that_start_at_once_one_is_killed_and_each_text_is_embedde
         killed.append(made[-1]["name"])
         os.kill(made[-1]["pid"], signal.SIGKILL)
 
-    with anyio.fail_after(120):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             for name in "abcd":
                 tasks.start_soon(use, name)
@@ -126,7 +128,7 @@ async def test_of_four_that_start_at_once_one_is_killed_and_each_text_is_embedde
     assert_nobody_saw_a_lock(home, answers)
 
 
-async def test_a_sub_agent_that_neither_syncs_nor_watches_sees_what_others_write(
+async def test_a_sub_agent_that_neither_syncs_nor_watches_sees_other_servers_changes(
     server, tree, counted, write_tools
 ):
     async with (
@@ -145,7 +147,7 @@ async def test_a_sub_agent_that_neither_syncs_nor_watches_sees_what_others_write
         await eventually(search, lambda result: ids(result) != ["mcptools:zoo:tool_0"])
 
 
-async def test_the_command_runs_beside_servers(server, tree, counted, run, database, home):
+async def test_commands_work_while_servers_run(server, tree, counted, run, database, home):
     results = []
     async with server(tree, COUNTED_NAME="a") as one, server(tree, COUNTED_NAME="b") as two:
         for turn in range(3):
@@ -169,7 +171,7 @@ async def test_the_command_runs_beside_servers(server, tree, counted, run, datab
     assert_nobody_saw_a_lock(home, results)
 
 
-async def test_servers_with_two_models_cover_one_index_and_leave_each_other_alone(
+async def test_servers_with_two_models_share_an_index_without_interfering(
     server, many, counted, dump, database, home, write_tools
 ):
     async def finds(client, query, category, *, limit):

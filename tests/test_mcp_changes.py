@@ -10,6 +10,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import ToolListChangedNotification
+from toolindex import Lease
 
 from .conftest import PATIENCE
 
@@ -30,7 +31,7 @@ def parameters(command, tree, home, environment):
 
 @asynccontextmanager
 async def over(transport, parameters, patient):
-    """Return what a client connects to; whatever happens there does not take long."""
+    """Yield a client's connection, which fails if anything takes too long."""
     with anyio.fail_after(PATIENCE):
         if transport == "stdio":
             yield stdio_client(parameters)
@@ -51,7 +52,7 @@ async def over(transport, parameters, patient):
                 process.terminate()
 
 
-async def test_a_client_that_listens_is_told_of_a_new_category_but_not_of_one_more_tool(
+async def test_a_listening_client_is_notified_of_a_new_category_but_not_of_a_tool(
     parameters, tree, write_tools
 ):
     with anyio.fail_after(PATIENCE):
@@ -74,11 +75,11 @@ async def test_a_client_that_listens_is_told_of_a_new_category_but_not_of_one_mo
             async for _ in changes:
                 break
             (after, *_) = (await client.list_tools()).tools
-            assert "in 29 categories" in after.description, "it was told of the second change"
+            assert "in 29 categories" in after.description, "only the second change notifies"
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_an_older_client_is_told_over_its_session(parameters, tree, transport, patient):
+async def test_an_older_client_is_notified_over_its_session(parameters, tree, transport, patient):
     told = anyio.Event()
 
     async def handle(message):
@@ -100,21 +101,26 @@ async def test_an_older_client_is_told_over_its_session(parameters, tree, transp
         assert "filesystem" not in tool.description
 
 
-async def test_a_server_that_follows_no_files_promises_no_notifications(connect, tree):
+async def test_a_server_that_does_not_watch_promises_no_notifications(connect, tree):
     async with connect("--root", tree, PYTOOLS_SYNC="false", PYTOOLS_WATCH="false") as client:
         assert client.server_capabilities.tools.list_changed is False
 
 
 async def test_progress_is_reported_while_a_search_waits_for_the_first_index(
-    counted, connect, tree
+    counted, connect, tree, tmp_path
 ):
     reports = []
+    # The index cannot be opened before the first report.
+    opening = Lease(tmp_path / "index.db", "rescue")
+    assert opening.acquire(timeout=PATIENCE)
 
     async def report(progress, total, message):
         reports.append((progress, message))
+        opening.release()
 
     counted.fault.write_text("hang")
-    async with connect("--root", tree, program=counted.command, **counted.variables) as client:
+    arguments = ["--root", tree, "--db", tmp_path / "index.db"]
+    async with connect(*arguments, program=counted.command, **counted.variables) as client:
         query = {"query": "open an issue on github", "mode": "bm25"}
         first = await client.call_tool("search_tools", query, progress_callback=report)
         assert first.structured_content["result"]
@@ -123,9 +129,9 @@ async def test_progress_is_reported_while_a_search_waits_for_the_first_index(
             "opening the index",
             "scanning the files", "embedding new tools",
         }  # fmt: skip
-        assert [it for it, _ in reports] == sorted({it for it, _ in reports}), "it grows"
+        assert [it for it, _ in reports] == sorted({it for it, _ in reports}), "progress increases"
 
         reports.clear()
         counted.fault.unlink()
         await client.call_tool("search_tools", query, progress_callback=report)
-        assert reports == [], "there is nothing to wait for any more"
+        assert reports == [], "there is nothing left to wait for"

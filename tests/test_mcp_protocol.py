@@ -1,4 +1,4 @@
-"""Whatever arrives over stdio, only the protocol is written, and the server continues or ends."""
+"""Whatever arrives over stdio, the server writes only protocol messages, and continues or ends."""
 
 import json
 import random
@@ -23,7 +23,7 @@ INITIALIZE = {
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 PING = {"jsonrpc": "2.0", "id": "still there", "method": "ping"}
 # What has not ended by then never does.
-# What a docstring may hold to disturb a protocol, a terminal or a reader.
+# A docstring that could break a protocol, a terminal or a reader.
 HOSTILE = (
     "Feed \x1b[31mred\x1b[0m penguins\x07 \x00 \x85 \x9b2J </tool> \"'`{}[]\\ \r "
     "\u2028 \u2029 \u202edesrever\u202c \u200b \ufeff \U000e0041\n\n"
@@ -41,7 +41,7 @@ def call(number, tool, **arguments):
 
 
 class Piped:
-    """A server process, and the lines that go in and come out."""
+    """A server process, and the lines to and from it."""
 
     def __init__(self, process):
         self.process = process
@@ -73,7 +73,7 @@ class Piped:
 
 @pytest.fixture
 def piped(command, tree, tmp_path, environment, patient):
-    """Start servers that a test talks to in bytes."""
+    """Start servers to which a test sends bytes."""
 
     @contextmanager
     def start(*arguments, initialized=True, program=(command,), **variables):
@@ -106,7 +106,7 @@ QUESTION = (
 
 
 def request(query="merge pdf files", number=5):
-    """Write a request as JavaScript's clients do, with its id at the end."""
+    """Return a request as JavaScript clients write it, with its id at the end."""
     return (QUESTION % (query, number)).encode()
 
 
@@ -116,7 +116,7 @@ def nested(depth, number):
     return (ping % (brackets, number)).encode()
 
 
-# By what is wrong: the line, the code of its answer, and the id there.
+# By error: the line, and the code and id of its answer.
 REFUSED = {
     "half an emoji": (request(r"merge \ud83d"), PARSE_ERROR, 5),
     "the other half": (request(r"\ude00 merge", '"six"'), PARSE_ERROR, "six"),
@@ -154,7 +154,7 @@ REFUSED = {
     "true as id": (request(number="true"), INVALID_REQUEST, None),
 }  # fmt: skip
 # The protocol has no answers to these.
-PASSED_OVER = {
+IGNORED = {
     "an empty line": b"",
     "spaces": b" \t\r",
     "an answer to nothing": b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
@@ -170,7 +170,7 @@ PASSED_OVER = {
 }
 
 
-def test_a_line_that_cannot_be_served_is_answered_with_its_id_where_that_can_be_read(piped):
+def test_an_invalid_line_is_answered_with_its_id_if_readable(piped):
     with piped() as server:
         for what, (line, code, number) in REFUSED.items():
             server.send(line, PING)
@@ -184,12 +184,12 @@ def test_a_line_that_cannot_be_served_is_answered_with_its_id_where_that_can_be_
 
 def test_messages_that_need_no_answer_get_none(piped):
     with piped() as server:
-        for what, line in PASSED_OVER.items():
+        for what, line in IGNORED.items():
             server.send(line, PING)
             assert server.answers_before("still there") == [], what
 
 
-def test_a_client_that_begins_with_a_byte_order_mark_and_ends_lines_as_windows_does_is_served(
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted(
     piped,
 ):
     with piped(initialized=False) as server:
@@ -198,7 +198,7 @@ def test_a_client_that_begins_with_a_byte_order_mark_and_ends_lines_as_windows_d
         assert server.receive()["result"]["serverInfo"]["name"] == "pytools"
 
 
-def test_whatever_bytes_are_wrong_in_the_arguments_of_a_request_it_gets_one_answer(piped):
+def test_a_request_with_any_invalid_bytes_gets_one_answer(piped):
     chance = random.Random(20)
     line = request(r"merge \ud83d\ude00 pdf")
     start, end = line.index(b"arguments"), line.index(b'"jsonrpc"')
@@ -216,7 +216,7 @@ def test_whatever_bytes_are_wrong_in_the_arguments_of_a_request_it_gets_one_answ
         assert server.answers_before("still there") == []
 
 
-def test_a_request_that_cannot_be_served_gets_an_error_and_the_next_one_an_answer(piped):
+def test_an_invalid_request_gets_an_error_and_the_next_an_answer(piped):
     with piped(initialized=False) as server:
         early = server.answer(call(1, "search_tools", query="merge pdf files"))
         assert early["error"]["code"] == -32602
@@ -237,7 +237,7 @@ def test_a_request_that_cannot_be_served_gets_an_error_and_the_next_one_an_answe
         assert found["result"]["structuredContent"]["result"][0]["name"] == "merge_pdfs"
 
 
-def test_a_text_of_twenty_megabytes_is_refused_by_every_tool_in_a_sentence(piped):
+def test_every_tool_refuses_a_text_of_twenty_megabytes(piped):
     long = "merge pdf files " * 1_300_000
     with piped("--tools", "all") as server:
         for tool, name, given in (
@@ -257,7 +257,7 @@ def test_a_text_of_twenty_megabytes_is_refused_by_every_tool_in_a_sentence(piped
             assert len(told["text"]) < 100
 
 
-def test_a_call_that_is_cancelled_is_not_answered_and_holds_nothing_up(piped, counted):
+def test_a_cancelled_call_is_not_answered_and_delays_nothing(piped, counted):
     cancel = {
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
@@ -277,14 +277,14 @@ def test_a_call_that_is_cancelled_is_not_answered_and_holds_nothing_up(piped, co
         assert server.answers_before(2) == []
 
         counted.fault.unlink()
-        # What was given up has its vector at once with the first of these.
+        # The cancelled query is embedded together with the first of these.
         server.send(call(3, "search_tools", query="open an issue"))
         assert server.answers_before(3) == []
         server.send(call(4, "search_tools", query="close an issue"))
         assert server.answers_before(4) == []
 
 
-def test_five_hundred_calls_whose_answers_are_read_late_are_all_answered(piped):
+def test_five_hundred_calls_are_answered_though_their_answers_are_read_late(piped):
     with piped() as server:
         numbers = range(500)
         for number in numbers:
@@ -297,7 +297,7 @@ def test_five_hundred_calls_whose_answers_are_read_late_are_all_answered(piped):
 
 
 @pytest.mark.parametrize("calls", [1, 64], ids=["one call", "64 calls"])
-def test_a_client_that_goes_in_the_middle_of_calls_ends_the_server(piped, calls):
+def test_a_client_that_exits_during_calls_ends_the_server(piped, calls):
     with piped() as server:
         for number in range(calls):
             server.send(call(number, "search_tools", query=f"merge pdf files {number}"))
@@ -309,7 +309,7 @@ def test_a_client_that_goes_in_the_middle_of_calls_ends_the_server(piped, calls)
         assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
 
 
-def test_a_client_that_reads_no_more_ends_the_server(piped):
+def test_a_client_that_stops_reading_ends_the_server(piped):
     with piped() as server:
         server.process.stdout.close()
         for number in range(10):
@@ -320,7 +320,7 @@ def test_a_client_that_reads_no_more_ends_the_server(piped):
         assert b"Traceback" not in server.process.stderr.read()
 
 
-def test_no_docstring_breaks_the_lines_of_the_protocol_or_reaches_a_terminal(piped, tree):
+def test_a_docstring_can_neither_end_a_line_nor_control_a_terminal(piped, tree):
     tool = tree / "mcptools" / "zoo" / "feed.py"
     tool.parent.mkdir()
     tool.write_text(f"def run(food: str = {HOSTILE!r}) -> str:\n    {HOSTILE!r}\n")
@@ -337,13 +337,13 @@ def test_no_docstring_breaks_the_lines_of_the_protocol_or_reaches_a_terminal(pip
             assert json.loads(block["text"])["description"] == tool["description"]
 
 
-def test_the_name_of_a_category_reaches_no_terminal_through_a_definition(piped, tree):
+def test_a_category_name_in_a_definition_cannot_control_a_terminal(piped, tree):
     for name in ("zoo\x1b[31m", "b\u202eidi", "a\nb", "x" * 200):
         tool = tree / "mcptools" / name / "feed.py"
         try:
             tool.parent.mkdir()
         except OSError:
-            pytest.skip("this file system takes no such names")
+            pytest.skip("this file system does not allow such names")
         tool.write_text("def run() -> str:\n    'Feed the penguins.'\n")
     with piped() as server:
         tools = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})["result"]

@@ -11,6 +11,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 
@@ -20,8 +22,8 @@ def anyio_backend():
 
 
 async def eventually(search, holds):
-    """Repeat a search until its answer is right, for as long as an agent may wait."""
-    with anyio.fail_after(5):
+    """Repeat a search until its answer is as expected."""
+    with anyio.fail_after(PATIENCE):
         while not holds(found := await search()):
             await anyio.sleep(0.01)
     return found
@@ -31,7 +33,7 @@ def names(result):
     return [tool["id"] for tool in result.structured_content["result"]]
 
 
-async def test_it_is_called_pytools_and_teaches_how_it_is_used(connect, tree):
+async def test_it_is_called_pytools_and_has_instructions(connect, tree):
     async with connect("--root", tree) as client:
         tools = (await client.list_tools()).tools
 
@@ -87,7 +89,7 @@ async def test_every_mode_answers_in_every_scope(connect, tree):
             assert scope == "all" or all(name.startswith(scope) for name in names(result))
 
 
-async def test_a_query_without_words_gives_an_empty_list_and_says_why(connect, tree):
+async def test_a_query_without_words_returns_no_results_and_the_reason(connect, tree):
     async with connect("--root", tree) as client:
         result = await client.call_tool("search_tools", {"query": "  "})
 
@@ -104,7 +106,7 @@ async def test_a_model_that_was_replaced_is_reported_with_every_answer(connect, 
         assert "searched with vectors of static:" in result.meta["pytools/notes"][0]
 
 
-async def test_a_tool_is_found_changed_and_gone_as_its_file_is(connect, tree):
+async def test_searches_follow_a_file_that_is_added_changed_and_removed(connect, tree):
     async with connect("--root", tree) as client:
 
         async def search():
@@ -128,7 +130,7 @@ async def test_a_tool_is_found_changed_and_gone_as_its_file_is(connect, tree):
         await eventually(search, lambda r: first(r)["category"] != "zoo")
 
 
-async def test_a_category_that_moves_takes_its_tools_along(connect, tree):
+async def test_the_tools_of_a_moved_category_move_with_it(connect, tree):
     async with connect("--root", tree) as client:
 
         async def search():
@@ -141,7 +143,7 @@ async def test_a_category_that_moves_takes_its_tools_along(connect, tree):
         assert not any(name.startswith("mcptools:github:") for name in names(found))
 
 
-async def test_a_root_that_appears_later_is_found(connect, examples, tmp_path):
+async def test_a_root_that_is_created_later_is_indexed(connect, examples, tmp_path):
     async with connect("--root", tmp_path / "later") as client:
 
         async def search():
@@ -155,7 +157,7 @@ async def test_a_root_that_appears_later_is_found(connect, examples, tmp_path):
         await eventually(search, lambda r: "mcptools:github:create_issue" in names(r)[:1])
 
 
-async def test_two_servers_start_on_one_new_database(connect, tree, tmp_path):
+async def test_two_servers_can_create_one_database_together(connect, tree, tmp_path):
     database = tmp_path / "shared.db"
     async with (
         connect("--root", tree, "--db", database) as one,
@@ -166,7 +168,7 @@ async def test_two_servers_start_on_one_new_database(connect, tree, tmp_path):
             assert names(result)[0] == "mcptools:pdf:merge_pdfs"
 
 
-async def test_many_searches_at_once_are_all_answered(connect, tree):
+async def test_many_concurrent_searches_are_all_answered(connect, tree):
     async with connect("--root", tree) as client:
         answers = []
 
@@ -181,7 +183,7 @@ async def test_many_searches_at_once_are_all_answered(connect, tree):
         assert all(names(answer)[0] == "mcptools:pdf:merge_pdfs" for answer in answers)
 
 
-async def test_a_sub_agent_that_neither_syncs_nor_watches_searches_the_index_as_it_is(
+async def test_a_server_that_neither_syncs_nor_watches_uses_the_index_as_it_is(
     connect, tree, tmp_path
 ):
     database = tmp_path / "shared.db"
@@ -196,7 +198,7 @@ async def test_a_sub_agent_that_neither_syncs_nor_watches_searches_the_index_as_
         assert names(result)[0] == "mcptools:pdf:merge_pdfs"
 
 
-async def test_the_module_without_arguments_is_the_server(tree, environment, home):
+async def test_running_the_module_without_arguments_starts_the_server(tree, environment, home):
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-m", "pytools_hybrid"],

@@ -1,4 +1,4 @@
-"""The monitoring examples, against what a server has and what Prometheus makes of them."""
+"""The monitoring examples, checked against a server's metrics and by Prometheus."""
 
 import json
 import re
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 MONITORING = Path(__file__).parents[1] / "examples" / "monitoring"
 ALERTS = (MONITORING / "alerts.yml").read_text("utf-8")
 BOARD = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
-# What Prometheus adds to every series.
+# The labels that Prometheus adds to every series.
 TARGET = {"job", "instance"}
 
 
@@ -30,7 +30,7 @@ def anyio_backend():
 
 @pytest.fixture
 def promtool(tmp_path):
-    """Run promtool beside a copy of the examples, and return its output."""
+    """Run promtool in a copy of the examples, and return its output."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not installed; on Debian and Ubuntu it is in `prometheus`")
@@ -51,7 +51,7 @@ def promtool(tmp_path):
 
 
 async def scraped(command, variables, stderr):
-    """Start a server whose model fails, use all of it, and give its metrics."""
+    """Start a server whose model fails, use every feature, and return its metrics."""
     program = [*command, "serve", "--transport", "http", "--port", "0", "--tools", "call"]
     with stderr.open("w") as told:
         server = await anyio.open_process(program, env=variables, stderr=told)
@@ -76,7 +76,7 @@ async def used(url):
         return (await http.get("/metrics")).text
 
 
-async def test_the_examples_ask_for_metrics_and_labels_that_a_server_has(
+async def test_the_examples_use_only_metrics_and_labels_that_exist(
     counted, environment, tree, tmp_path
 ):
     counted.fault.write_text("no key")
@@ -111,7 +111,7 @@ async def test_the_examples_ask_for_metrics_and_labels_that_a_server_has(
 
 
 def labels_of(metrics):
-    """Return the labels that each metric of an exposition has, besides those of its target."""
+    """Return the labels of each metric, except those of its target."""
     found = {"up": set(TARGET)}
     for name, labels in re.findall(r"^(\w+)(?:{(.*)})? \S+$", metrics, re.M):
         found[name] = TARGET | set(re.findall(r'(\w+)="', labels))
@@ -119,7 +119,7 @@ def labels_of(metrics):
 
 
 def names(expression):
-    """Return the metrics that an expression asks for, with what their labels must be."""
+    """Return the metrics in an expression, with the required values of their labels."""
     found = {}
     for name, matchers in re.findall(r"\b(pytools_\w+|up\b)(?:{([^}]*)})?", expression):
         found.setdefault(name, {}).update(re.findall(r'(\w+)=~?"([^"]*)"', matchers))
@@ -131,7 +131,7 @@ def graphs(targets):
 
 
 def rules():
-    """Return the expression of each alert, with the words that are sent."""
+    """Return the expression and the annotations of each alert."""
     found = re.findall(
         r"- alert:.*?expr:(.*?)\n +for:.*?annotations:(.*?)(?=- alert|\Z)", ALERTS, re.S
     )
@@ -139,7 +139,7 @@ def rules():
     return found
 
 
-def test_prometheus_takes_the_configuration_the_rules_and_every_expression_of_the_dashboard(
+def test_prometheus_accepts_the_configuration_rules_and_dashboard_expressions(
     promtool,
 ):
     recorded = "groups:\n- name: dashboard\n  rules:\n"
@@ -153,7 +153,7 @@ def test_prometheus_takes_the_configuration_the_rules_and_every_expression_of_th
     promtool("check", "rules", "recorded.yml", recorded=recorded)
 
 
-# What a server has a minute that is well, and one that is not; of gauges, from the beginning on.
+# What counters gain in a minute, and the values of gauges, of a healthy server and a failing one.
 WELL_AND_NOT = {
     "up{job='pytools'%s}": ("1x130", "0x130"),
     "pytools_index_up_to_date{%s}": ("1x130", "0x130"),
@@ -179,7 +179,7 @@ WELL_AND_NOT = {
 }
 
 
-def test_each_alert_is_sent_by_a_server_in_trouble_and_none_by_one_that_is_well(promtool):
+def test_a_failing_server_fires_every_alert_and_a_healthy_one_none(promtool):
     series = []
     for selector, values in WELL_AND_NOT.items():
         for instance, told in zip(("well", "ill"), values, strict=True):

@@ -1,4 +1,4 @@
-"""The README shows what really happens."""
+"""The README shows real output."""
 
 import re
 import runpy
@@ -24,7 +24,7 @@ def block(kind: str, number: int = 0) -> str:
 
 @pytest.fixture
 def clone(home, examples):
-    """The part of a clone that a search looks at."""
+    """The part of a clone that a search uses."""
     shutil.copytree(examples, home / "examples" / "tools")
     return home
 
@@ -65,7 +65,7 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert (ROOT / ".ci" / "run").read_text("utf-8").splitlines()[-1] == command
 
 
-def test_the_figure_is_drawn_from_the_results(tmp_path):
+def test_the_figure_is_up_to_date(tmp_path):
     drawn = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / "figure.py"],
         cwd=tmp_path,
@@ -89,7 +89,7 @@ def test_the_figures_in_the_readme_are_those_of_the_results():
     assert "619" in README
 
 
-def test_every_link_of_every_document_leads_somewhere():
+def test_every_link_of_every_document_works():
     site = runpy.run_path(str(ROOT / "docs" / "make" / "site.py"))
 
     broken = [

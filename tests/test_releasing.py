@@ -1,7 +1,7 @@
-"""What RELEASING.md promises: no tag, package or change gets through that would let users down.
+"""RELEASING.md's promises: tags, packages and changes that would let users down are refused.
 
-`python -m release` is run on a workspace of two small packages, the second of which needs the
-first; the last test takes ours.
+`python -m release` runs on a workspace of two small packages, the second of which needs the
+first. The last test uses our own workspace.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def commit(folder):
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """Nobody's settings of git."""
+    """Isolate the tests from the settings of git on this machine."""
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "Somebody")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.com")
@@ -114,13 +114,13 @@ def change(path, old, new):
     path.write_text(text.replace(old, new, 1), "utf-8")
 
 
-def test_packages_are_listed_after_what_they_need(workspace):
+def test_packages_are_listed_after_their_dependencies(workspace):
     listed = accepted("packages", root=workspace)
 
     assert [line.split()[0] for line in listed.splitlines()] == ["tryout-base", "tryout-top"]
 
 
-def test_a_sibling_is_one_however_its_name_is_written(workspace):
+def test_a_sibling_is_recognised_by_any_spelling_of_its_name(workspace):
     top = workspace / "packages" / "tryout-top" / "pyproject.toml"
     change(top, "tryout-base>", "Tryout_Base>")
 
@@ -131,7 +131,7 @@ def test_a_sibling_is_one_however_its_name_is_written(workspace):
     ("tag", "answer"),
     [
         ("tryout-base-v0.2.0", "tag tryout-base-v0.1.0, or raise it with `uv version"),
-        ("nobody-v0.1.0", "there is no package 'nobody'; there are tryout-base, tryout-top"),
+        ("nobody-v0.1.0", "no package 'nobody'; the packages are tryout-base, tryout-top"),
         ("v0.1.0", "is not <distribution>-v<version>"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_tag_that_is_not_a_package_s_version_is_refused(workspace, tag, answer
     assert answer in refused("make", tag, root=workspace)
 
 
-def test_a_version_that_the_changelog_does_not_tell_of_is_refused(workspace, base):
+def test_a_version_without_a_complete_changelog_section_is_refused(workspace, base):
     change(base / "CHANGELOG.md", "## 0.1.0", "## 0.0.9")
     commit(workspace)
     assert "has no section 0.1.0" in refused("make", "tryout-base-v0.1.0", root=workspace)
@@ -153,7 +153,7 @@ def test_a_version_that_the_changelog_does_not_tell_of_is_refused(workspace, bas
     assert "release changelog tryout-base --build" in answer
 
 
-def test_a_version_below_one_that_is_released_is_refused(workspace):
+def test_a_version_below_a_released_one_is_refused(workspace):
     for version in ("0.0.9", "0.2.0", "0.x"):
         git(workspace, "tag", f"tryout-base-v{version}")
 
@@ -162,7 +162,7 @@ def test_a_version_below_one_that_is_released_is_refused(workspace):
     assert "tryout-base 0.1.0 is not above tryout-base-v0.2.0" in answer
 
 
-def test_a_break_raises_more_than_the_last_number(workspace, base):
+def test_a_breaking_change_needs_more_than_a_patch_version(workspace, base):
     git(workspace, "tag", "tryout-base-v0.1.0")
     change(base / "pyproject.toml", '"0.1.0"', '"0.1.1"')
     change(base / "CHANGELOG.md", "## 0.1.0", "## 0.1.1 - 2026-02-01\n\n### Breaking\n\n## 0.1.0")
@@ -192,8 +192,8 @@ def test_fragments_become_a_section_above_the_last_one(workspace, base):
     assert not list(base.glob("changes/*"))
 
 
-def test_a_break_of_the_public_api_is_seen_until_it_is_reported(workspace, base):
-    assert "no release yet" in accepted("check", root=workspace)
+def test_a_break_of_the_public_api_needs_a_fragment(workspace, base):
+    assert "no release among the tags" in accepted("check", root=workspace)
     git(workspace, "tag", "tryout-base-v0.1.0")
     accepted("check", root=workspace)
 
@@ -231,8 +231,8 @@ def test_only_what_was_promised_can_be_broken(workspace, base):
     assert "`tryout_base.inner`: *Public object was removed" in refused("check", root=workspace)
 
 
-def test_a_change_that_users_notice_has_a_fragment(workspace, base):
-    assert "No commit since the main branch" in accepted("check", root=workspace)
+def test_a_change_that_users_notice_needs_a_fragment(workspace, base):
+    assert "No commits since the main branch" in accepted("check", root=workspace)
     git(workspace, "switch", "--quiet", "--create=branch")
     (base / "README.md").write_text("Better words.\n")
     change(base / "pyproject.toml", '"0.1.0"', '"0.1.1"')
@@ -250,7 +250,7 @@ def test_a_change_that_users_notice_has_a_fragment(workspace, base):
     accepted("check", root=workspace)
 
 
-def test_a_change_that_nobody_notices_says_so_and_is_left_out_of_the_changelog(workspace, base):
+def test_an_internal_fragment_counts_but_is_not_in_the_changelog(workspace, base):
     git(workspace, "switch", "--quiet", "--create=branch")
     change(base / "src/tryout_base/__init__.py", "= 5", "= 2 + 3")
     (base / "changes").mkdir()
@@ -258,7 +258,7 @@ def test_a_change_that_nobody_notices_says_so_and_is_left_out_of_the_changelog(w
     commit(workspace)
 
     accepted("check", root=workspace)
-    assert "nothing to tell" in refused("changelog", "tryout-base", "--build", root=workspace)
+    assert "has no fragments" in refused("changelog", "tryout-base", "--build", root=workspace)
 
     change(base / "pyproject.toml", '"0.1.0"', '"0.1.1"')
     (base / "changes" / "+one.fixed.md").write_text("- One.\n")
@@ -267,7 +267,7 @@ def test_a_change_that_nobody_notices_says_so_and_is_left_out_of_the_changelog(w
     assert not list(base.glob("changes/*"))
 
 
-def test_another_dependency_is_a_change_that_users_notice(workspace, base):
+def test_a_new_dependency_needs_a_fragment(workspace, base):
     git(workspace, "switch", "--quiet", "--create=branch")
     change(base / "pyproject.toml", "dependencies = []", 'dependencies = ["numpy>=2"]')
     commit(workspace)
@@ -278,18 +278,18 @@ def test_another_dependency_is_a_change_that_users_notice(workspace, base):
 @pytest.mark.parametrize(
     ("name", "text", "answer"),
     [
-        ("limit.md", b"- `limit` is 6.\n", "is no fragment"),
-        ("+limit.breaking.fixed.md", b"- `limit` is 6.\n", "is no fragment"),
-        ("+limit.fixed.md~", b"- `limit` is 6.\n", "is no fragment"),
-        ("+limit.fixed.rst", b"- `limit` is 6.\n", "is no fragment"),
-        ("+limit.fixed.md", b"", "is no list"),
-        ("+limit.fixed.md", b"`limit` is 6.\n", "is no list"),
-        ("+limit.fixed.md", b"- `limit` is 6.\n\n## 0.1.0 - 2020-01-01\n", "is no list"),
-        ("+limit.fixed.md", b"\xef\xbb\xbf- `limit` is 6.\n", "is no list"),
+        ("limit.md", b"- `limit` is 6.\n", "is not a fragment"),
+        ("+limit.breaking.fixed.md", b"- `limit` is 6.\n", "is not a fragment"),
+        ("+limit.fixed.md~", b"- `limit` is 6.\n", "is not a fragment"),
+        ("+limit.fixed.rst", b"- `limit` is 6.\n", "is not a fragment"),
+        ("+limit.fixed.md", b"", "is not a list"),
+        ("+limit.fixed.md", b"`limit` is 6.\n", "is not a list"),
+        ("+limit.fixed.md", b"- `limit` is 6.\n\n## 0.1.0 - 2020-01-01\n", "is not a list"),
+        ("+limit.fixed.md", b"\xef\xbb\xbf- `limit` is 6.\n", "is not a list"),
         ("+limit.fixed.md", b"- \xff\n", "cannot be read"),
     ],
 )
-def test_what_cannot_become_a_part_of_the_changelog_is_refused(workspace, base, name, text, answer):
+def test_a_malformed_fragment_is_refused(workspace, base, name, text, answer):
     (base / "changes").mkdir()
     (base / "changes" / name).write_bytes(text)
 
@@ -297,7 +297,7 @@ def test_what_cannot_become_a_part_of_the_changelog_is_refused(workspace, base, 
     assert answer in refused("changelog", "tryout-base", "--build", root=workspace)
 
 
-def test_a_fragment_that_is_taken_away_tells_nothing(workspace, base):
+def test_removing_a_fragment_does_not_count_as_writing_one(workspace, base):
     (base / "changes").mkdir()
     (base / "changes" / "+one.fixed.md").write_text("- One.\n")
     commit(workspace)
@@ -309,7 +309,7 @@ def test_a_fragment_that_is_taken_away_tells_nothing(workspace, base):
     assert "tryout-base has changed" in refused("check", root=workspace)
 
 
-def test_only_a_commit_of_the_main_branch_is_released(workspace, base):
+def test_only_a_commit_on_the_main_branch_is_released(workspace, base):
     git(workspace, "switch", "--quiet", "--create=branch")
     (base / "README.md").write_text("Other words.\n")
     commit(workspace)
@@ -317,7 +317,7 @@ def test_only_a_commit_of_the_main_branch_is_released(workspace, base):
     assert "is not on the main branch" in refused("make", "tryout-base-v0.1.0", root=workspace)
 
 
-def test_a_tag_makes_what_is_uploaded_and_leaves_the_workspace_as_it_was(tmp_path):
+def test_a_tag_builds_from_the_commit_and_leaves_the_workspace_unchanged(tmp_path):
     clone, dist = tmp_path / "clone", tmp_path / "dist"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -333,16 +333,16 @@ def test_a_tag_makes_what_is_uploaded_and_leaves_the_workspace_as_it_was(tmp_pat
     git(tmp_path, "init", "--quiet", str(clone))
     accepted("changelog", "toolrank-hybrid", "--build", root=clone)
     commit(clone)
-    # What git is told not to mention is no part of the commit either.
+    # Changes that `git status` does not show are not part of the commit either.
     source = "packages/toolrank/src/toolrank"
     git(clone, "config", "status.showUntrackedFiles", "no")
     git(clone, "update-index", "--assume-unchanged", f"{source}/errors.py")
     change(clone / source / "errors.py", '"""', '"""Changed since. ')
     (clone / source / "_local.py").touch()
 
-    said = accepted("make", "toolrank-hybrid-v0.1.0", "--dist", str(dist), root=clone)
+    output = accepted("make", "toolrank-hybrid-v0.1.0", "--dist", str(dist), root=clone)
 
-    assert "public names imported" in said
+    assert "public names imported" in output
     assert sorted(path.relative_to(dist).as_posix() for path in dist.rglob("*.*")) == [
         "packages/toolrank_hybrid-0.1.0-py3-none-any.whl",
         "packages/toolrank_hybrid-0.1.0.tar.gz",

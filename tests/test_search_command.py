@@ -20,7 +20,7 @@ def found_tools(result):
     return answer["tools"]
 
 
-def test_it_answers_from_the_example_tools_when_nothing_else_is_there(run, examples, home):
+def test_without_a_root_it_searches_the_example_tools(run, examples, home):
     shutil.copytree(examples, home / "examples" / "tools")
 
     result = run("search", "open an issue on github")
@@ -54,7 +54,7 @@ def test_the_path_is_under_the_root_as_it_was_given(run, tree):
     assert (tree.parent / first["path"]).is_file()
 
 
-def test_scope_and_limit_are_kept(run, tree):
+def test_scope_and_limit_are_applied(run, tree):
     result = run(
         "search", "issue", "--root", tree, "--scope", "gentools", "--limit", "2", "--output", "json"
     )
@@ -64,7 +64,7 @@ def test_scope_and_limit_are_kept(run, tree):
     assert all(tool["id"].startswith("gentools:") for tool in found)
 
 
-def test_no_query_is_an_error(run, tree):
+def test_a_missing_query_is_an_error(run, tree):
     queries = ['"', "-x", "NEAR(", "a AND", "foo:bar", "C++", "don't", "*", "()", "🛠", "工具"]
     queries += ["a" * 9999, "issue"]
     words = ("--embedding-model", "none", "--output", "json")
@@ -75,7 +75,7 @@ def test_no_query_is_an_error(run, tree):
     assert [answer["query"] for answer in answers] == queries
 
 
-def test_no_root_at_all_says_what_was_looked_for(run):
+def test_a_missing_root_is_reported_with_the_expected_layout(run):
     result = run("search", "anything")
 
     assert result.returncode == 2
@@ -84,7 +84,7 @@ def test_no_root_at_all_says_what_was_looked_for(run):
     assert ".freeact/generated" in result.stderr.replace("\\", "/")
 
 
-def test_an_empty_root_says_what_was_looked_for(run, tmp_path):
+def test_an_empty_root_is_reported_with_the_expected_layout(run, tmp_path):
     (tmp_path / "empty").mkdir()
 
     result = run("search", "anything", "--root", tmp_path / "empty")
@@ -105,7 +105,7 @@ def test_an_empty_root_says_what_was_looked_for(run, tmp_path):
         ("PYTOOLS_LOG_LEVEL", "loud"),
     ],
 )
-def test_a_wrong_setting_is_named(run, tree, name, value):
+def test_an_invalid_setting_is_named(run, tree, name, value):
     result = run("search", "anything", "--root", tree, **{name: value})
 
     assert result.returncode == 2
@@ -113,21 +113,21 @@ def test_a_wrong_setting_is_named(run, tree, name, value):
     assert "Traceback" not in result.stderr
 
 
-def test_a_misspelt_variable_is_reported_with_the_one_that_may_be_meant(run, tree):
+def test_a_misspelt_variable_is_reported_with_a_suggestion(run, tree):
     result = run("search", "merge", "--root", tree, PYTOOLS_EXCLUDES="*:pdf:*")
 
     assert result.returncode == 0
     assert "PYTOOLS_EXCLUDES is not a setting; did you mean PYTOOLS_EXCLUDE?" in result.stderr
 
 
-def test_what_is_for_http_alone_is_refused_over_stdio(run, tree):
+def test_flags_for_http_are_refused_over_stdio(run, tree):
     result = run("serve", "--root", tree, "--port", "9000")
 
     assert result.returncode == 2
     assert "--port: requires --transport http" in result.stderr
 
 
-def test_the_offline_model_answers_for_one_without_its_package_or_key(run, tree):
+def test_the_offline_model_replaces_one_without_its_package_or_key(run, tree):
     result = run(
         "search", "open an issue on github", "--root", tree,
         "--embedding-model", "openai:text-embedding-3-small",
@@ -139,7 +139,7 @@ def test_the_offline_model_answers_for_one_without_its_package_or_key(run, tree)
     assert "openai" in result.stderr
 
 
-def test_somebody_elses_database_is_left_alone(run, tree, tmp_path):
+def test_a_database_of_another_program_is_not_changed(run, tree, tmp_path):
     database = tmp_path / "precious.db"
     with sqlite3.connect(database) as connection:
         connection.execute("CREATE TABLE letters (text)")
@@ -182,7 +182,7 @@ def test_control_characters_of_a_docstring_do_not_reach_the_terminal(run, tmp_pa
     assert "\x07" not in result.stdout
 
 
-def test_index_lists_what_it_left_out_and_why(run, tree):
+def test_index_lists_excluded_files_with_reasons(run, tree):
     (tree / "mcptools" / "web" / "broken.py").write_text("def run(:\n")
     (tree / "mcptools" / "web" / "silent.py").write_text("def run(): ...\n")
 
@@ -194,14 +194,14 @@ def test_index_lists_what_it_left_out_and_why(run, tree):
     assert "mcptools/web/silent.py" in result.stderr
 
 
-def test_a_path_that_is_not_utf8_does_not_stop_the_others(run, tree):
+def test_a_path_that_is_not_utf8_does_not_affect_others(run, tree):
     name = b"caf\xe9.py"
     try:
         Path(str(tree / "mcptools" / "web"), name.decode("utf-8", "surrogateescape")).write_text(
             "def run():\n    '''Make coffee.'''\n"
         )
     except OSError:
-        pytest.skip("this file system takes no such names")
+        pytest.skip("this file system does not allow such names")
 
     result = run("search", "open an issue on github", "--root", tree)
 
@@ -228,7 +228,7 @@ def test_a_locked_index_is_searched_as_it_is(run, tree, tmp_path):
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind this user"
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not restrict this user"
 )
 def test_an_index_that_cannot_be_written_is_searched_as_it_is(run, tree, tmp_path):
     folder = tmp_path / "fixed"
@@ -245,9 +245,7 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_is(run, tree, tmp_pat
     assert "used as it is" in result.stderr
 
 
-def test_a_reader_that_has_seen_enough_is_met_without_a_traceback(
-    command, tree, environment, patient
-):
+def test_a_closed_stdout_causes_no_traceback(command, tree, environment, patient):
     with subprocess.Popen(
         [command, "search", "issue", "--root", tree, "--limit", "50", "--output", "json"],
         stdout=subprocess.PIPE,
@@ -260,15 +258,15 @@ def test_a_reader_that_has_seen_enough_is_met_without_a_traceback(
             assert "Traceback" not in process.stderr.read()
 
 
-def test_a_search_by_words_waits_for_no_embedding(run, tree):
+def test_a_search_by_words_does_not_wait_for_embedding(run, tree):
     result = run("search", "merge pdf files", "--root", tree, "--mode", "bm25")
 
     assert "119 added" in result.stderr
     assert "0 embedded" in result.stderr
 
 
-def test_a_search_imports_neither_numpy_nor_what_only_a_terminal_needs(tree, home, environment):
-    """They take longer to import than one search takes."""
+def test_a_search_imports_neither_numpy_nor_rich(tree, home, environment):
+    """Importing them takes longer than a search."""
     program = (
         "import sys\n"
         "from pytools_hybrid.cli import main\n"

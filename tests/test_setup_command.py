@@ -1,4 +1,4 @@
-"""`pytools-hybrid setup`: a client's servers become ours, and go back."""
+"""`pytools-hybrid setup`: a client's servers are replaced by ours, and restored."""
 
 import asyncio
 import json
@@ -62,11 +62,11 @@ def setup(capsys):
     return run_setup
 
 
-def test_a_server_that_was_imported_is_ours_and_one_that_was_not_stays(setup, cursor, home):
+def test_imported_servers_are_replaced_and_others_stay(setup, cursor, home):
     before = cursor.read_bytes()
     status, shown, said = setup("cursor", "--yes")
     assert status == 1
-    assert "gone stays in the client" in said
+    assert "gone could not be imported, and stays in the client" in said
     assert KEY not in shown + said
 
     text = cursor.read_text()
@@ -84,7 +84,7 @@ def test_a_server_that_was_imported_is_ours_and_one_that_was_not_stays(setup, cu
     assert [it.name for it in cursor.parent.iterdir()] == ["mcp.json"]
 
 
-def test_a_client_then_finds_a_tool_and_uses_it_in_two_calls(setup, cursor, home):
+def test_a_client_finds_and_calls_a_tool_after_setup(setup, cursor, home):
     clock = {"command": sys.executable, "args": [str(home / "clock.py")]}
     cursor.write_text(json.dumps({"mcpServers": {"clock": clock}}))
     assert setup("cursor", "--yes")[0] == 0
@@ -118,16 +118,16 @@ def test_a_second_run_changes_nothing(setup, cursor):
     assert cursor.read_bytes() == before
 
 
-def test_what_a_client_has_changed_since_is_kept_by_undo(setup, cursor):
+def test_undo_keeps_later_changes_of_the_client(setup, cursor):
     cursor.write_text('{"theme": "dark"}')
     assert setup("cursor", "--yes")[0] == 0
     changed = json.loads(cursor.read_text()) | {"theme": "light"}
     cursor.write_text(json.dumps(changed))
-    assert "has changed since" in setup("cursor", "--undo")[2]
+    assert "changed since setup" in setup("cursor", "--undo")[2]
     assert json.loads(cursor.read_text()) == {"theme": "light", "mcpServers": {}}
 
 
-def test_a_file_that_did_not_exist_is_gone_after_undo_and_a_link_stays_a_link(setup, cursor, home):
+def test_undo_removes_a_new_file_and_keeps_a_link(setup, cursor, home):
     cursor.unlink()
     setup("cursor", "--yes")
     assert setup("cursor", "--undo")[0] == 0
@@ -142,19 +142,19 @@ def test_a_file_that_did_not_exist_is_gone_after_undo_and_a_link_stays_a_link(se
     assert (home / "dotfiles.json").read_text() == "{}"
 
 
-def test_servers_that_another_run_has_added_meanwhile_are_not_lost(home):
+def test_servers_added_by_a_concurrent_run_are_kept(home):
     file = home / "servers.json"
     first, second = ServersFile(file), ServersFile(file)
     second.add({"command": "b"}, "two")
     second.save()
     first.add({"command": "a"}, "one")
-    with pytest.raises(SetupError, match="changed meanwhile; run it again"):
+    with pytest.raises(SetupError, match="changed in the meantime; run setup again"):
         first.save()
     assert list(json.loads(file.read_text())["mcpServers"]) == ["two"]
 
 
 @pytest.mark.parametrize("content", [b"\n", b"\xef\xbb\xbf", b""])
-def test_a_file_of_next_to_nothing_comes_back_byte_for_byte(setup, cursor, content):
+def test_undo_restores_a_nearly_empty_file_byte_for_byte(setup, cursor, content):
     cursor.write_bytes(content)
     assert setup("cursor", "--yes")[0] == 0
     assert "pytools" in cursor.read_text("utf-8-sig")
@@ -162,7 +162,7 @@ def test_a_file_of_next_to_nothing_comes_back_byte_for_byte(setup, cursor, conte
     assert cursor.read_bytes() == content
 
 
-def test_nothing_is_changed_without_a_yes(setup, cursor):
+def test_nothing_changes_without_confirmation(setup, cursor):
     before = cursor.read_bytes()
     status, shown, said = setup("cursor")
     assert status == 1

@@ -1,5 +1,5 @@
 # pyright: basic
-"""An index on a PostgreSQL server, by the command and over MCP, from hosts with a home each."""
+"""An index on a PostgreSQL server, used by the command and over MCP, on separate hosts."""
 
 import json
 import subprocess
@@ -23,6 +23,22 @@ def server():
         yield started
 
 
+# Run by Python at its start: every request waits a minute for the server, so that a slow machine
+# fails no test.
+PATIENT = """
+from toolindex_postgres import _pool, _refresh
+_pool._CONNECT_SECONDS = _pool.Connection.patience = _refresh._PATIENCE = 60
+_pool._LOOK_MS = _pool._READ_MS = 60_000
+"""
+
+
+def customized(folder, code=""):
+    """Return a value of PYTHONPATH with which processes are patient, and run some code."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(PATIENT + code)
+    return str(folder)
+
+
 _DATABASES = count(1)
 
 
@@ -41,6 +57,7 @@ def database(server):
 @pytest.fixture
 def host(run, tmp_path, server, database):
     """Run commands as on separate hosts, `host("a", "search", "…")`; none shows the password."""
+    patient = customized(tmp_path / "patient")
 
     def on(name, *arguments, user="postgres", tree="team", **variables):
         home = tmp_path / name
@@ -50,12 +67,14 @@ def host(run, tmp_path, server, database):
             "USERPROFILE": str(home),
             "LOCALAPPDATA": str(home),
             "PYTOOLS_DATABASE": server.address(database, user=user, tree=tree),
+            "PYTHONPATH": patient,
         } | variables
         done = run(*arguments, cwd=home / "work", **variables)
         assert SECRET not in done.stdout + done.stderr
         return done
 
     on.address = server.address(database, tree="team")
+    on.patient = patient
     return on
 
 
@@ -65,7 +84,7 @@ def answer(done):
 
 
 def found(done):
-    """Return the ids that a search has found."""
+    """Return the ids of the tools that a search has found."""
     return [it["id"] for it in answer(done)["tools"]]
 
 
@@ -108,7 +127,7 @@ def test_a_writer_with_the_same_files_embeds_nothing_again(host, tree):
     assert "0 added, 0 updated, 0 removed, 0 embedded" in again
 
 
-def test_while_the_server_is_away_searches_go_on_and_say_so(host, tree, server):
+def test_searches_continue_with_a_note_while_the_server_is_stopped(host, tree, server):
     host("writer", "index", "--root", tree)
     search(host, "reader", **READS)
     server.stop()
@@ -146,7 +165,7 @@ def test_processes_of_one_host_share_its_copy(host, tree, tmp_path):
     assert [it.name.partition("-")[0] for it in copies] == ["team"]
 
 
-def test_without_a_schema_the_command_that_makes_it_is_named(host, server, tree):
+def test_a_missing_schema_is_reported_with_the_command_that_creates_it(host, server, tree):
     server.execute("CREATE DATABASE nothing STRATEGY file_copy")
     address = server.address("nothing", tree="team")
     done = host("writer", "index", "--root", tree, PYTOOLS_DATABASE=address)
@@ -155,14 +174,14 @@ def test_without_a_schema_the_command_that_makes_it_is_named(host, server, tree)
     assert "pytools-hybrid database init" in done.stderr
 
 
-def test_a_reader_that_names_no_tree_is_told_how_to_find_one(host):
+def test_a_reader_without_a_tree_name_gets_a_hint(host):
     done = host("reader", "search", "anything", tree="", **READS)
 
     assert done.returncode == 2
     assert "PYTOOLS_DATABASE: the address has no tree=NAME" in done.stderr
 
 
-def test_the_commands_make_a_shared_index_and_say_who_may_use_it(host, server, tree):
+def test_database_commands_create_grant_show_and_drop(host, server, tree):
     server.execute("CREATE DATABASE made STRATEGY file_copy")
     server.execute("CREATE ROLE agents LOGIN")
     own = {"PYTOOLS_DATABASE": server.address("made", tree="team")}
@@ -184,39 +203,43 @@ def test_the_commands_make_a_shared_index_and_say_who_may_use_it(host, server, t
     assert "no trees" in host("a", "database", "status", **own).stderr
 
 
-def test_an_index_is_taken_to_a_server_and_back_with_vectors_and_usage(host, tree, tmp_path):
+def test_migrate_copies_an_index_to_a_server_and_back(host, tree, tmp_path):
     file, back, address = tmp_path / "search.db", tmp_path / "back.db", host.address
     search(host, "a", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(file))
     moved = host("a", "migrate", file, address, "--root", tree).stderr
-    assert "has 119 tools; taken along: 119 vectors, 1 searches, 0 outcomes" in moved
+    assert "has 119 tools; copied: 119 vectors, 1 searches, 0 outcomes" in moved
     again = host("a", "migrate", file, address, "--root", tree).stderr
-    assert "has 119 tools; taken along: 0 vectors, 0 searches, 0 outcomes" in again
+    assert "has 119 tools; copied: 0 vectors, 0 searches, 0 outcomes" in again
     host("b", "migrate", address, back)
     there = search(host, "b", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(back))
     assert found(there) == ["mcptools:pdf:merge_pdfs"]
     assert "indexed" not in there.stderr
-    # The record beside it cannot be recreated, so it is not replaced either.
+    # The usage record beside it cannot be recreated, so it is not replaced either.
     back.unlink()
     assert "back.db-kept exists already" in host("b", "migrate", address, back).stderr
     assert "one must be a file, the other a server" in host("b", "migrate", file, back).stderr
 
 
-def test_a_migration_that_is_killed_goes_on_where_it_was(
-    host, tree, tmp_path, command, environment
-):
+def test_a_killed_migration_continues_where_it_stopped(host, tree, tmp_path, command, environment):
     file, address = tmp_path / "search.db", host.address
     search(host, "a", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(file))
     there = environment | {"HOME": str(tmp_path / "a"), "PYTOOLS_DATABASE": address}
-    for seconds in (0.3, 0.6, 0.9):
-        arguments = ["migrate", str(file), address, "--root", str(tree)]
-        with subprocess.Popen([command, *arguments], env=there, stderr=subprocess.PIPE) as killed:
-            with suppress(subprocess.TimeoutExpired):
-                killed.wait(seconds)
-            killed.kill()
+
+    def killed(*arguments):
+        for seconds in (0.3, 0.6, 0.9):
+            with subprocess.Popen([command, "migrate", *arguments], env=there) as process:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(seconds)
+                process.kill()
+
+    killed(file, address, "--root", tree)
     assert "has 119 tools" in host("a", "migrate", file, address, "--root", tree).stderr
-    # Another host has all of it, each vector and each search once.
-    host("b", "migrate", address, tmp_path / "back.db")
-    with closing(ToolIndex(file)) as old, closing(ToolIndex(tmp_path / "back.db")) as new:
+    # Another host gets each vector and each search once.
+    back = tmp_path / "back.db"
+    killed(address, back)
+    # If one was complete before it was killed, the file exists, and this is refused.
+    host("a", "migrate", address, back)
+    with closing(ToolIndex(file)) as old, closing(ToolIndex(back)) as new:
         assert [it.id for it in new.usage.searches()] == [it.id for it in old.usage.searches()]
         with old.reading() as before, new.reading() as after:
             assert after.vectors("static:tools2") == before.vectors("static:tools2")
@@ -228,7 +251,7 @@ async def test_a_server_without_files_follows_the_index_of_others(
 ):
     host("writer", "index", "--root", tree)
     address = server.address(database, tree="team")
-    async with connect(PYTOOLS_DATABASE=address, **READS) as client:
+    async with connect(PYTOOLS_DATABASE=address, PYTHONPATH=host.patient, **READS) as client:
 
         async def ask(query):
             answer = await client.call_tool("search_tools", {"query": query, "limit": 1})
@@ -262,9 +285,9 @@ def test_a_damaged_copy_is_set_aside_and_fetched_again(host, tree, tmp_path):
     assert "was damaged: it was renamed" in again.stderr
 
 
-def test_where_the_cache_cannot_be_written_a_process_has_a_copy_of_its_own(host, tree, tmp_path):
+def test_a_process_has_a_separate_copy_if_the_cache_cannot_be_written(host, tree, tmp_path):
     host("writer", "index", "--root", tree)
-    # A file in its place, for root may write every folder.
+    # A file takes its place, because root can write to every folder.
     blocked = tmp_path / "blocked"
     blocked.write_text("")
     done = search(host, "reader", XDG_CACHE_HOME=str(blocked), **READS)
@@ -272,7 +295,7 @@ def test_where_the_cache_cannot_be_written_a_process_has_a_copy_of_its_own(host,
     assert "this process fetches a copy" in done.stderr
 
 
-def test_the_record_is_that_of_all_hosts_and_what_waits_is_told(host, tree, server):
+def test_export_has_events_of_all_hosts_and_status_counts_unsent_ones(host, tree, server):
     host("writer", "index", "--root", tree)
     search(host, "reader", "what the first agent wants", **READS)
     other = {"PYTOOLS_DIR": str(tree)}
@@ -298,7 +321,40 @@ def test_the_record_is_that_of_all_hosts_and_what_waits_is_told(host, tree, serv
     assert len(json.loads(again.stdout)) == 3
 
 
-def test_a_host_without_a_copy_finds_the_same_and_keeps_nothing_of_the_tools(host, tree, tmp_path):
+@pytest.mark.parametrize("mode", ["copy", "engine"])
+def test_hosts_with_clocks_an_hour_apart_lose_nothing(host, tree, tmp_path, mode):
+    def clock(name, seconds):
+        shifted = (
+            "import time\n"
+            "now, now_ns = time.time, time.time_ns\n"
+            f"time.time = lambda: now() + {seconds}\n"
+            f"time.time_ns = lambda: now_ns() + {seconds} * 10**9\n"
+        )
+        shared = {"PYTOOLS_DATABASE": f"{host.address}&mode={mode}", "PYTOOLS_DIR": str(tree)}
+        return shared | {"PYTHONPATH": customized(tmp_path / name, shifted)}
+
+    early, late = clock("early", -3_600), clock("late", 3_600)
+    file = tree / "mcptools" / "billing" / "refund_invoice.py"
+    file.parent.mkdir(exist_ok=True)
+    for number, (name, writes, reads) in enumerate([("a", early, late), ("b", late, early)]):
+        file.write_text(REFUND.replace("Refund", f"Refund or cancel {number}"), encoding="utf-8")
+        assert host(name, "index", **writes).returncode == 0
+        there = search(host, "reader", f"cancel {number}", **reads | READS)
+        assert found(there) == ["mcptools:billing:refund_invoice"]
+        assert f"cancel {number}" in there.stdout
+    file.unlink()
+    assert host("a", "index", **early).returncode == 0
+    for clocks in (early, late):
+        assert found(search(host, "reader", "cancel", **clocks | READS)) != [
+            "mcptools:billing:refund_invoice"
+        ]
+        status = host("reader", "status", "--output", "json", **clocks | READS)
+        assert json.loads(status.stdout)["waiting"] == 0
+    for clocks in (early, late):
+        assert len(json.loads(host("b", "export", "--output", "json", **clocks).stdout)) == 4
+
+
+def test_a_host_without_a_copy_finds_the_same_and_stores_no_tools(host, tree, tmp_path):
     engine = {"PYTOOLS_DATABASE": f"{host.address}&mode=engine"}
     host("copier", "index", "--root", tree)
     early = search(host, "light", **READS, **engine)
@@ -315,7 +371,7 @@ def test_a_host_without_a_copy_finds_the_same_and_keeps_nothing_of_the_tools(hos
     assert "mode=engine" in status
     assert "the index is on the server" in status
     assert "119 of 119 tools have vectors" in status
-    # Until a host that writes without a copy has looked.
+    # A host that writes without a copy has not searched since.
     (tree / "mcptools" / "pdf" / "refund.py").write_text(REFUND, encoding="utf-8")
     host("copier", "index", "--root", tree)
     notes = search(host, "light", **READS, **engine).stderr

@@ -1,4 +1,4 @@
-"""However a server ends, it ends by itself, says nothing on stdout, and leaves a sound index."""
+"""However a server ends, it needs no kill, writes no text to stdout, and leaves an intact index."""
 
 import json
 import signal
@@ -47,7 +47,7 @@ def initialize(server):
 
 
 def initialize_and_index(server, database):
-    """Wait until the index is there, which is opened once the client was greeted."""
+    """Initialize, and wait until the index exists, which is opened after that."""
     initialize(server)
     server.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
     server.stdin.flush()
@@ -69,7 +69,7 @@ def assert_sound(database):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it(server, tmp_path, number):
+def test_a_signal_ends_the_server(server, tmp_path, number):
     initialize_and_index(server, tmp_path / "index.db")
 
     server.send_signal(number)
@@ -80,7 +80,7 @@ def test_a_signal_ends_it(server, tmp_path, number):
     assert_sound(tmp_path / "index.db")
 
 
-def test_a_closed_stdin_ends_it(server, tmp_path):
+def test_a_closed_stdin_ends_the_server(server, tmp_path):
     initialize_and_index(server, tmp_path / "index.db")
 
     server.stdin.close()
@@ -90,7 +90,7 @@ def test_a_closed_stdin_ends_it(server, tmp_path):
     assert_sound(tmp_path / "index.db")
 
 
-def test_a_kill_leaves_a_sound_index(server, tmp_path):
+def test_a_kill_leaves_an_intact_index(server, tmp_path):
     initialize_and_index(server, tmp_path / "index.db")
 
     server.kill()
@@ -99,7 +99,7 @@ def test_a_kill_leaves_a_sound_index(server, tmp_path):
     assert_sound(tmp_path / "index.db")
 
 
-def test_a_kill_in_a_root_without_tools_leaves_files_only_until_the_next_start(
+def test_the_next_start_removes_what_a_kill_left_behind(
     installed, environment, run, tree, home, patient
 ):
     def indexes():
@@ -136,7 +136,7 @@ def test_a_kill_in_a_root_without_tools_leaves_files_only_until_the_next_start(
     assert left not in indexes()
 
 
-def test_garbage_on_stdin_does_not_end_it(server):
+def test_garbage_on_stdin_does_not_end_the_server(server):
     server.stdin.write("this is no JSON\n{}\n[]\n\x00\n")
     initialize_past_errors(server)
 
@@ -150,7 +150,7 @@ def initialize_past_errors(server):
     pytest.fail(f"the server ended: {server.stderr.read()}")
 
 
-def test_stdout_carries_protocol_only(server):
+def test_stdout_has_only_protocol_messages(server):
     initialize(server)
     server.stdin.write('{"jsonrpc": "2.0", "id": 2, "method": "tools/list"}\n')
     server.stdin.flush()
@@ -161,7 +161,7 @@ def test_stdout_carries_protocol_only(server):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-def test_ctrl_c_ends_indexing_and_leaves_a_sound_index(installed, tree, tmp_path, environment):
+def test_ctrl_c_ends_indexing_and_leaves_an_intact_index(installed, tree, tmp_path, environment):
     for number in range(2000):
         tool = tree / "mcptools" / "many" / f"tool_{number}.py"
         tool.parent.mkdir(exist_ok=True)

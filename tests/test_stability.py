@@ -1,4 +1,4 @@
-"""The modules that docs/stability.md promises are those that there are, and those we show."""
+"""The modules that docs/stability.md promises: they exist, and include all in the documents."""
 
 import re
 from importlib import import_module
@@ -17,13 +17,13 @@ PROMISED = {
 ALL_PROMISED = [module for modules in PROMISED.values() for module in modules]
 PACKAGES = {package.module: package for package in read_projects(ROOT).values()}
 SOURCES = {module: package.source for module, package in PACKAGES.items()}
-# What users read; docs/architecture.md and the decisions are for who works on it.
+# The documents for users; docs/architecture.md and the decisions are for contributors.
 SHOWN = ("README.md", "docs/guides/*.md", "*/*/README.md", "*/*/changes/*.md", "examples/**/*.md")
 LIBRARIES = sorted(SOURCES.keys() - {"pytools_hybrid"})
 
 
 def public_modules(folder):
-    """List the modules of a package that have no underscore in front, by their full names."""
+    """List the full names of a package's modules that have no leading underscore."""
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
@@ -32,7 +32,7 @@ def public_modules(folder):
 
 
 @pytest.mark.parametrize("module", LIBRARIES)
-def test_each_public_module_of_a_library_is_promised_and_no_other(module):
+def test_exactly_the_public_modules_of_the_libraries_are_promised(module):
     assert PROMISED[PACKAGES[module].name] == list(public_modules(SOURCES[module]))
 
 
@@ -46,7 +46,7 @@ def test_every_adapter_is_promised():
 
 
 def shown_modules():
-    """List the modules of ours that users are shown, each with a page that does so."""
+    """List our modules in the documents for users, each with a page that names it."""
     ours = {it for folder in SOURCES.values() for it in public_modules(folder)}
     names = re.compile(rf"\b(?:{'|'.join(SOURCES)})(?:\.\w+)*")
     return {
@@ -58,7 +58,7 @@ def shown_modules():
 
 
 @pytest.mark.parametrize(("module", "page"), shown_modules().items())
-def test_a_module_that_users_are_shown_is_promised(module, page):
+def test_every_module_in_the_documentation_is_promised(module, page):
     assert (
         any(f"{it}.".startswith(f"{module}.") for it in ALL_PROMISED)
         or f"`python -m {module}`" in PAGE
@@ -66,14 +66,14 @@ def test_a_module_that_users_are_shown_is_promised(module, page):
 
 
 @pytest.mark.parametrize("module", sorted(SOURCES))
-def test_the_readme_of_a_package_has_each_of_its_names(module):
+def test_the_readme_of_a_package_names_its_whole_api(module):
     readme = (SOURCES[module].parents[1] / "README.md").read_text("utf-8")
 
     assert set(import_module(module).__all__) <= set(re.findall(r"\w+", readme))
 
 
 @pytest.mark.parametrize("module", ALL_PROMISED)
-def test_a_promised_module_says_which_of_its_names_are_meant(module):
+def test_every_promised_module_has_all(module):
     package, *rest = module.split(".")
     place = SOURCES[package].joinpath(*rest)
     source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")

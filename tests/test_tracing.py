@@ -1,4 +1,4 @@
-"""Traces of the installed server, as a collector receives them."""
+"""Traces of the installed server, received by a collector."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ def anyio_backend():
 
 @contextmanager
 def collector():
-    """Receive traces, and give its address and what has come."""
+    """Receive traces, and yield the address and the received requests."""
     received = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -42,7 +42,7 @@ def collector():
         server.shutdown()
 
 
-async def test_the_variables_of_opentelemetry_say_where_traces_are_sent(connect, tree, home):
+async def test_opentelemetry_variables_set_where_traces_are_sent(connect, tree, home):
     with collector() as (address, received):
         variables = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": address,
@@ -71,7 +71,7 @@ async def test_the_variables_of_opentelemetry_say_where_traces_are_sent(connect,
     assert failed in {line.get("trace_id") for line in logged}
 
 
-def test_a_collector_that_is_gone_fails_no_command(run, tree):
+def test_an_unreachable_collector_fails_no_command(run, tree):
     gone = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
     found = run("search", "merge pdf files", "--root", tree, **gone)
 
@@ -79,7 +79,7 @@ def test_a_collector_that_is_gone_fails_no_command(run, tree):
     assert found.returncode == 0
 
 
-def test_nothing_of_it_is_imported_before_a_program_traces():
+def test_opentelemetry_is_not_imported_without_tracing():
     look = """
 import sys, pytools_hybrid.search, pytools_hybrid.tracing as tracing
 assert tracing.span("a") is tracing.span("b") and not tracing.is_tracing()

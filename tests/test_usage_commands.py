@@ -27,7 +27,7 @@ def used(tmp_path):
     return database
 
 
-def test_a_report_tells_what_came_of_searches(run, used):
+def test_a_report_shows_searches_and_outcomes(run, used):
     done = run("report", "--db", used)
 
     lines = done.stdout.splitlines()
@@ -38,7 +38,7 @@ def test_a_report_tells_what_came_of_searches(run, used):
     assert lines[-1] == "    1 × zzz"
 
 
-def test_a_report_for_programs_is_json_or_the_days_as_csv(run, used):
+def test_a_report_can_be_json_or_csv_by_day(run, used):
     value = json.loads(run("report", "--db", used, "--output", "json").stdout)
     (day,) = csv.DictReader(io.StringIO(run("report", "--db", used, "--output", "csv").stdout))
 
@@ -46,7 +46,7 @@ def test_a_report_for_programs_is_json_or_the_days_as_csv(run, used):
     assert day["searches"] == "2"
 
 
-def test_a_report_is_drawn(run, used, tmp_path):
+def test_a_report_can_be_plotted(run, used, tmp_path):
     pytest.importorskip("matplotlib")
 
     done = run("report", "--db", used, "--plot", tmp_path / "usage.png")
@@ -55,21 +55,21 @@ def test_a_report_is_drawn(run, used, tmp_path):
     assert (tmp_path / "usage.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_searches_are_exported_whole(run, used):
+def test_searches_are_exported_completely(run, used):
     rows = list(csv.DictReader(io.StringIO(run("export", "--db", used).stdout)))
 
     assert [row["query"] for row in rows] == ["merge two pdf files", "zzz"]
     assert json.loads(rows[0]["results"])[0] == "mcptools:pdf:merge_pdfs"
 
 
-def test_outcomes_are_exported_whole(run, used):
+def test_outcomes_are_exported_completely(run, used):
     done = run("export", "--db", used, "--what", "outcomes", "--output", "json")
 
     (row,) = json.loads(done.stdout)
     assert (row["tool_id"], row["success"]) == ("mcptools:pdf:merge_pdfs", True)
 
 
-def test_nothing_of_the_last_days_is_reported_and_the_file_is_whole_all_the_same(run, used):
+def test_a_period_without_searches_is_reported_and_exported(run, used):
     done = run("export", "--db", used, "--since", "0")
 
     assert done.returncode == 1
@@ -91,7 +91,7 @@ def test_an_empty_record_is_reported(run, tmp_path):
     assert json.loads(exported.stdout) == []
 
 
-def test_without_an_index_there_is_nothing_to_report_and_none_is_made(run, tmp_path):
+def test_without_an_index_nothing_is_reported_and_none_is_made(run, tmp_path):
     done = run("report", "--db", tmp_path / "absent.db")
 
     assert done.returncode == 1

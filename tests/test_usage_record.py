@@ -1,4 +1,4 @@
-"""A server's record of searches survives however the server ends."""
+"""A server's usage record is complete, however the server ends."""
 
 import os
 import signal
@@ -8,6 +8,8 @@ from contextlib import closing, suppress
 import anyio
 import apsw
 import pytest
+
+from .conftest import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -27,16 +29,14 @@ def anyio_backend():
         ),
     ],
 )
-async def test_the_last_search_before_the_end_is_written_down(
-    connect, counted, tree, tmp_path, end
-):
+async def test_the_last_search_before_the_end_is_recorded(connect, counted, tree, tmp_path, end):
     arguments = ["--root", tree, "--db", tmp_path / "index.db"]
     async with connect(*arguments, program=counted.command, **counted.variables) as client:
         await client.call_tool("search_tools", {"query": "the last question"})
         if end == "signalled":
             (start,) = counted.requests("start")
             os.kill(start["pid"], signal.SIGTERM)
-            with anyio.fail_after(30), suppress(ProcessLookupError):
+            with anyio.fail_after(PATIENCE), suppress(ProcessLookupError):
                 while True:
                     os.kill(start["pid"], 0)
                     await anyio.sleep(0.02)

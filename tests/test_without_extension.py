@@ -16,7 +16,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def without(tmp_path: Path) -> dict[str, str]:
-    """Code that makes an installed sqlite-vec impossible to load."""
+    """Code that prevents an installed sqlite-vec from being loaded."""
     package = tmp_path / "broken" / "sqlite_vec"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('built for another machine')")
@@ -24,7 +24,7 @@ def without(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.anyio
-async def test_a_command_and_a_server_find_tools_and_say_what_they_do_without(
+async def test_searches_work_and_name_the_missing_extension(
     tree: Path, run: Callable[..., Any], connect: Callable[..., Any], without: dict[str, str]
 ) -> None:
     found = run("search", "--root", tree, "merge two pdf files", **without)
@@ -38,7 +38,9 @@ async def test_a_command_and_a_server_find_tools_and_say_what_they_do_without(
     assert "sqlite-vec cannot be loaded" in str(answer.meta)
 
 
-def test_status_says_so(tree: Path, run: Callable[..., Any], without: dict[str, str]) -> None:
+def test_status_names_the_missing_extension(
+    tree: Path, run: Callable[..., Any], without: dict[str, str]
+) -> None:
     run("index", "--root", tree)
     told = run("status", "--root", tree, **without)
     assert (told.returncode, "sqlite-vec cannot be loaded" in told.stdout) == (0, True)

@@ -28,7 +28,7 @@ PROJECTS = [
     for package in PACKAGES.values()
 ]
 NAMES = [project["name"] for project in PROJECTS]
-# What people and tools read that has each package, and how it has it.
+# The files that list every package, and the form of an entry.
 LISTS = {
     ".github/ISSUE_TEMPLATE/bug.yml": "- {name}\n",
     ".github/ISSUE_TEMPLATE/idea.yml": "- {name}\n",
@@ -37,7 +37,7 @@ LISTS = {
     "mkdocs.yml": "[{folder}/README.md, {folder}/CHANGELOG.md]",
     "pyproject.toml": "\n{name} = {{ workspace = true }}\n",
 }
-# Requests of people who do not exist, who have folders too.
+# Invented requests, some of which name folders.
 INVENTED = ROOT / "benchmarks/quality/training"
 ONE_MACHINE_ONLY = re.compile(
     r"file:///"
@@ -60,14 +60,14 @@ def tracked_files():
 
 
 def requirements(project):
-    """What it declares, with its extras; an extra may name the package itself, for another one."""
+    """Return its requirements, with those of extras, which may name the package itself."""
     extras = project.get("optional-dependencies", {}).values()
     declared = [*project.get("dependencies", []), *(line for extra in extras for line in extra)]
     return [it for it in map(Requirement, declared) if it.name != project["name"]]
 
 
-def test_the_lock_holds_public_addresses_only():
-    """uv writes whatever index the environment sets, and `uv lock --check` does not notice."""
+def test_the_lock_has_only_public_addresses():
+    """uv writes the index that the environment sets, and `uv lock --check` does not notice."""
     hosts = set(re.findall(r"https?://[^/\"\s]+", (ROOT / "uv.lock").read_text("utf-8")))
 
     assert hosts == {"https://pypi.org", "https://files.pythonhosted.org"}, (
@@ -75,7 +75,7 @@ def test_the_lock_holds_public_addresses_only():
     )
 
 
-def test_no_file_names_a_place_that_exists_on_one_machine_only():
+def test_no_file_names_a_place_of_a_single_machine():
     found = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]}"
         for path in tracked_files()
@@ -90,7 +90,7 @@ def test_no_file_names_a_place_that_exists_on_one_machine_only():
 
 @pytest.mark.parametrize("there", [True, False])
 def test_sqlite_vec_is_required_exactly_where_it_has_wheels(there):
-    """It has nothing else to be installed from: elsewhere a requirement stops the installation."""
+    """It has no source distribution, so elsewhere a requirement would make installing fail."""
     wheels = " ".join(
         wheel["url"]
         for package in tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))["package"]
@@ -124,7 +124,7 @@ def test_sqlite_vec_is_required_exactly_where_it_has_wheels(there):
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
-def test_siblings_are_required_with_a_floor_and_a_cap_that_hold_now(project):
+def test_the_ranges_of_siblings_include_their_current_versions(project):
     for requirement in requirements(project):
         if requirement.name not in NAMES:
             continue
@@ -133,15 +133,15 @@ def test_siblings_are_required_with_a_floor_and_a_cap_that_hold_now(project):
         assert version(requirement.name) in requirement.specifier
 
 
-def test_the_application_has_each_extra_of_the_embedder_and_takes_it_from_there():
-    """Errors about a model name the application's extra, whichever provider it is of."""
+def test_the_app_has_each_extra_of_toolembed():
+    """Error messages about a model name the app's extra, for any provider."""
     by_name = {project["name"]: project.get("optional-dependencies", {}) for project in PROJECTS}
     for extra in by_name["toolembed"]:
         wanted = map(Requirement, by_name["pytools-hybrid"][extra])
         assert any(it.name == "toolembed" and extra in it.extras for it in wanted), extra
 
 
-def test_each_extra_of_a_provider_is_one_of_the_embedder():
+def test_each_extra_of_a_provider_is_an_extra_of_toolembed():
     (project,) = (it for it in PROJECTS if it["name"] == "toolembed")
     extras = {provider.extra for provider in PROVIDERS.values() if provider.extra}
 
@@ -149,28 +149,28 @@ def test_each_extra_of_a_provider_is_one_of_the_embedder():
 
 
 @pytest.mark.parametrize("project", PROJECTS, ids=NAMES)
-def test_every_other_dependency_has_a_floor_or_is_pinned(project):
+def test_every_other_dependency_has_a_lower_bound_or_is_pinned(project):
     for requirement in requirements(project):
         operators = {specifier.operator for specifier in requirement.specifier}
         assert operators & {">=", "=="}, requirement
 
 
 @pytest.mark.parametrize("package", PACKAGES.values(), ids=NAMES)
-def test_a_package_has_what_an_index_and_type_checkers_look_for(package):
+def test_a_package_has_its_metadata_and_type_marker(package):
     project = tomllib.loads((package.folder / "pyproject.toml").read_text("utf-8"))["project"]
 
     assert project["license"] == "Apache-2.0"
     assert "LICENSE" in project["license-files"]
     assert all((package.folder / name).is_file() for name in project["license-files"])
     assert (package.source / "py.typed").is_file()
-    # PyPI shows the README as it is, where a relative link leads nowhere.
+    # Relative links do not work on PyPI.
     readme = (package.folder / project["readme"]).read_text("utf-8")
     assert not re.findall(r"\]\((?!https?:|mailto:|#)[^)\n]*\)", readme)
     assert len(readme.splitlines()) <= 110
 
 
 @pytest.mark.parametrize(("place", "entry"), LISTS.items(), ids=LISTS)
-def test_every_list_of_the_packages_has_each_of_them(place, entry):
+def test_every_list_of_packages_is_complete(place, entry):
     text = (ROOT / place).read_text("utf-8")
 
     for name, package in PACKAGES.items():
@@ -178,7 +178,7 @@ def test_every_list_of_the_packages_has_each_of_them(place, entry):
         assert entry.format(name=name, folder=folder, module=package.module) in text
 
 
-def test_the_layers_between_the_packages_have_each_of_them():
+def test_the_layers_include_every_package():
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
     modules = {package.module for package in PACKAGES.values()}
 
@@ -190,14 +190,14 @@ def test_the_layers_between_the_packages_have_each_of_them():
 
 @settings(deadline=None)
 @given(st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,30}", fullmatch=True))
-def test_a_name_typed_as_a_query_is_split_as_it_was_indexed(name):
+def test_a_query_is_split_like_an_indexed_name(name):
     """toolrank splits queries and toolscan splits names; neither may know the other."""
     words = [word for word in split_identifier(name) if len(word) > 1]
 
     assert set(words) <= set(query_terms(name, stop_words=()))
 
 
-# Half of them in scripts that are written without spaces, with what stands between their letters.
+# Half of the texts are in scripts without spaces, with the marks between their letters.
 ANY_TEXT = st.text(st.characters(codec=None)) | st.text(
     st.sampled_from("作成问题メールㄱ한국어ไทยກຂកខဗမာ゙ั်　。、09aÀ_-:\0\ud800ﬁ㌔①")
 )
@@ -207,8 +207,8 @@ ANY_TEXT = st.text(st.characters(codec=None)) | st.text(
 @given(ANY_TEXT)
 @example("ｃｒｅａｔｅ_Issue")
 @example("İstanbul ﬁle Straße")
-def test_a_name_has_the_key_that_a_request_for_it_is_given(name):
-    """toolindex keeps the keys of names and toolrank makes those of requests."""
+def test_a_request_for_a_name_has_the_same_key(name):
+    """toolindex stores keys of names, and toolrank makes those of requests."""
     assert name_key(name) == indexed_key(name)
 
 
@@ -218,7 +218,7 @@ def test_a_name_has_the_key_that_a_request_for_it_is_given(name):
 @example("作成issue。删除 a 文")
 @example("ภาษาไทย ြမန်မာ")
 @example("한국어를 씁니다")
-def test_what_is_written_without_spaces_is_cut_for_a_request_as_it_was_for_the_index(text):
+def test_scripts_without_spaces_are_cut_alike_in_requests_and_the_index(text):
     """toolindex cuts texts and toolrank cuts requests; neither may know the other."""
     pairs = [
         term

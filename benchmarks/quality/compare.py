@@ -1,12 +1,12 @@
-"""Our search beside its peers, as their authors ship them, on tools with judged queries.
+"""Compare our search with its peers, as their authors ship them, on tools with judged queries.
 
 usage: uv run --project benchmarks/quality python benchmarks/quality/compare.py
            [SETS --make-tree SCRIPT] [--tree TREE QUERIES]...
            [--split SPLIT] [--methods NAME,NAME,...] [--names plain|qualified] [--json FILE]
 
-SETS is a folder of sets, each a folder with tools.jsonl and queries.jsonl; `SCRIPT SET OUT` makes
-OUT/tree and OUT/queries.jsonl of one. --tree takes a tree that exists, and its queries; it stays
-out of the mean. Tables go to standard output in Markdown, progress to standard error.
+SETS is a folder of sets, each a folder with tools.jsonl and queries.jsonl; `SCRIPT SET OUT` turns
+one into OUT/tree and OUT/queries.jsonl. --tree adds an existing tree and its queries, which do not
+count for the mean. Markdown tables go to standard output, progress to standard error.
 """
 
 from __future__ import annotations

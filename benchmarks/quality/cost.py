@@ -1,10 +1,10 @@
-"""What accuracy costs: each model over one tree, with the CPU of a search.
+"""Measure the accuracy of each model on one tree, and the CPU time of a search.
 
 usage: PYTHONPATH=benchmarks/quality uv run python benchmarks/quality/cost.py TREE QUERIES...
 
-Only lines of QUERIES with the split `test` are asked, or all if there are none. Each model runs in
-a process of its own that is warm: one search goes before. CPU is that of the whole search, its
-query's vector included; of a provider, our side only: `provider.py` runs in another process.
+Only lines of QUERIES with the split `test` are used, or all if there are none. Each model runs in a
+separate process, after one search to warm up. CPU is that of the whole search, including the
+query's vector; of a provider, it is only our side, because `provider.py` is another process.
 """
 
 # pyright: reportCallIssue=false
@@ -39,7 +39,7 @@ MODELS = {
 
 async def row(name: str, tree: Path, files: list[Path]) -> str:
     if name.endswith("numpy"):
-        # An import of it fails now.
+        # This makes importing it fail.
         vars(sys)["modules"]["onnxruntime"] = None
     model = MODELS[name]
     embedder: LimitedEmbedder | None = (

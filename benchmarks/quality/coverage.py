@@ -1,16 +1,16 @@
-"""How good hybrid search is while only some of the tools have a vector.
+"""Measure hybrid search while only some of the tools have a vector.
 
 usage: uv run python benchmarks/quality/coverage.py [--at-once] [--model FILE] [--split SPLIT]
            [--draws N] --set TREE QUERIES [--set TREE QUERIES ...]
 
-TREE is a tree of tools, QUERIES its judged queries (see benchmarks/search.py); with --split only
-those lines that name it. The texts get their vectors in a random order, a tenth of them at a time.
-Prints hit@1 and hit@5 (share of queries with a right tool first, or among the first five) and
-NDCG@10 for each set: of words alone, and of hybrid search at each step, the mean of N orders.
+TREE is a tree of tools, QUERIES its judged queries (see benchmarks/search.py), of which --split
+selects a part. The texts get their vectors in a random order, a tenth of them at a time. Prints
+hit@1 and hit@5 (share of queries with a right tool first, or among the first five) and NDCG@10 for
+each set: of words alone, and of hybrid search at each step, as the mean of N orders.
 
-The model is the offline one. With --at-once it embeds what a search is about before that is
-answered, as it does for everybody; without, only the steps' tools have a vector, as with a model
-that takes time or costs something, and the offline one answers until nine of ten have.
+The model is the offline one. With --at-once it embeds relevant tools before it answers a search, as
+it always does for users. Without, only the tools of the step have a vector, as with a slow or paid
+model, and the offline model answers until nine of ten have one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Row = list[float]
 
 
 class UnhurriedEmbedder(StaticEmbedder):
-    """A model of another name, which embeds no tools while somebody waits for an answer."""
+    """The offline model under another name, which embeds no tools during a search."""
 
     model_id = "unhurried:tools2"
     is_instant = False

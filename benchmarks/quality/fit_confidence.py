@@ -1,23 +1,23 @@
 """Fit the confidence of hits: does the first one answer the request at all?
 
-Each tree is asked its queries twice: as it is, and without the tools that answer (their whole
-category; where there is only one, they and those whose vectors are near theirs). The first is a
-good answer where a right tool is among the first three, and is left out otherwise; the second
-must be no answer. A file of requests that no tool answers can be given too. Each tree has the
-same weight, and so have its answerable and its other requests. What is marked as `test` (the key
-`split`) is only measured.
+Each tree is searched twice for each of its queries: as it is, and without the tools that answer it
+(their whole category; if there is only one, they and the tools with similar vectors). The first
+search is a good answer if a right tool is among the first three, and is not used otherwise; the
+second must be no answer. Files of requests that no tool answers can be given too. All trees have
+the same weight, and so have the answerable and the other requests of a tree. Lines with the `split`
+`test` are only measured.
 
     python benchmarks/quality/fit_confidence.py --tree NAME TREE QUERIES \
         --no-answer TREE NAME QUERIES --everyday NAME [--model MODEL]
 
-(benchmarks/quality/README.md has the whole command) prints, for each mode, how well what no tool
-answers is told from what one does, where each tree is judged by a model of the others; then the
-coefficients: those of words for `toolrank._confidence`, those of vectors for its `Calibration`, or,
-of another model than the default, for `pytools_hybrid.search._confidence`. Their intercept is the
-one at which `RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the everyday requests (by
-vectors alone 10 %).
-Last comes what searches doubt there as they are now. Trees of one path are held out
-together. A hit that the request names is certain and not looked at.
+(benchmarks/quality/README.md has the whole command). It prints, for each mode, how well good
+answers are distinguished from the others, where each tree is judged by a model of the other trees.
+Then come the coefficients: those of words for `toolrank._confidence`, those of vectors for its
+`Calibration`, or, for a model other than the default, for `pytools_hybrid.search._confidence`.
+Their intercept is the one at which `RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the
+everyday requests (10 % by vectors alone). The last table shows what searches doubt with the current
+coefficients. Trees with the same path are held out together. Hits that the request names are
+certain, and not used.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ FEATURES = {
     "both": ("coverage", "terms", "contrast"),
     "fuzzy": ("strength",),
 }
-# Vectors alone say too much among a few dozen tools.
+# The share of good answers that may be lost; vectors alone are unreliable among few tools.
 LOST = {"words": 0.03, "vectors": 0.1, "both": 0.03, "fuzzy": 0.03}
-# So that the least sure answer that is kept is not at the edge.
+# Keeps the least certain accepted answer away from the threshold.
 _MARGIN = 0.1
 _MOST_TERMS = 12
 _WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75, "alias_words": 0.5}
@@ -97,12 +97,12 @@ class Example:
     """The first hit of one search.
 
     Attributes:
-        tree: Where it was searched.
+        tree: The tree that was searched.
         name: The file of its query.
-        split: The part of the file.
-        good: Whether a right tool is among the first three; False where there is none.
+        split: The split of its query.
+        good: Whether a right tool is among the first three; False if there is none.
         whole: Whether the whole tree was searched.
-        evidence: What speaks for the hit; None where nothing was found.
+        evidence: The evidence for the hit; None if nothing was found.
     """
 
     tree: Path
@@ -113,7 +113,7 @@ class Example:
     evidence: Evidence | None
 
     def values(self, mode: str) -> list[float]:
-        """Return the features of a mode, in their order."""
+        """Return the features of a mode, in order."""
         known = {name: getattr(self.evidence, name) for name in FEATURES[mode]}
         if "terms" in known:
             known["terms"] = math.log1p(min(known["terms"], _MOST_TERMS))
@@ -121,13 +121,13 @@ class Example:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is anything to judge."""
+        """Whether there is a hit to judge."""
         return self.evidence is not None and not self.evidence.is_exact
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query, embedded, with the right tools."""
+    """An embedded query with its right tools."""
 
     query: Query
     gold: tuple[str, ...]
@@ -135,7 +135,7 @@ class Asked:
 
 
 class Tree:
-    """An index of a tree in a file, and searches of it without some of its tools."""
+    """An index of a tree, which can be searched without some of its tools."""
 
     def __init__(self, reader: IndexReader, model_id: str) -> None:
         vectors = reader.vector_table(model_id)
@@ -150,7 +150,7 @@ class Tree:
         self.ids = {int(rowid): str(id_) for rowid, id_ in rows}
 
     def without(self, gold: Sequence[str]) -> list[int]:
-        """Return the rows that are left without those that answer."""
+        """Return the rows without those of the tools that answer."""
         groups = {_group(id_) for id_ in self.ids.values()}
         gone = {_group(id_) for id_ in gold}
         if len(groups) > 1:
@@ -172,7 +172,7 @@ class Tree:
     def first(
         self, query: Query, rows: Sequence[int] | None, mode: str
     ) -> tuple[list[str], Evidence | None]:
-        """Search some rows; give three ids and what speaks for the first."""
+        """Search some rows, and return three ids and the evidence for the first."""
         where = None
         if rows is not None:
             where = Filter(
@@ -245,7 +245,7 @@ def _name(id_: str) -> str:
 async def embedded(
     embedder: Embedder, rows: Iterable[dict[str, Any]], spelling: BM25Retriever
 ) -> list[Asked]:
-    """Return queries with their vectors and those of their parts, spelt right as in a search."""
+    """Return queries with their vectors and those of their parts, corrected as in a search."""
     static = StaticEmbedder()
 
     async def query(text: str, parts: tuple[Query, ...] = ()) -> Query:
@@ -263,7 +263,7 @@ async def embedded(
 
 
 def read(path: Path, *, at_most: int) -> list[dict[str, Any]]:
-    """Read a file of queries; a sample of many."""
+    """Read a file of queries, or a sample if it has many."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     return random.Random(0).sample(rows, min(at_most, len(rows)))
 
@@ -271,7 +271,7 @@ def read(path: Path, *, at_most: int) -> list[dict[str, Any]]:
 def examples(
     name: str, path: Path, tree: Tree, asked: Sequence[Asked], mode: str
 ) -> Iterator[Example]:
-    """Search for each query, with the tools that answer it and without."""
+    """Search for each query, with and without the tools that answer it."""
     everything = set(tree.ids.values())
     for each in asked:
         gold = everything.intersection(each.gold)
@@ -287,7 +287,7 @@ def examples(
 
 
 def fit(mode: str, examples: Sequence[Example]) -> np.ndarray[Any, Any]:
-    """Fit a logistic model by Newton's method; give its intercept and coefficients."""
+    """Fit a logistic model by Newton's method, and return its intercept and coefficients."""
     examples = [each for each in examples if each.split == "dev" and each.is_open]
     x = np.array([each.values(mode) for each in examples])
     y = np.array([each.good for each in examples], dtype=float)
@@ -315,7 +315,7 @@ def logit(mode: str, model: np.ndarray[Any, Any], example: Example) -> float:
 
 
 def told_apart(mode: str, model: np.ndarray[Any, Any], examples: Sequence[Example]) -> float:
-    """Return how often a good answer is surer than another: the area under the ROC curve."""
+    """Return the area under the ROC curve: how often a good answer has the higher confidence."""
     sure = {
         good: np.array([logit(mode, model, each) for each in examples if each.good == good])
         for good in (True, False)
@@ -324,13 +324,13 @@ def told_apart(mode: str, model: np.ndarray[Any, Any], examples: Sequence[Exampl
 
 
 def moved(mode: str, model: np.ndarray[Any, Any], everyday: Sequence[Example]) -> float:
-    """Return the intercept at which some good answers to everyday requests are doubted."""
+    """Return the intercept at which a given share of good everyday answers is doubted."""
     sure = sorted(logit(mode, model, each) for each in everyday if each.good)
     return float(model[0]) - sure[int(LOST[mode] * len(sure))] + _MARGIN
 
 
 def table(mode: str, found: Sequence[Example], everyday: str) -> None:
-    """Print how well each tree is judged by a model of the others, and the model of all."""
+    """Print how well a model of the other trees judges each tree, and the model of all."""
     print(f"\n## {mode}\n\n| tree held out | told apart |\n| --- | --: |")
     for path in dict.fromkeys(each.tree for each in found):
         held = [each for each in found if each.tree == path]
@@ -348,7 +348,7 @@ def table(mode: str, found: Sequence[Example], everyday: str) -> None:
 
 
 def doubted(found: dict[str, list[Example]], calibration: Calibration) -> None:
-    """Print what is doubted, by file and split."""
+    """Print the share of doubted answers, by file and split."""
     print(f"\n## Doubted as it is now (confidence below {RECOMMENDED_CONFIDENCE})\n")
     print("| requests | split | " + " | ".join(FEATURES) + " |")
     print("| --- | --- |" + " --: |" * len(FEATURES))

@@ -1,4 +1,4 @@
-"""One method on one collection: what it found, and the time it took."""
+"""Run one method on one collection, and measure its results and times."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FIRST = "find a tool"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a method found.
+    """The results of a method.
 
     Attributes:
         found: Ids, best first, for each query of the collection.
-        ready: CPU seconds from the tools to the first answer, imports left out.
+        ready: CPU seconds from the tools to the first answer, without imports.
         latencies: CPU milliseconds of each query, after the first answer.
     """
 
@@ -35,17 +35,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no run.
+    """A run that failed.
 
     Attributes:
-        reason: For the table.
+        reason: The reason, for the table.
     """
 
     reason: str
 
 
 def measure(method: str, collection: Collection) -> Run | Failure:
-    """Run a method in a process of its own, so that none can harm or warm another."""
+    """Run a method in a separate process, so that methods cannot affect each other."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as process:
         try:
@@ -63,7 +63,7 @@ def _run(name: str, collection: Collection) -> Run:
         texts = [query.text for query in collection.queries]
         started = time.process_time()
         method.index(collection.tools, collection.tree)
-        # Several make their index when they are first asked.
+        # Some methods create their index at the first search.
         method.search(_FIRST, DEPTH)
         ready = time.process_time() - started
         found, latencies = [], []

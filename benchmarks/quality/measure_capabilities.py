@@ -1,14 +1,14 @@
-"""What aliases are worth: searches with and without a `capabilities.toml`, by the column's weight.
+"""Measure searches with and without a `capabilities.toml`, by the weight of its column.
 
 usage: uv run python benchmarks/quality/measure_capabilities.py TREE QUERIES FILE.toml
            [--model FILE] [--split dev] [--weights 0.25,0.5,1] [--embed]
 
-TREE is a tree of tools, QUERIES its judged queries, FILE what is said of some of its tools:
-capabilities/ has what a language model wrote for two trees, from the tools' texts alone, with the
-instructions of `pytools-hybrid enrich`. Where it is about some tools only, queries whose right
-tools have no aliases are a group of their own: they show whether others' aliases are in their way.
---model: weights of the offline model that were not learned from these queries. --embed: let the
-vectors know the aliases too, at the end of each tool's text. `±` is half of a 95 % interval.
+TREE is a tree of tools, QUERIES its judged queries, FILE the aliases of some of its tools.
+capabilities/ has files that a language model wrote for two trees, from the tools' texts alone, with
+the instructions of `pytools-hybrid enrich`. Queries whose right tools have no aliases are shown as
+a separate group, because the aliases of other tools may harm them. --model: weights of the offline
+model that were not trained on these queries. --embed: also append the aliases to the texts that are
+embedded. `±` is half of a 95 % interval.
 """
 
 # pyright: reportCallIssue=false, reportPrivateUsage=false, reportAttributeAccessIssue=false
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytools_hybrid.index._weights as index_weights
+import pytools_hybrid.index._bm25_weights as index_weights
 from pytools_hybrid import SearchMode, Settings, ToolSearch
 from pytools_hybrid.index import parse_capabilities
 from toolembed import StaticEmbedder
@@ -40,7 +40,7 @@ Run = dict[str, list[str]]
 
 
 class Measurement:
-    """One tree, its queries, and what is said of its tools."""
+    """One tree, its queries, and the aliases of its tools."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         lines = [json.loads(line) for line in arguments.queries.open("rb")]
@@ -52,12 +52,12 @@ class Measurement:
         self.embeds: bool = arguments.embed
 
     async def runs(self, database: Path, *, weight: float | None) -> dict[SearchMode, Run]:
-        """Ask all queries in each mode; without a weight, without aliases."""
+        """Search for all queries in each mode; without a weight, without aliases."""
         embedder = StaticEmbedder(weights=self.model)
         settings = Settings(db_path=database, usage_log=False)
         columns = {"alias_words": weight or 0.0}
         async with AsyncExitStack() as stack:
-            # Read when a store is opened.
+            # The weights are read when a store is opened.
             stack.enter_context(patch.dict(index_weights._COLUMN_WEIGHTS, columns))
             tools = await stack.enter_async_context(
                 ToolSearch(self.tree, settings, embedder=embedder, refresh=False)

@@ -2,7 +2,7 @@
 
 usage: PYTHONPATH=benchmarks/quality uv run python benchmarks/quality/provider.py [PORT]
 
-Then a search takes its vectors from there:
+A search then gets its vectors from it:
 
     OPENAI_BASE_URL=http://127.0.0.1:PORT/v1 OPENAI_API_KEY=stub … --model openai:minilm
 """
@@ -24,7 +24,7 @@ from train.tensors import write_tensors
 
 
 class Published:
-    """all-MiniLM-L6-v2, by the numpy that runs our own model; weights in 8 bits, as ours."""
+    """all-MiniLM-L6-v2 in our numpy code, with weights in 8 bits like ours."""
 
     model_id: str = "published:minilm"
     dimensions: int | None = 384
@@ -57,7 +57,7 @@ class Stub(ThreadingHTTPServer):
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.model = Published()
-        # Its first request is not to wait until it is loaded.
+        # Load the model now, so that the first request does not wait.
         self.model.encode(["a tool"])
         self.lock = Lock()
 
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all methods did on all collections, as tables and as JSON."""
+"""The results of all methods on all collections, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Judged:
 
     Attributes:
         name: The collection's name.
-        title: Says how much it holds.
-        kinds: Kind of query → how many; empty where the queries have none.
+        title: Its heading, with its size.
+        kinds: Kind of query → number of queries; empty if the queries have none.
         scores: Method → its score.
         by_kind: Method → kind → its score.
     """
@@ -59,7 +59,7 @@ def judge(collection: Collection, runs: Mapping[str, Run | Failure]) -> Judged:
 
 
 def section(judged: Judged) -> str:
-    """Lay out one collection."""
+    """Return the section of one collection."""
     parts = [f"### {judged.title}", table(judged.scores)]
     if judged.kinds:
         parts += ["hit@3 / NDCG@10 by kind:", kinds_table(judged.kinds, judged.by_kind)]
@@ -67,7 +67,7 @@ def section(judged: Judged) -> str:
 
 
 def mean_section(every: Sequence[Judged]) -> str:
-    """Lay out the means over the sets."""
+    """Return the section with the means over the sets."""
     return f"### mean over {len(every)} sets\n\n{table(_means(every))}\n"
 
 

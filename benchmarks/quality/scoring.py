@@ -1,4 +1,4 @@
-"""What a run is worth: the means of each measure over queries, and over collections."""
+"""Score a run: the means of each measure over queries, and over collections."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MAIN = "NDCG@10"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What a method's run is worth.
+    """The score of a method's run.
 
     Attributes:
         means: Heading → mean.
         margin: Half of the 95 % interval of the main measure, from resampled queries.
         p50: Median CPU milliseconds of a query.
-        p95: The same of the slowest twentieth.
+        p95: The 95th percentile of the same.
         ready: CPU seconds from the tools to the first answer.
     """
 
@@ -48,7 +48,7 @@ class Score:
 
 
 def score(run: Run, collection: Collection, *, kind: str | None = None) -> Score:
-    """Judge a run, by all queries or by those of a kind."""
+    """Score a run by all queries, or by those of a kind."""
     chosen = [
         (query, found, latency)
         for query, found, latency in zip(collection.queries, run.found, run.latencies, strict=True)
@@ -71,13 +71,13 @@ def score(run: Run, collection: Collection, *, kind: str | None = None) -> Score
 
 
 def mean_over(scores: Iterable[Score]) -> Score:
-    """Return the mean over collections, each of which counts the same."""
+    """Return the mean over collections, with equal weights."""
     every = list(scores)
     return Score(
         means={
             heading: statistics.fmean(one.means[heading] for one in every) for heading in MEASURES
         },
-        # The collections' queries are drawn independently of each other.
+        # The queries of different collections are independent.
         margin=math.hypot(*(one.margin for one in every)) / len(every),
         p50=statistics.fmean(one.p50 for one in every),
         p95=statistics.fmean(one.p95 for one in every),

@@ -1,4 +1,4 @@
-"""What is searched and asked: tools as an index holds them, and queries with their right tools."""
+"""The benchmark's data: tools as in an index, and queries with their right tools."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Names = Literal["plain", "qualified"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool as every method is given it.
+    """A tool as all methods see it.
 
     Attributes:
-        id: The answer that is asked for.
-        category: The server that it is of.
-        name: Its name, or with the category before it.
+        id: Its id, which answers contain.
+        category: The server that has it.
+        name: Its name, perhaps with the category before it.
         description: The whole docstring.
-        parameters: The JSON Schema of what it takes.
+        parameters: The JSON Schema of its parameters.
     """
 
     id: str
@@ -41,11 +41,11 @@ class Query:
     """A request with the tools that answer it.
 
     Attributes:
-        id: Names it within its collection.
+        id: Its id within its collection.
         text: The request.
-        gold: Ids of the right tools; those that no index can hold count too.
-        kind: What sort of request it is, "" where nobody has said.
-        split: The half that it belongs to, "" where there are none.
+        gold: The ids of the right tools, including those that cannot be in an index.
+        kind: The kind of request, "" if unknown.
+        split: The half that it belongs to, "" if there are none.
     """
 
     id: str
@@ -60,10 +60,10 @@ class Collection:
     """A tree of tools with judged queries.
 
     Attributes:
-        name: Heads its table.
-        tree: Where the tools' modules are.
-        tools: All that an index of the tree holds.
-        queries: All that are asked.
+        name: Its name, the heading of its table.
+        tree: The folder of the tools' modules.
+        tools: All tools in an index of the tree.
+        queries: All queries.
     """
 
     name: str
@@ -76,7 +76,7 @@ def find_sets(folder: Path) -> list[Path]:
     """List the sets in a folder, by name.
 
     Raises:
-        FileNotFoundError: It holds none.
+        FileNotFoundError: It contains none.
     """
     found = sorted(path.parent for path in folder.glob("*/tools.jsonl"))
     sets = [path for path in found if (path / "queries.jsonl").is_file()]
@@ -88,7 +88,7 @@ def find_sets(folder: Path) -> list[Path]:
 
 
 def build(source: Path, script: Path, target: Path) -> tuple[Path, Path]:
-    """Make a set's tree and queries with `script SET TARGET`.
+    """Create a set's tree and queries with `script SET TARGET`.
 
     Raises:
         subprocess.CalledProcessError: The script failed.
@@ -107,18 +107,19 @@ def read_tree(
     names: Names,
     origin: Path | None = None,
 ) -> Collection:
-    """Read a tree of tools and the queries to it.
+    """Read a tree of tools and its queries.
 
     Args:
         name: The collection's name.
         tree: The tree.
-        queries: A JSON object a line: `query` and `gold`; `id`, `kind` and `split` if it likes.
-        split: Ask only the queries of that split.
+        queries: A file with a JSON object per line: `query`, `gold`, and optionally `id`, `kind`
+            and `split`.
+        split: Use only the queries of that split.
         names: Whether methods see the category before a tool's name.
-        origin: Queries with the same ids that say the splits, if `queries` does not.
+        origin: A file with the splits by query id, if `queries` does not have them.
 
     Raises:
-        ValueError: No query is left to ask, or two have the same id.
+        ValueError: No query is left, or two have the same id.
     """
     tools = tuple(
         Tool(

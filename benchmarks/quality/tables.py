@@ -11,7 +11,7 @@ __all__ = ["kinds_table", "table"]
 
 
 def table(rows: Mapping[str, Score | Failure]) -> str:
-    """Lay out one row for each method, best first, those without a score last."""
+    """Return a table with a row for each method, best first, those without a score last."""
     headings = [
         heading for name in MEASURES for heading in ([name, "±"] if name == MAIN else [name])
     ]
@@ -31,7 +31,7 @@ def table(rows: Mapping[str, Score | Failure]) -> str:
 
 
 def kinds_table(kinds: Mapping[str, int], rows: Mapping[str, Mapping[str, Score] | Failure]) -> str:
-    """Lay out hit@3 and the main measure by kind of query, one row for each method.
+    """Return a table of hit@3 and the main measure by kind of query, with a row for each method.
 
     Args:
         kinds: Kind → number of queries.

@@ -1,12 +1,12 @@
-"""What tuning is worth: learn from half of a tree's queries, and measure on the other half.
+"""Measure tuning: learn from half of a tree's queries, and search for the other half.
 
 usage: uv run python benchmarks/quality/tune.py TREE QUERIES [--weights FILE]
            [--requests N] [--shuffle]
 
-QUERIES is as for `pytools-hybrid eval`; what is marked as `test` (the key `split`) is left out.
-FILE holds weights of the offline model, as train/ writes them: the model that we ship was trained
-on the development sets, so it has nothing to learn from them. N takes only that many to learn from,
-and --shuffle gives them each other's answers. Prints the cross validation, then the other half.
+QUERIES is as for `pytools-hybrid eval`; lines with the `split` `test` are not used. FILE has
+weights of the offline model, written by train/, because the shipped ones were already trained on
+the development sets. With N, only that many queries are used for learning; --shuffle exchanges
+their answers. Prints the cross validation, then the result on the other half.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How long a scan takes, as ratios to floors that are measured in the same run.
+"""Measure a scan, as ratios to floors measured in the same run.
 
     python benchmarks/toolscan/bench_scan.py [--modules 10000] [--tree DIR] [--repeat 3]
 
 Times are CPU seconds of this process, best of the repeats. The floors:
     read + hash     opening, reading and hashing (SHA-256) every file
-    ast.parse       that of every file's bytes, already in memory
-    scandir + stat  listing every folder and taking the stat of every file
-Memory is what `scan` allocates: its peak, and what stays in its records.
+    ast.parse       parsing the bytes of every file, already in memory
+    scandir + stat  listing every folder and calling stat on every file
+Memory is what `scan` allocates: its peak, and the size of its records.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def generate(root: Path, modules: int) -> None:
         verb, noun = VERBS[number % len(VERBS)], NOUNS[number // 10 % len(NOUNS)]
         text = MODULE.format(number=number, verb=verb, noun=noun, title=verb.title())
         (folder / f"{verb}_{noun}_{number}.py").write_text(text, encoding="utf-8")
-    # Older than the file system's clock can hide an edit in, so that every record has its stamp.
+    # Wait until an edit is sure to change the files' times, because newer records have no stamps.
     time.sleep(2.1)
 
 
@@ -132,7 +132,7 @@ def read_and_hash(paths: list[str]) -> None:
 
 
 def list_and_stat(root: str) -> int:
-    """List every folder of the tree and take the stat of every file."""
+    """List every folder of the tree, and call stat on every file."""
     folders, count = [root], 0
     while folders:
         with os.scandir(folders.pop()) as entries:

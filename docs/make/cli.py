@@ -28,16 +28,16 @@ wrong usage. Settings come from flags, the environment and files, in this order;
 
 This page is generated from the help texts that `pytools-hybrid COMMAND --help` prints.
 """
-# What stands in brackets in a help text: "[env: PYTOOLS_DIR; default: examples/tools]".
+# The brackets in a help text: "[env: PYTOOLS_DIR; default: examples/tools]".
 _FACTS = re.compile(r"\s*\[((?:env|default|required|\d|x)(?:[^][]|\[[^]]*\])*)\]")
-# How values are called, less what says only how they are read.
+# Shorter names for the types of values.
 _VALUES = {"list[str]": "str", "list[Path]": "path", "int range": "int", "float range": "float"}
 _INDENT = "  "
 _PIPE = r"\|"
 
 
 class UndocumentedError(Exception):
-    """A command, an argument or an option of which the help says nothing."""
+    """A command, an argument or an option has no help."""
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def _section(name: str, command: Any) -> Iterator[str]:  # noqa: ANN401 - typer'
 
 
 def _facts(text: str) -> tuple[str, dict[str, str]]:
-    """Take what stands in brackets out of a help text."""
+    """Split the brackets off a help text."""
     told = [fact for found in _FACTS.finditer(text) for fact in found[1].split("; ")]
     facts: dict[str, str] = {}
     for fact in told:
@@ -126,7 +126,7 @@ def _row(*cells: str) -> str:
 
 
 def _examples(epilog: str) -> str:
-    """Return an epilog as Markdown: what is indented, or follows "Example:", is shown as it is."""
+    """Return an epilog as Markdown: text that is indented or follows "Example:" becomes code."""
     text = re.sub(r"^Example: (.+)$", rf"Example:\n{_INDENT}$ \1", epilog.strip(), flags=re.M)
     parts: list[tuple[bool, list[str]]] = []
     for line in text.replace("\b", "").splitlines():

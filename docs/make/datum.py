@@ -66,7 +66,7 @@ async def main() -> None:
 
 
 def file(root: Path) -> None:
-    """Show the source."""
+    """Show the source file."""
     print(f"""\
 # The life of one datum
 
@@ -88,7 +88,7 @@ terms.
 
 
 def record(root: Path) -> None:
-    """Show toolscan's record of it."""
+    """Show toolscan's record of the file."""
     import toolscan
 
     found = toolscan.read_tool(Path(PATH), root)
@@ -125,7 +125,7 @@ toolscan reads the file once, as bytes, and analyses its syntax tree. Nothing is
 
 
 def rows(reader: SQLiteReader) -> None:
-    """Show what toolindex writes."""
+    """Show the rows that toolindex writes."""
     sql = f"SELECT {', '.join(COLUMNS)}\nFROM entries WHERE id = '{ID}'"
     row = reader.connection.execute(sql).fetchone()
     print("""\
@@ -151,7 +151,7 @@ stemmer). It has these terms of the row:
 
 
 def vectors(reader: SQLiteReader) -> None:
-    """Show what `embed_pending` stores."""
+    """Show the vectors that `embed_pending` stores."""
     (model,) = reader.models()
     vector_table = reader.vector_table(model)
     assert vector_table is not None
@@ -207,7 +207,7 @@ def terms(reader: SQLiteReader) -> None:
 
 
 def channels(response: SearchResponse) -> None:
-    """Show the two rankings."""
+    """Show the rankings of both channels."""
     print("""\
 ## 6. Two rankings
 
@@ -290,7 +290,7 @@ others' scores are their shares of it.
 
 
 def answer(tools: ToolSearch, response: SearchResponse) -> None:
-    """Show what an agent gets."""
+    """Show the answer that an agent gets."""
     from pytools_hybrid.serve.results import answer_meta, tool_results
 
     first = tool_results(response, tools.roots)[0].model_dump()
@@ -327,12 +327,12 @@ def table(*heads: str, rows: Iterable[Sequence[object]]) -> None:
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Return numbers with two digits, none of them `-0.00`."""
+    """Return numbers with two digits, and `0.00` instead of `-0.00`."""
     return ", ".join(f"{round(value, 2) + 0.0:.2f}" for value in values)
 
 
 def code(words: Iterable[str]) -> str:
-    """Return words as code."""
+    """Return words formatted as code."""
     return " ".join(f"`{word}`" for word in words)
 
 

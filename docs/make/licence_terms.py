@@ -1,11 +1,11 @@
-"""What a distribution's metadata says of its licence, and whether that goes with ours.
+"""Read a distribution's licence from its metadata, and check that it is compatible with ours.
 
-Metadata says it in three ways, from the best to the worst: an SPDX expression, a line of free text,
-and classifiers. What none of them says clearly is decided by hand here, for exactly these words, so
-that other words are looked at anew.
+Metadata states it in up to three ways, from the best to the worst: an SPDX expression, a line of
+free text, and classifiers. Where none of them is clear, a decision made by hand is listed here for
+exactly this statement, so that another one has to be reviewed.
 """
 
-# What license_expression returns has no types that fit.
+# license_expression has no usable types.
 # pyright: basic, reportArgumentType=false, reportTypedDictNotRequiredAccess=false
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from packaging.metadata import RawMetadata
 
 NVIDIA = "LicenseRef-NVIDIA-Proprietary"
-# A BSD licence of which it is not said how many clauses it has; each but that with four would do.
+# A BSD licence with an unknown number of clauses; all except the one with four are acceptable.
 BSD = "LicenseRef-BSD"
 PERMISSIVE = frozenset({
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause",
     "BSL-1.0", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "Zlib",
     "any-OSI", BSD,
 })  # fmt: skip
-# Asks that whoever passes the library on lets its users put another version in its place. A wheel
-# of its own, which Python imports, can be replaced; only an extra brings it.
+# Requires that users can replace the library with another version. A separate wheel that Python
+# imports can be replaced; only an extra installs it.
 LIBRARY = frozenset({"LGPL-3.0-only"})
-# Asks for the source of its own files where these are passed on changed, and for nothing of ours.
+# Requires the source of its own files if they are distributed changed, but nothing of ours.
 BY_FILE = frozenset({"MPL-2.0"})
 _CLASSIFIERS = {
     "License :: OSI Approved :: Apache Software License": "Apache-2.0",
@@ -39,7 +39,7 @@ _CLASSIFIERS = {
     "License :: OSI Approved :: Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "License :: OSI Approved :: Python Software Foundation License": "PSF-2.0",
 }
-# First lines of texts that say all.
+# First lines of licence texts that identify them.
 _TEXTS = {
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
@@ -48,28 +48,28 @@ _TEXTS = {
     "MIT License, Apache License, Version 2.0": "MIT OR Apache-2.0",
     "NVIDIA Proprietary Software": NVIDIA,
 }
-# What says nothing itself, by its name.
+# Distributions whose metadata is unclear, by name.
 _BY_HAND = {
-    # Holds nothing; it names the versions of others of NVIDIA that go together.
+    # It is empty, and only requires NVIDIA's other packages in matching versions.
     "cuda-toolkit": NVIDIA,
 }
 _LICENSING = Licensing()
 
 
 class LicenceError(Exception):
-    """A dependency that we cannot have, or of which it is not known whether we can."""
+    """A dependency's licence is incompatible, or unknown."""
 
 
 def licence(metadata: RawMetadata) -> str:
     """Return the licence that metadata states, as an SPDX expression.
 
     Raises:
-        LicenceError: Nothing is stated, or in words that are not known here.
+        LicenceError: It states none, or none that is known here.
     """
     text = (metadata.get("license") or "").strip()
     first_line = text.partition("\n")[0].strip()
     classified = [it for it in metadata.get("classifiers", []) if it.startswith("License :: ")]
-    # A classifier of another licence takes back what the text says; an expression is binding.
+    # A classifier of another licence contradicts the text; an expression overrides both.
     are_known = all(it in _CLASSIFIERS for it in classified)
     texts = (text, _TEXTS.get(first_line)) if are_known else ()
     for stated in (metadata.get("license_expression"), *texts):
@@ -89,15 +89,15 @@ def licence(metadata: RawMetadata) -> str:
 
 
 def check(name: str, expression: str, *, always: bool) -> None:
-    """Refuse a dependency whose licence does not go with Apache-2.0.
+    """Refuse a dependency whose licence is incompatible with Apache-2.0.
 
     Args:
         name: The distribution.
         expression: Its licence, in SPDX.
-        always: Whether everybody gets it, and not only who asks for an extra.
+        always: Whether it is always installed, and not only with an extra.
 
     Raises:
-        LicenceError: The licence is none of those that are permitted.
+        LicenceError: The licence is not permitted.
     """
     permitted = PERMISSIVE | BY_FILE | (frozenset() if always else {NVIDIA, *LIBRARY})
     if not _is_permitted(_LICENSING.parse(expression), permitted):
@@ -108,7 +108,7 @@ def check(name: str, expression: str, *, always: bool) -> None:
 
 
 def is_by_file(expression: str) -> bool:
-    """Return whether a licence binds some of the files that it is for, whatever is chosen."""
+    """Return whether every alternative of a licence has terms for single files."""
     return not _is_permitted(_LICENSING.parse(expression), PERMISSIVE | LIBRARY | {NVIDIA})
 
 

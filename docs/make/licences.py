@@ -1,10 +1,10 @@
-"""Compare the page of licences with, or write it from, the metadata of what is locked.
+"""Compare the page of licences with the metadata of the locked wheels, or write it.
 
-From the root of the repository, with a way to the package index:
+From the root of the repository, with access to the package index:
 
     uv run nox -s licences -- --write
 
-Of each wheel in `uv.lock` only the few kilobytes that hold its metadata are fetched.
+Only the few kilobytes of metadata are downloaded from each wheel in `uv.lock`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "licences.md"
-# Our own that somebody gets with an extra only.
+# Our packages that only an extra installs.
 _BY_EXTRA = {"toolindex-postgres"}
 INTRODUCTION = """\
 # Licences of what we depend on
@@ -80,12 +80,12 @@ wordllama (MIT), word vectors distilled from the token embeddings of Llama 2 mod
 
 
 class Dependency(NamedTuple):
-    """A version of a package that somebody gets from one of ours.
+    """A package that installing one of ours may install.
 
     Attributes:
         name: Its name.
         version: Its version in the lock.
-        url: Where one of its wheels lies.
+        url: The address of one of its wheels.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Dependency(NamedTuple):
 
 
 def exported(*arguments: str) -> set[tuple[str, str]]:
-    """Return names and versions of what uv would install, on whatever platform."""
+    """Return names and versions of what uv would install on any platform."""
     printed = subprocess.run(
         ["uv", "export", "--quiet", "--frozen", "--no-default-groups", "--no-emit-workspace",
          "--no-hashes", "--no-header", "--no-annotate", *arguments],
@@ -104,7 +104,7 @@ def exported(*arguments: str) -> set[tuple[str, str]]:
 
 
 def reasons() -> dict[tuple[str, str], set[str]]:
-    """Return for each dependency the extras that bring it; none where everybody gets it."""
+    """Return for each dependency the extras that install it; none if it is always installed."""
     always = {
         key
         for folder in ("packages", "apps")
@@ -133,7 +133,7 @@ def located(keys: Iterable[tuple[str, str]]) -> Iterator[Dependency]:
 
 
 def stated(dependency: Dependency) -> str:
-    """Fetch what a wheel says of its licence."""
+    """Download a wheel's metadata, and return its licence."""
     with RemoteZip(dependency.url) as wheel:
         place = next(
             it for it in wheel.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", it)
@@ -146,7 +146,7 @@ def page() -> str:
     """Make the page.
 
     Raises:
-        LicenceError: At least one dependency has no licence that is permitted.
+        LicenceError: At least one dependency has no permitted licence.
     """
     wanted = reasons()
     dependencies = list(located(wanted))
@@ -187,7 +187,7 @@ def _lines(rows: dict[str, tuple[set[str], set[str]]]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the page, or compare it with what it would be."""
+    """Write the page, or check that it is up to date."""
     try:
         text = page()
     except LicenceError as error:

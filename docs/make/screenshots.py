@@ -1,11 +1,11 @@
-"""Draw what the command line shows in a terminal, as SVG images.
+"""Draw SVG images of the command line's output in a terminal.
 
 From the root of the repository, with tmux:
 
     uv run python docs/make/screenshots.py
 
-It writes `docs/images/*.svg`: each is the screen of a real terminal after, or during, a command
-over the example tools. No test compares them, for times differ; look at them after a change.
+It writes `docs/images/*.svg`. Each is the screen of a real terminal after, or during, a command on
+the example tools. No test compares them, because times differ, so check them after a change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WIDTH, HEIGHT = 140, 60
 _PADDING = 18
 _SOCKET = "pytools-screenshots"
 _PATIENCE = 60
-# Rich's own has fonts from the network.
+# Rich's own format loads fonts from the network.
 _FORMAT = """\
 <svg viewBox="0 0 {terminal_width} {terminal_height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -52,10 +52,10 @@ class Shot(NamedTuple):
     """One image.
 
     Attributes:
-        name: The file's.
-        command: What is typed.
-        during: What has to be on the screen for the image to be taken, as a regular expression;
-            empty for the end.
+        name: The name of the file.
+        command: The command to type.
+        during: A regular expression; the image is taken once the screen matches it. If empty, the
+            image is taken at the end.
     """
 
     name: str
@@ -73,13 +73,13 @@ SHOTS = (
 
 
 def main(names: list[str]) -> None:
-    """Take all images, or those that are named."""
+    """Make all images, or the named ones."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         shutil.copytree(REPOSITORY / "examples" / "tools", home / "examples" / "tools")
         many_tools(home / "examples" / "tools", home / "many")
-        # So that the images after it show no more than they are about.
+        # Index first, so that the other images do not show it.
         taken(Shot("", "pytools-hybrid index"), home)
         for shot in SHOTS:
             if not names or shot.name in names:
@@ -88,7 +88,7 @@ def main(names: list[str]) -> None:
 
 
 def many_tools(examples: Path, root: Path) -> None:
-    """Copy the tools under many names, so that there is something to wait for."""
+    """Copy the tools under many names, so that indexing takes a while."""
     for number in range(60):
         shutil.copytree(
             examples / "mcptools", root / "mcptools",
@@ -100,7 +100,7 @@ def many_tools(examples: Path, root: Path) -> None:
 
 
 def taken(shot: Shot, home: Path) -> str:
-    """Type a command in a terminal, and give its screen, with the escapes for colours."""
+    """Type a command in a terminal, and return its screen, with the escapes for colours."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -109,7 +109,7 @@ def taken(shot: Shot, home: Path) -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     environment |= {"HOME": str(home), "PATH": path, "COLORTERM": "truecolor"}
     environment["PYTOOLS_DIR"] = "examples/tools"
-    # Without extras, as most readers have it.
+    # Show the default model of an installation without extras.
     environment["PYTOOLS_EMBEDDING_MODEL"] = "static"
 
     def tmux(*arguments: str) -> str:

@@ -118,7 +118,7 @@ def _aliases() -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    # Of the model, where no extra is installed.
+    # A computed default is that of the model, shown for an installation without extras.
     value = OFFLINE if field.default_factory else field.default
     if value is None or value in ((), {}):
         return ""

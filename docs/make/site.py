@@ -1,9 +1,8 @@
-"""What mkdocs does besides: documents from all over the repository become pages of one site.
+"""Hooks of mkdocs, which make documents of the whole repository into pages of one site.
 
-Links are written as a reader of the repository follows them, by the places of files in it. The
-site has the same tree, less the folder `docs`, so a link is only counted anew from the page's
-place; a file that is no document is put beside the pages when one of them links to it. Nothing on
-a page is fetched from somewhere else.
+The documents link to files by their paths in the repository. The site has the same tree, without
+the folder `docs`, so links only have to be made relative to the page's place. Files that are not
+documents are copied to the site if a page links to them. Pages load nothing from other sites.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 REPOSITORY = Path(__file__).parents[2]
-# In `changes` and `release` lies what changelogs are made of.
+# `changes` and `release` contain only the sources of changelogs.
 _NO_DOCUMENTS = {
     "__pycache__", "build", "changes", "dist", "node_modules", "release", "site", "tests",
 }  # fmt: skip
@@ -35,7 +34,7 @@ _FETCHED = re.compile(
 
 
 def documents(repository: Path = REPOSITORY) -> Iterator[str]:
-    """Return every document of the repository, by its path in it."""
+    """Return the path of every document in the repository."""
     for folder, folders, names in os.walk(repository):
         folders[:] = sorted(
             it for it in folders if not it.startswith(".") and it not in _NO_DOCUMENTS
@@ -53,18 +52,18 @@ def links(markdown: str) -> Iterator[str]:
 
 
 def target_in_repository(target: str, document: str, repository: Path = REPOSITORY) -> str:
-    """Return the path that a document links to; of a folder, that of the document about it."""
+    """Return the path that a document links to; for a folder, that of its document."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
     return f"{path}/README.md" if (repository / path).is_dir() else path
 
 
 def place_on_site(path: str) -> str:
-    """Return the place that a file of the repository has on the site."""
+    """Return the path on the site of a file of the repository."""
     return path.removeprefix("docs/")
 
 
 def as_page(markdown: str, document: str) -> str:
-    """Return a document as mkdocs reads it: links by the places on the site, plain fences."""
+    """Return a document for mkdocs, with links for the site and plain fences."""
     folder = posixpath.dirname(place_on_site(document)) or "."
 
     def relinked(link: re.Match[str]) -> str:
@@ -82,7 +81,7 @@ def _outside_of_code(markdown: str, change: Callable[[str], str]) -> str:
     for line in markdown.splitlines(keepends=True):
         found = _FENCE.match(line.rstrip("\n"))
         if found is not None and (not fence or found[2] == fence):
-            # What follows the language says how a block is tested.
+            # The words after the language are for tests.
             lines.append(f"{found[1]}{found[2]}{'' if fence else found[3]}\n")
             fence = "" if fence else found[2]
         else:
@@ -91,7 +90,7 @@ def _outside_of_code(markdown: str, change: Callable[[str], str]) -> str:
 
 
 def _expanded(nav: Any, places: list[str], taken: set[str]) -> Any:  # noqa: ANN401 - nested
-    """Put the pages of a folder that are not named where the navigation says `folder/*`."""
+    """Replace `folder/*` in the navigation with the other pages of the folder."""
     if isinstance(nav, dict):
         return {title: _expanded(below, places, taken) for title, below in nav.items()}
     if not isinstance(nav, list):
@@ -121,7 +120,7 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Add the documents that lie elsewhere, and what they link to."""
+    """Add the documents outside of `docs`, and the files that documents link to."""
     from mkdocs.structure.files import File
 
     wanted = dict.fromkeys(documents())
@@ -130,24 +129,24 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
         wanted |= dict.fromkeys(target_in_repository(it, document) for it in links(text))
     for path in wanted:
         place = place_on_site(path)
-        # What is not there is left for mkdocs to complain of, with the page that links to it.
+        # For a missing file, mkdocs reports an error that names the page.
         if files.get_file_from_path(place) is None and (REPOSITORY / path).is_file():
             files.append(File.generated(config, place, abs_src_path=str(REPOSITORY / path)))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Count links from the page's place on the site."""
+    """Make links relative to the page's place on the site."""
     source = Path(page.file.abs_src_path or "").relative_to(REPOSITORY).as_posix()
     return as_page(markdown, source)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Take off what keeps a bar in a table's code from ending the cell: Markdown here leaves it."""
+    r"""Remove the backslash of `\|` in a table's code, which this Markdown would show."""
     return _CELL.sub(lambda cell: cell[0].replace(r"\|", "|"), html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Refuse a page that makes its reader's browser ask somebody else for a part of it."""
+    """Refuse a page that would load something from another site."""
     from mkdocs.exceptions import PluginError
 
     fetched = _FETCHED.search(output)

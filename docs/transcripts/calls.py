@@ -1,12 +1,12 @@
 """Print sessions in which tools are found and called, with real clients and servers, as Markdown.
 
-From the root of the repository, with uv and npm, and a network:
+From the root of the repository, with uv, npm and access to the network:
 
     uv run --group adapters python docs/transcripts/calls.py > docs/transcripts/calls.md
 
-Everything is in a temporary home folder; a folder given as an argument is copied there first, as
-one with your own settings of uv and npm, if they need any to reach a registry. `--offline` leaves
-out the first two sessions, whose servers come from registries.
+Everything is in a temporary home folder. A folder given as an argument is copied there first; it
+may contain the settings that uv and npm need to reach a registry. `--offline` skips the first two
+sessions, whose servers come from registries.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SERVERS: dict[str, dict[str, Any]] = {
     "files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "HOME"]},
     "memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
 }
-# What is asked for, the tool that is meant, and its arguments.
+# Queries, the tools that they should find, and the arguments of the calls.
 NEEDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("what time is it in Tokyo", "get_current_time", {"timezone": "Asia/Tokyo"}),
     ("show what changed in the working tree", "git_status", {"repo_path": "HOME/project"}),
@@ -77,7 +77,7 @@ _ALL_ANSWERS = 4
 
 
 async def main(*arguments: str) -> None:
-    """Hold the sessions."""
+    """Run the sessions."""
     prepared = [it for it in arguments if it != "--offline"]
     print(INTRODUCTION)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -99,13 +99,13 @@ def environment(home: Path, **values: str) -> dict[str, str]:
 
 
 def say(text: str, home: Path | None = None) -> None:
-    """Print text, as if the repository were in the home folder."""
+    """Print text, with paths as if the repository were in the home folder."""
     text = text.replace(str(REPOSITORY), "~/pytools-hybrid")
     print(text.replace(str(home), "~") if home else text)
 
 
 def run(home: Path, *command: str) -> None:
-    """Run a command, and print what it printed."""
+    """Run a command, and print its output."""
     done = subprocess.run(
         command, env=environment(home), cwd=home, capture_output=True, text=True, check=False
     )
@@ -116,7 +116,7 @@ def run(home: Path, *command: str) -> None:
 
 
 async def set_up(home: Path) -> None:
-    """Set Cursor up, call a tool of each server as Cursor would, and undo it."""
+    """Set up Cursor, call a tool of each server as Cursor would, and undo the setup."""
     print("## From an empty machine to a call, and back\n")
     print("Cursor has four servers:\n")
     subprocess.run(["git", "init", "--quiet", home / "project"], check=True)
@@ -156,7 +156,7 @@ async def set_up(home: Path) -> None:
 
 
 async def called(client: Client, tool: str, arguments: dict[str, Any]) -> str:
-    """Call a tool, and return what its user sees of it."""
+    """Call a tool, and return what the user sees."""
     result = await client.call_tool("call_tool", {"id": tool, "arguments": arguments})
     text = " ".join(" ".join(getattr(it, "text", it.type) for it in result.content).split())
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
@@ -164,7 +164,7 @@ async def called(client: Client, tool: str, arguments: dict[str, Any]) -> str:
 
 
 async def hold(server: StdioServerParameters, home: Path) -> None:
-    """Have an agent do two tasks by search and call."""
+    """Let an agent do two tasks with searches and calls."""
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai import Agent
     from pydantic_ai.mcp import MCPToolset
@@ -211,7 +211,7 @@ async def hold(server: StdioServerParameters, home: Path) -> None:
 
 
 async def misbehave(home: Path) -> None:
-    """Call Python tools that do what no tool should."""
+    """Call misbehaving Python tools."""
     print("## Python tools that misbehave\n")
     print(f"`serve --tools call --run-python` over {len(TOOLS)} tools, and what the client sees:\n")
     for name, source in TOOLS.items():

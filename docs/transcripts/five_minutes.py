@@ -1,13 +1,13 @@
 # pyright: basic
 """Print the first five minutes with three real MCP servers, as Markdown.
 
-From the root of the repository, with git, uv and npm, and a network:
+From the root of the repository, with git, uv, npm and access to the network:
 
     uv run python docs/transcripts/five_minutes.py > docs/transcripts/five-minutes.md
 
-It clones what is committed and does in the clone what a newcomer does. Everything is in a temporary
-home folder; a folder given as an argument is copied there first, as one with your own settings of
-uv and npm, if they need any to reach a registry.
+It clones the repository's last commit, and does in the clone what a newcomer does. Everything is in
+a temporary home folder. A folder given as an argument is copied there first; it may contain the
+settings that uv and npm need to reach a registry.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ REPOSITORY = Path(__file__).parents[2]
 INTRODUCTION = """\
 # Five minutes
 
-From a fresh clone to three MCP servers' tools that an agent finds and that run, as it was done on a
-shared machine with two cores. [five_minutes.py](five_minutes.py) has printed this page; the
-seconds are those that a command took, with what uv and npm had to fetch.
+From a fresh clone to tools of three MCP servers that an agent finds and that can be called.
+[five_minutes.py](five_minutes.py) generated this page on a shared machine with two cores. The
+seconds are the times of the commands, including downloads by uv and npm.
 """
 SERVERS = """\
 {
@@ -64,7 +64,7 @@ async def main():
 asyncio.run(main())
 """
 _ACTIVATE = ". .venv/bin/activate"
-# Each is a heading, what is said first, and commands; a file is shown, and written.
+# Each step has a heading, a text, and commands or files; files are shown and written.
 STEPS: tuple[tuple[str, str, tuple[str | tuple[str, str], ...]], ...] = (
     (
         "Install",
@@ -73,7 +73,7 @@ STEPS: tuple[tuple[str, str, tuple[str | tuple[str, str], ...]], ...] = (
     ),
     (
         "Import the servers",
-        "The configuration is one that Claude, Cursor or VS Code have too.",
+        "Claude, Cursor and VS Code use the same format.",
         (("servers.json", SERVERS), "pytools-hybrid import servers.json --root tools"),
     ),
     (
@@ -91,7 +91,7 @@ STEPS: tuple[tuple[str, str, tuple[str | tuple[str, str], ...]], ...] = (
         (("agent.py", AGENT), "python agent.py"),
     ),
     (
-        "Is everything as it should be?",
+        "Check that everything works",
         "",
         ("pytools-hybrid doctor --root tools", "pytools-hybrid list --root tools"),
     ),
@@ -100,7 +100,7 @@ _LANGUAGES = {".json": "json", ".py": "python"}
 
 
 def main(prepared: str = "") -> None:
-    """Do it, and print it."""
+    """Run the steps, and print them."""
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     started = time.monotonic()
@@ -124,13 +124,13 @@ def main(prepared: str = "") -> None:
 
 
 def write(clone: Path, name: str, content: str) -> None:
-    """Write a file, and show it."""
+    """Write a file, and print it."""
     (clone / name).write_text(content, encoding="utf-8")
     print(f"`{name}`:\n\n```{_LANGUAGES[Path(name).suffix]}\n{content}```\n")
 
 
 def run(command: str, clone: Path, home: Path) -> None:
-    """Run a command as a newcomer's shell would, and show what it printed."""
+    """Run a command in a shell, as a newcomer would, and print its output."""
     if command == _ACTIVATE:
         print(f"```sh\n{command}\n```\n")
         return

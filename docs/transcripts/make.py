@@ -48,16 +48,16 @@ _OURS = "pytools/"
 
 
 async def main() -> None:
-    """Hold the session."""
+    """Run the session."""
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         program = [sys.executable, "-m", "pytools_hybrid"]
         tools = ["--root", "examples/tools", "--db", str(Path(folder, "index.db"))]
-        # Without extras, as most readers have it.
+        # Show an installation without extras.
         environment = {
             name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")
         } | {"PYTOOLS_EMBEDDING_MODEL": "static"}
-        # A server that embeds while it answers would say how far it is.
+        # Index first, or the answers would report the progress of embedding.
         subprocess.run(
             [*program, "index", *tools],
             cwd=REPOSITORY,
@@ -72,13 +72,13 @@ async def main() -> None:
             env=environment,
         )
         async with Client(stdio_client(server)) as client:
-            # A server that has not opened its index yet lists no categories.
+            # Until a server has opened its index, it lists no categories.
             await client.call_tool("search_tools", {"query": "pdf"})
             await hold(client)
 
 
 async def hold(client: Client) -> None:
-    """Do what an agent does for the task, and print it."""
+    """Do the task as an agent would, and print it."""
     print(INTRODUCTION)
     heading("The client connects")
     name = client.server_info.name if client.server_info else ""
@@ -119,7 +119,7 @@ async def hold(client: Client) -> None:
 
 
 async def call(client: Client, name: str, arguments: dict[str, Any]) -> None:
-    """Call a tool, and print what was asked and answered."""
+    """Call a tool, and print the request and the answer."""
     exchange(name, arguments, await client.call_tool(name, arguments))
 
 
@@ -144,12 +144,12 @@ def exchange(name: str, arguments: Mapping[str, Any], answer: CallToolResult) ->
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text block holds an object of JSON."""
+    """Return whether a text block is a JSON object."""
     return text.startswith("{")
 
 
 def compact(value: Any) -> str:  # noqa: ANN401 - any value of JSON
-    """Return a value of JSON on one line."""
+    """Return a JSON value on one line."""
     return json.dumps(stable(value), ensure_ascii=False)
 
 
@@ -164,7 +164,7 @@ def print_json(value: Any) -> None:  # noqa: ANN401 - any value of JSON
 
 
 def signature(tool: Tool) -> str:
-    """Return a tool and its arguments in a line, as in Python."""
+    """Return the signature of a tool on one line, as in Python."""
     required = tool.input_schema.get("required", [])
     arguments = [
         name if name in required else f"{name}={field.get('default')!r}"
@@ -174,7 +174,7 @@ def signature(tool: Tool) -> str:
 
 
 def stable(value: Any) -> Any:  # noqa: ANN401 - any value of JSON
-    """Return a value of JSON without what differs from run to run, or between processors."""
+    """Return a JSON value without the parts that differ between runs or processors."""
     match value:
         case dict():
             return {k: "…" if k in _VARYING else stable(each) for k, each in value.items()}

@@ -1,4 +1,4 @@
-"""Fixtures of the adapters' tests: tools in memory, and a provider."""
+"""Fixtures of the adapters' tests: tools in memory, and a fake provider."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def anyio_backend():
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch, home):
-    """No settings, keys or caches from outside of the test."""
+    """Isolate tests from settings, keys and caches of this machine."""
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     # The weights of the accurate model are installed here; no test needs them.
@@ -75,7 +75,7 @@ def write_tree(tmp_path):
 
 @pytest.fixture
 def forget_modules(monkeypatch):
-    """Let a test import its own tree."""
+    """Forget imported tools, so that a test imports its own tree."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     for name in [it for it in sys.modules if it.partition(".")[0] in {"mcptools", "gentools"}]:
@@ -84,7 +84,7 @@ def forget_modules(monkeypatch):
 
 @pytest.fixture
 def provider():
-    """Start a server that gives some answers one after the other, and keeps what it was sent."""
+    """Start a server that returns given answers in order, and records the requests."""
 
     @contextmanager
     def started(*answers):

@@ -1,4 +1,4 @@
-"""Claude's client-side tool search: what its SDK sends, and what it is answered."""
+"""Claude's client-side tool search: what its SDK sends, and our answers."""
 
 import pytest
 
@@ -67,7 +67,7 @@ async def test_a_conversation_goes_from_the_search_to_the_tool(search, provider)
     assert len(answer["content"]) == 2
 
 
-async def test_the_tools_and_the_answer_are_of_the_types_of_the_sdk(search):
+async def test_the_tools_and_the_answer_have_the_sdk_s_types(search):
     call = anthropic.types.ToolUseBlock(**tool_use("search_tools", query="report a bug"))
 
     result = await search.result(call)
@@ -77,7 +77,7 @@ async def test_the_tools_and_the_answer_are_of_the_types_of_the_sdk(search):
     TypeAdapter(anthropic.types.ToolResultBlockParam).validate_python(result)
 
 
-async def test_an_empty_result_is_words(search):
+async def test_an_empty_result_is_a_message(search):
     call = anthropic.types.ToolUseBlock(**tool_use("search_tools", query=""))
 
     assert (await search.result(call))["content"] == "No matching tool: try other words."
@@ -94,7 +94,7 @@ async def test_a_tool_of_a_tree_has_a_definition(examples, forget_modules):
     TypeAdapter(anthropic.types.ToolParam).validate_python(param)
 
 
-async def test_no_tool_can_be_called_as_the_search_is():
+async def test_no_tool_can_have_the_name_of_the_search():
     tool = {"name": "search_tools", "input_schema": {"type": "object"}}
     with pytest.raises(ValueError, match="give another name"):
         ClientToolSearch([tool])

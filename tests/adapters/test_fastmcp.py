@@ -30,7 +30,7 @@ async def found(client, query):
     return [tool["name"] for block in result.content for tool in json.loads(block.text)]
 
 
-async def test_clients_see_the_search_and_what_is_pinned(definitions):
+async def test_clients_see_the_search_and_pinned_tools(definitions):
     transform = HybridSearchTransform(always_visible=["play_song"])
     async with fastmcp.Client(server(definitions, transform)) as client:
         listed = [tool.name for tool in await client.list_tools()]
@@ -40,7 +40,7 @@ async def test_clients_see_the_search_and_what_is_pinned(definitions):
     assert "play_song" not in played
 
 
-async def test_a_paraphrase_finds_what_words_alone_do_not(definitions):
+async def test_a_paraphrase_finds_what_words_alone_miss(definitions):
     query = "combine papers"
     async with fastmcp.Client(server(definitions, BM25SearchTransform())) as client:
         assert await found(client, query) == []
@@ -48,7 +48,7 @@ async def test_a_paraphrase_finds_what_words_alone_do_not(definitions):
         assert (await found(client, query))[0] == "merge_pdfs"
 
 
-async def test_what_was_found_can_be_called(definitions):
+async def test_a_found_tool_can_be_called(definitions):
     transform = HybridSearchTransform(max_results=1)
     async with fastmcp.Client(server(definitions, transform)) as client:
         (name,) = await found(client, "report a bug")
@@ -57,7 +57,7 @@ async def test_what_was_found_can_be_called(definitions):
     assert result.content[0].text == "create_issue was called"
 
 
-async def test_a_tool_that_is_added_is_found_at_once(definitions):
+async def test_an_added_tool_is_found_by_the_next_search(definitions):
     made = server(definitions, HybridSearchTransform(max_results=1))
     async with fastmcp.Client(made) as client:
         before = await found(client, "water the plants in the garden")

@@ -1,4 +1,4 @@
-"""OpenAI's client-executed tool search: what its SDK sends, and what it is answered."""
+"""OpenAI's client-executed tool search: what its SDK sends, and our answers."""
 
 import json
 
@@ -108,7 +108,7 @@ async def test_a_conversation_goes_from_the_search_to_the_function(search, provi
     assert len(answer["tools"]) == 2
 
 
-async def test_the_functions_can_be_those_of_a_tree(examples, provider, forget_modules):
+async def test_the_functions_can_come_from_a_tree(examples, provider, forget_modules):
     answers = (
         response(search_call("convert miles to kilometres")),
         response(function_call("units__convert_units", value=1, from_unit="mi", to_unit="km")),
@@ -137,7 +137,7 @@ async def test_the_functions_can_be_those_of_a_tree(examples, provider, forget_m
     assert requests[1]["input"][1]["tools"][0]["name"] == "units__convert_units"
 
 
-async def test_what_is_sent_is_of_the_types_of_the_sdk(search):
+async def test_what_is_sent_has_the_sdk_s_types(search):
     call = ResponseToolSearchCall(**search_call("report a bug"))
 
     answer = await search.output(call)
@@ -148,7 +148,7 @@ async def test_what_is_sent_is_of_the_types_of_the_sdk(search):
         TypeAdapter(FunctionToolParam).validate_python(tool)
 
 
-async def test_nothing_found_is_an_empty_list(search):
+async def test_no_results_are_an_empty_list(search):
     call = ResponseToolSearchCall(**search_call(""))
 
     assert (await search.output(call))["tools"] == []

@@ -1,4 +1,4 @@
-"""An agent of pydantic-ai finds its deferred tools by our search, and calls the tools of a tree."""
+"""A pydantic-ai agent finds deferred tools with our search, and calls the tools of a tree."""
 
 import pytest
 from pydantic_ai import Agent, Tool
@@ -25,7 +25,7 @@ def deferred(definitions):
 
 
 class Script:
-    """A model that makes some calls one after the other, then ends."""
+    """A model that makes given calls in order, then ends."""
 
     def __init__(self, *calls):
         self.calls = list(calls)
@@ -41,7 +41,7 @@ class Script:
         return ModelResponse([TextPart("done")])
 
 
-async def test_a_deferred_tool_is_found_by_meaning_and_can_be_called_then(definitions):
+async def test_a_deferred_tool_is_found_by_meaning_and_then_called(definitions):
     script = Script(
         ("search_tools", {"queries": ["combine papers"]}),
         ("merge_pdfs", {"paths": "a.pdf b.pdf"}),
@@ -82,7 +82,7 @@ async def test_an_agent_calls_the_tools_of_a_tree(examples, forget_modules):
     assert "1.609" in str(script.messages)
 
 
-async def test_arguments_that_do_not_fit_go_back_to_the_model(examples, forget_modules):
+async def test_invalid_arguments_are_returned_to_the_model(examples, forget_modules):
     async with ToolSearch(examples) as tools:
         hits = await tools.search("convert miles to kilometres", limit=1)
     script = Script(("units__convert_units", {"value": "many", "from_unit": "mi"}))
@@ -162,7 +162,7 @@ async def test_a_tool_that_cannot_be_imported_is_left_out_and_reported(
     assert "No module named 'no_such_library'" in caplog.text
 
 
-async def test_tools_of_one_name_are_told_apart_and_one_found_twice_is_there_once(
+async def test_tools_with_the_same_name_are_distinguished_and_none_is_listed_twice(
     write_tree, forget_modules
 ):
     source = '''

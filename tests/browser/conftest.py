@@ -14,24 +14,27 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "tools"
-PATIENCE = 60
+# Seconds that a test waits for anything; a busy machine may take a minute to start a server.
+PATIENCE = 120
+# Playwright's default is five seconds.
+expect.set_options(timeout=1000 * PATIENCE)
 TOKEN = "s3cr3t-t0ken"
-# Names of other servers that lead to this machine, as an attacker's name server would have it.
+# Names of other servers that resolve to this machine, as an attacker's name server could do.
 REBOUND = "--host-resolver-rules=MAP *.example 127.0.0.1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write", action="store_true", help="write the pictures of the guide")
+    parser.addoption("--write", action="store_true", help="write the guide's pictures")
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     chromium = os.environ.get("CHROMIUM")
     if chromium is None:
-        pytest.skip("`uv run nox -s browser` looks for a Chromium, and names it as CHROMIUM")
+        pytest.skip("`uv run nox -s browser` finds a Chromium, and sets CHROMIUM to its path")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=chromium, args=[REBOUND])
         yield launched
@@ -51,7 +54,7 @@ def serving(root: Path, folder: Path, **variables: str) -> Iterator[str]:
         subprocess.Popen(
             [
                 *(command, "serve", "--transport", "http", "--port", "0"),
-                # As it is named here, pages name it.
+                # Pages show the root as it is written here.
                 *("--root", root.name, "--db", str(folder / "index.db")),
             ],
             stdin=subprocess.DEVNULL,
@@ -73,7 +76,7 @@ def serving(root: Path, folder: Path, **variables: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server over the example tools, whose index is whole."""
+    """The address of a server of the example tools, once its index is complete."""
     with serving(EXAMPLES, tmp_path_factory.mktemp("site")) as address:
         deadline = time.monotonic() + PATIENCE
         while (coverage := told(address, "/search?q=tool")["metadata"]["coverage"]) and (
@@ -86,7 +89,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log file of the server with a token."""
+    """The folder of the server with a token, which contains its log."""
     return tmp_path_factory.mktemp("locked")
 
 
@@ -98,20 +101,20 @@ def locked(locked_folder: Path) -> Iterator[str]:
 
 
 def told(address: str, path: str) -> Any:
-    """Return what the JSON API of a server says to who has the token."""
+    """Return an answer of a server's JSON API, requested with the token."""
     headers = {"authorization": f"Bearer {TOKEN}"}
     return httpx2.get(address + path, headers=headers, trust_env=False, timeout=PATIENCE).json()
 
 
 @pytest.fixture
 def searches() -> Callable[[str], int]:
-    """Count the searches that a server has recorded."""
+    """Return a function that counts the searches recorded by a server."""
     return lambda address: told(address, "/api/v1/stats")["searches"]
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Callable[..., Any]:
-    """Start a server of the test's own: `with serve(root, PYTOOLS_TOKEN="secret") as address`."""
+    """Start a server for one test: `with serve(root, PYTOOLS_TOKEN="secret") as address`."""
 
     def start(root: Path = EXAMPLES, **variables: str) -> Any:
         return serving(root, tmp_path, **variables)
@@ -121,10 +124,10 @@ def serve(tmp_path: Path) -> Callable[..., Any]:
 
 @contextmanager
 def visiting(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Open pages, each in a new window with cookies and settings of its own.
+    """Open pages, each in a new window with its own cookies and settings.
 
-    Whatever happens there, nothing may be reported to its log, as a policy that was violated is,
-    and nothing may be loaded from elsewhere.
+    In the end, no page may have logged anything, such as a violated policy, or loaded anything from
+    elsewhere.
     """
     windows: list[BrowserContext] = []
     reported: list[str] = []
@@ -132,7 +135,7 @@ def visiting(browser: Browser) -> Iterator[Callable[..., Page]]:
     def open_page(address: str, *, refused: bool = False, **settings: Any) -> Page:
         window = browser.new_context(**settings)
         windows.append(window)
-        window.set_default_timeout(1000 * PATIENCE / 4)
+        window.set_default_timeout(1000 * PATIENCE)
         page = window.new_page()
         server = address.partition("://")[2].partition("/")[0]
 
@@ -141,7 +144,7 @@ def visiting(browser: Browser) -> Iterator[Callable[..., Page]]:
                 reported.append(f"asked for {made.url}")
 
         def log(message: Any) -> None:
-            # Chromium reports answers that are errors, and tests ask for some.
+            # Chromium logs error statuses, which some tests expect.
             if not (refused and message.text.startswith("Failed to load resource")):
                 reported.append(message.text)
 
@@ -167,6 +170,6 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 @pytest.fixture(scope="module")
 def visit_once(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Open a page that the tests of a module look at."""
+    """Open a page that several tests of a module use."""
     with visiting(browser) as open_page:
         yield open_page

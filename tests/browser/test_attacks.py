@@ -1,4 +1,4 @@
-"""Attacks on the console by pages, tools and names, in a real browser."""
+"""Attacks on the console by other pages, tools and host names, in a real browser."""
 
 import json
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-TOKEN = "s3cr3t-t0ken"
+from .conftest import PATIENCE, TOKEN
 
-# Each would open a dialog, ask another server or change the title, and `visit` tells of the first
-# two; none has a character that the name of a file cannot have.
+# Each would open a dialog, send a request to another server or change the title; `visit` reports
+# the first two. Only characters that file names can contain.
 PAYLOADS = [
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -31,7 +31,7 @@ PAYLOADS = [
 
 @contextmanager
 def attacker(page):
-    """Serve a page at another port: return the address of it by the name `evil.example`."""
+    """Serve a page at another port; yield its address with the name `evil.example`."""
     asked = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -53,7 +53,7 @@ def attacker(page):
 
 @pytest.fixture
 def hostile(tmp_path):
-    """A tree of tools whose every text is an attack."""
+    """A tree of tools in which every text is an attack."""
     root = tmp_path / "hostile"
     synonyms = {}
     for number, payload in enumerate(PAYLOADS):
@@ -80,7 +80,7 @@ def hostile(tmp_path):
     return root
 
 
-def test_nothing_runs_that_tools_and_requests_contain(visit, serve, hostile):
+def test_no_code_in_tools_or_requests_runs(visit, serve, hostile):
     with serve(hostile) as address:
         page = visit(f"{address}/?q=merge+documents&limit=50", refused=True)
         shown = page.locator("#results").inner_text()
@@ -91,7 +91,7 @@ def test_nothing_runs_that_tools_and_requests_contain(visit, serve, hostile):
             each = quote(payload)
             page.goto(f"{address}/console/tools/{each}?q={each}")
             page.goto(f"{address}/?q={each}&category={each}&tags={each}&mode={each}")
-        # Of names, tags and synonyms alike.
+        # Every third link, which includes attacks by names, tags and synonyms.
         for link in links[::3]:
             page.goto(link)
             page.evaluate("document.querySelectorAll('details').forEach(it => it.open = true)")
@@ -126,7 +126,7 @@ fetch("{site}/mcp", {{method: "POST", mode: "no-cors", body: "{{}}"}}).finally(
 
 @pytest.fixture(params=["site", "locked"])
 def guarded(request):
-    """The address of a server without a token, then of one with."""
+    """The address of a server without a token, then of one with a token."""
     return request.getfixturevalue(request.param)
 
 
@@ -135,8 +135,9 @@ def log_in(page, token):
     page.get_by_role("button", name="Log in").click()
 
 
-def test_a_page_elsewhere_can_neither_act_nor_read_nor_frame(browser, guarded, searches):
+def test_another_site_cannot_act_on_read_or_frame_the_console(browser, guarded, searches):
     window = browser.new_context()
+    window.set_default_timeout(1000 * PATIENCE)
     page = window.new_page()
     page.goto(guarded)
     if page.get_by_label("Token").count():
@@ -160,10 +161,11 @@ def test_a_page_elsewhere_can_neither_act_nor_read_nor_frame(browser, guarded, s
     window.close()
 
 
-def test_a_link_elsewhere_leads_to_what_it_names(browser, site, searches):
+def test_a_link_on_another_site_leads_to_its_search(browser, site, searches):
     before = searches(site)
     with attacker(f"<a href='{site}/?q=merge+pdf'>See</a>") as (elsewhere, _):
         page = browser.new_page()
+        page.set_default_timeout(1000 * PATIENCE)
         page.goto(elsewhere)
         page.get_by_role("link", name="See").click()
         expect(page.locator("#results h2 a").first).to_have_text("merge_pdfs")
@@ -172,9 +174,10 @@ def test_a_link_elsewhere_leads_to_what_it_names(browser, site, searches):
     assert searches(site) == before + 1
 
 
-def test_a_name_that_is_rebound_to_this_machine_reaches_nothing(browser, guarded):
+def test_a_rebound_host_name_is_refused(browser, guarded):
     port = guarded.rpartition(":")[2]
     page = browser.new_page()
+    page.set_default_timeout(1000 * PATIENCE)
     answers = [
         page.goto(f"http://rebound.example:{port}{path}")
         for path in ("/", "/search?q=pdf", "/console/tools", "/console/static/style.css")
@@ -186,7 +189,7 @@ def test_a_name_that_is_rebound_to_this_machine_reaches_nothing(browser, guarded
     assert "merge" not in said
 
 
-def test_the_token_is_in_no_address_log_storage_or_referrer(visit, locked, locked_folder):
+def test_the_token_appears_in_no_address_log_storage_or_referrer(visit, locked, locked_folder):
     with attacker("") as (evil, asked):
         page = visit(f"{locked}/?q=merge+pdf", refused=True)
         made = []
@@ -205,7 +208,7 @@ def test_the_token_is_in_no_address_log_storage_or_referrer(visit, locked, locke
         foreign.wait_for_url(evil)
         page.get_by_role("button", name="Log out").click()
         log_in(page, "wrong-t0ken")
-        expect(page.get_by_role("alert")).to_contain_text("not the token")
+        expect(page.get_by_role("alert")).to_contain_text("not this server's token")
         address_bar = [page.url, foreign.url]
 
     said = (locked_folder / "stderr").read_text("utf-8")

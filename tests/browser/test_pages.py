@@ -1,4 +1,4 @@
-"""Every page: for those who cannot see, with a phone, at night, and without JavaScript."""
+"""Every page: accessible, on a phone, in dark mode, and without JavaScript."""
 
 import json
 
@@ -20,7 +20,7 @@ PAGES = {
     "no such tool": "/console/tools/creat_issue",
 }
 PHONE = {"width": 360, "height": 740}
-# What axe calls less is a matter of taste.
+# axe's lower levels are a matter of taste.
 SERIOUS = {"serious", "critical"}
 
 
@@ -32,9 +32,9 @@ def page(request, visit_once, site):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nobody_is_shut_out(page, scheme):
+def test_a_page_is_accessible(page, scheme):
     page.emulate_media(color_scheme=scheme)
-    # At night only the colours are others.
+    # In dark mode, only the colours differ.
     options = {"runOnly": ["color-contrast"]} if scheme == "dark" else None
     found = Axe().run(page, options=options).response["violations"]
 
@@ -43,7 +43,7 @@ def test_nobody_is_shut_out(page, scheme):
     expect(page.locator("h1")).to_have_count(1)
 
 
-def test_a_phone_shows_a_page_without_scrolling_aside(page):
+def test_a_page_fits_the_width_of_a_phone(page):
     usual = page.viewport_size
     page.set_viewport_size(PHONE)
     width = page.evaluate("document.documentElement.scrollWidth")
@@ -52,13 +52,13 @@ def test_a_phone_shows_a_page_without_scrolling_aside(page):
     page.set_viewport_size(usual)
 
     assert width <= PHONE["width"]
-    # All pages are in one row, and none is out of sight.
+    # All links are visible, in one row.
     assert len({it["top"] for it in places}) == 1
     assert max(it["height"] for it in places) < 45
     assert max(it["right"] for it in places) <= PHONE["width"]
 
 
-def test_a_page_is_dark_at_night_and_light_by_day(page):
+def test_a_page_has_a_dark_and_a_light_mode(page):
     def brightness(of):
         colour = page.evaluate(f"getComputedStyle(document.body).{of}")
         return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(",")))
@@ -69,11 +69,11 @@ def test_a_page_is_dark_at_night_and_light_by_day(page):
     assert brightness("backgroundColor") < 300 < 600 < brightness("color")
 
 
-def test_a_page_is_whole_without_javascript(page, visit_once):
+def test_a_page_is_complete_without_javascript(page, visit_once):
     plain = visit_once(page.url, refused=True, java_script_enabled=False)
 
     def text(shown):
-        # Scripts alone make keys do anything, so only they show them.
+        # Only scripts show the keys, because these do nothing without scripts.
         shown.locator("#keys").evaluate_all("all => all.forEach(it => it.hidden = true)")
         lines = shown.locator("main").inner_text().split("\n")
         return [line for line in lines if " ms" not in line]
@@ -92,7 +92,7 @@ def test_the_skip_link_leads_to_the_content(visit, site):
     expect(page).to_have_url(f"{site}/console/tools#main")
 
 
-def test_health_follows_the_index_without_being_loaded_again(visit, serve, tmp_path):
+def test_the_health_page_follows_the_index_without_reloading(visit, serve, tmp_path):
     root = tmp_path / "tools"
     for number in (1, 2):
         (root / f"mcptools/mail/send_{number}.py").parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""The pictures of the guide: what they show is there, and they are small.
+"""The guide's pictures: they exist, have the size of the page, and are small.
 
-After a change of what they show: `uv run nox -s browser -- -k picture --write`.
+After a change of the pages: `uv run nox -s browser -- -k picture --write`.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ LARGEST = 100_000
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture_of_the_guide_shows_what_the_console_shows(visit, site, name, request):
+def test_each_picture_of_the_guide_has_the_size_of_its_page(visit, site, name, request):
     path, scheme, size = PICTURES[name]
     page = visit(site + path, color_scheme=scheme, viewport=size)
     expect(page.get_by_role("status")).to_be_in_viewport()
@@ -37,7 +37,7 @@ def test_a_picture_of_the_guide_shows_what_the_console_shows(visit, site, name, 
 
     kept = file.read_bytes()
     assert kept[:4] == b"\x89PNG"
-    # The size in pixels is at the same place in each.
+    # These bytes of a PNG file are its width and height.
     assert kept[16:24] == picture[16:24]
     assert max(len(kept), len(picture)) <= LARGEST
     assert f"](../images/{name}.png)" in GUIDE.read_text("utf-8")

@@ -1,6 +1,6 @@
-"""What every client library must be able to do with the installed server.
+"""Check that a client library can use the installed server.
 
-A script of this folder runs in an environment that has one client library and nothing of ours:
+Each script of this folder runs in an environment with one client library and none of our packages:
 
     python mcp_v1.py path/to/pytools-hybrid path/to/examples/tools
 """
@@ -38,17 +38,17 @@ class Answer:
 
 
 class Session(Protocol):
-    """A connection to the server, as each client library is made to look."""
+    """A connection to the server; each script implements it with its client library."""
 
     @property
     def server(self) -> str:
-        """The server's name for itself."""
+        """The server's name."""
 
     async def tools(self) -> dict[str, dict[str, Any]]:
         """The input schemas of the tools, by name."""
 
     async def call(self, tool: str, **arguments: Any) -> Answer:
-        """Call a tool, right or wrong."""
+        """Call a tool, perhaps with invalid arguments."""
 
 
 OverStdio = Callable[[list[str]], AbstractAsyncContextManager[Session]]
@@ -56,10 +56,10 @@ OverHttp = Callable[[str, str], AbstractAsyncContextManager[Session]]
 
 
 def main(over_stdio: OverStdio, over_http: OverHttp, *more: Callable[[], Awaitable[None]]) -> None:
-    """Run all checks, and more, with the command and the tree that the command line names."""
+    """Run all checks, and those given, with the command and the tree of the command line."""
     command, tree = (str(Path(argument).absolute()) for argument in sys.argv[1:])
     with tempfile.TemporaryDirectory() as home:
-        # Some clients hand on a few variables only; the index is kept in the home folder.
+        # Some clients pass on only a few variables; HOME is one, and determines the index's folder.
         os.environ.update(HOME=home, USERPROFILE=home, PYTOOLS_DIR=tree)
         os.environ.update(PATH=f"{Path(command).parent}{os.pathsep}{os.environ['PATH']}")
         asyncio.run(asyncio.wait_for(_check(command, over_stdio, over_http, *more), SECONDS))
@@ -87,7 +87,7 @@ async def _check(
 
 
 async def searches(session: Session) -> None:
-    """From the list of tools to a found tool, its description and the report of its use."""
+    """Check listing tools, a search, a description and a reported outcome."""
     assert session.server == "pytools", session.server
     tools = await session.tools()
     assert sorted(tools) == ["describe_tool", "report_outcome", "search_tools"], sorted(tools)
@@ -109,7 +109,7 @@ async def searches(session: Session) -> None:
 
 
 async def refuses_wrong_arguments(session: Session) -> None:
-    """An error says what is allowed, and the next call is answered."""
+    """Check that an error says what is allowed, and that the next call is answered."""
     wrong: list[tuple[str, dict[str, Any], str]] = [
         ("search_tools", {"query": "mail", "mode": "nosuch"}, "hybrid"),
         ("search_tools", {"query": "mail", "scope": "nosuch"}, "gentools"),
@@ -126,20 +126,20 @@ async def refuses_wrong_arguments(session: Session) -> None:
 
 
 async def browses(session: Session) -> None:
-    """The other profile: categories, and the tools of some."""
+    """Check the profile `basic`: categories, and the tools of some."""
     assert sorted(await session.tools()) == ["list_categories", "list_tools"]
     categories = (await session.call("list_categories")).value
     assert "github" in categories["mcptools"], categories
     for asked in ("github", ["github", "nosuch"]):
         listed = (await session.call("list_tools", categories=asked)).value
-        # The SDKs differ in whether they wrap a mapping.
+        # Some SDKs wrap a mapping, others do not.
         github = listed.get("result", listed)["github"]
         assert any(path.endswith("github/create_issue.py") for path in github["mcptools"]), github
 
 
 @asynccontextmanager
 async def _listening(command: str) -> AsyncIterator[str]:
-    """Serve over HTTP at a free port, and give the address that the server says it has."""
+    """Serve over HTTP at a free port, and yield the address that the server prints."""
     process = await asyncio.create_subprocess_exec(
         *(command, "serve", "--transport", "http", "--port", "0"),
         env=os.environ | {"PYTOOLS_TOKEN": TOKEN},

@@ -25,7 +25,7 @@ class Session:
         return {tool.name: tool.inputSchema for tool in (await self._session.list_tools()).tools}
 
     async def call(self, tool: str, **arguments: Any) -> checks.Answer:
-        """Call a tool, right or wrong."""
+        """Call a tool, perhaps with invalid arguments."""
         result = await self._session.call_tool(tool, arguments)
         text = "\n".join(block.text for block in result.content if block.type == "text")
         return checks.Answer(failed=result.isError, text=text, value=result.structuredContent)

@@ -22,7 +22,7 @@ class Session:
 
     @property
     def server(self) -> str:
-        """The server's name for itself."""
+        """The server's name."""
         return self._client.server_info.name
 
     async def tools(self) -> dict[str, dict[str, Any]]:
@@ -30,7 +30,7 @@ class Session:
         return {tool.name: tool.input_schema for tool in (await self._client.list_tools()).tools}
 
     async def call(self, tool: str, **arguments: Any) -> checks.Answer:
-        """Call a tool, right or wrong."""
+        """Call a tool, perhaps with invalid arguments."""
         result = await self._client.call_tool(tool, arguments)
         text = "\n".join(block.text for block in result.content if block.type == "text")
         return checks.Answer(

@@ -1,4 +1,4 @@
-"""The toolset of pydantic-ai, and an agent that has it."""
+"""The MCP toolset of pydantic-ai, alone and in an agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Session:
 
     @property
     def server(self) -> str:
-        """The server's name for itself."""
+        """The server's name."""
         return self._toolset.server_info.name
 
     async def tools(self) -> dict[str, dict[str, Any]]:
@@ -36,12 +36,12 @@ class Session:
         return {tool["name"]: tool["inputSchema"] for tool in listed}
 
     async def call(self, tool: str, **arguments: Any) -> checks.Answer:
-        """Call a tool, right or wrong."""
+        """Call a tool, perhaps with invalid arguments."""
         try:
             value = await self._toolset.direct_call_tool(tool, arguments)
         except ToolError as error:
             return checks.Answer(failed=True, text=str(error))
-        # A list comes out of its wrapping.
+        # The toolset unwraps a list.
         value = {"result": value} if isinstance(value, list) else value
         return checks.Answer(failed=False, text=json.dumps(value), value=value)
 
@@ -50,7 +50,7 @@ class Session:
 async def over_stdio(command: list[str]) -> AsyncIterator[Session]:
     """Start the server as a process."""
     transport = StdioTransport(command[0], command[1:], env=dict(os.environ), keep_alive=False)
-    async with MCPToolset(transport, tool_error_behavior="error", init_timeout=30) as toolset:
+    async with MCPToolset(transport, tool_error_behavior="error", init_timeout=240) as toolset:
         yield Session(toolset)
 
 
@@ -58,12 +58,12 @@ async def over_stdio(command: list[str]) -> AsyncIterator[Session]:
 async def over_http(url: str, token: str) -> AsyncIterator[Session]:
     """Reach a server at its address."""
     transport = StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})
-    async with MCPToolset(transport, tool_error_behavior="error", init_timeout=30) as toolset:
+    async with MCPToolset(transport, tool_error_behavior="error", init_timeout=240) as toolset:
         yield Session(toolset)
 
 
 async def agent_with_a_configuration_of_ours() -> None:
-    """An agent takes the server from a file of `examples/clients`, and calls its tool."""
+    """Check an agent with a configuration of `examples/clients`, which calls a tool."""
     toolsets = load_mcp_toolsets(CONFIGURATIONS / "claude-code.json")
     model = TestModel(call_tools=["pytools_search_tools"])
     async with Agent(model, toolsets=toolsets) as agent:

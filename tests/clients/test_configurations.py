@@ -22,7 +22,7 @@ GUIDES = [
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "guides" / "freeact.md",
 ]
-# Where each client keeps its servers.
+# The places of servers in the files of each client.
 PLACES = [
     ("mcpServers",), ("servers",), ("mcp_servers",), ("mcp-servers",), ("agent", "mcp_servers"),
 ]  # fmt: skip
@@ -41,7 +41,7 @@ def parsed(file):
 
 
 def servers(file):
-    """The servers that a configuration names, wherever its client looks for them."""
+    """Return the servers of a configuration, wherever its client expects them."""
     found = {}
     for place in PLACES:
         inner = parsed(file)
@@ -54,7 +54,7 @@ def servers(file):
 FILES = sorted(file for file in FOLDER.iterdir() if file.suffix in {".json", ".toml"})
 LOCAL = [file for file in FILES if "command" in servers(file)["pytools"]]
 REMOTE = [file for file in FILES if file not in LOCAL]
-# What is started in the same way is started once.
+# One configuration for each different way of starting the server.
 STARTED = {
     json.dumps([servers(file)["pytools"].get(key) for key in ("command", "args", "env")]): file
     for file in LOCAL
@@ -63,10 +63,10 @@ STARTED = {
 
 @pytest.fixture
 def started(command, home, environment, examples):
-    """Start the server of a configuration as its client would, in a project with tools."""
+    """Start the server of a configuration as its client does, in a project with tools."""
     known = {
         "workspaceFolder": str(home),
-        # As freeact sets them for its servers.
+        # freeact sets these for its servers.
         "PYTOOLS_DIR": ".freeact/generated",
         "PYTOOLS_DB_PATH": str(home / ".freeact" / "search.db"),
         "GEMINI_API_KEY": "not-a-key",
@@ -112,12 +112,12 @@ async def test_a_local_server_starts_and_finds_tools(file, started, home):
             path = paths["mcptools:github:create_issue"]
 
     assert (home / path).is_file()
-    # Agents of a project get paths that they can open from its folder.
+    # Agents in a project get paths relative to its folder.
     assert file.name.startswith(("claude-desktop", "cursor", "vscode")) or not os.path.isabs(path)  # noqa: PTH117
 
 
 @pytest.mark.parametrize("file", REMOTE, ids=lambda file: file.name)
-def test_a_remote_server_is_reached_where_it_listens_by_default_with_a_token_that_is_not_written(
+def test_a_remote_server_uses_the_default_address_and_a_token_from_the_environment(
     file,
 ):
     server = servers(file)["pytools"]
@@ -133,7 +133,7 @@ def test_every_configuration_is_explained(file):
     assert any(file.name in guide.read_text("utf-8") for guide in GUIDES)
 
 
-def test_what_a_guide_shows_is_what_the_files_hold():
+def test_the_guides_show_the_configurations_of_the_files():
     shown = [
         block
         for guide in GUIDES

@@ -1,11 +1,11 @@
-"""The protocol's own checks of the installed server: the conformance suite, and the inspector.
+"""Run MCP's conformance suite and inspector on the installed server.
 
 usage: python tests/conformance/run.py COMMAND TREE
 
-COMMAND is pytools-hybrid, TREE a tree of tools. `conformance` and `mcp-inspector` are taken from
-PATH. The suite speaks HTTP and is run at every revision of the protocol; over stdio the inspector,
-which is another client than those of our tests, reads the tools of each profile and looks for
-schemas that some models refuse. What of the suite cannot apply is in expected_failures.yml.
+COMMAND is pytools-hybrid, TREE a tree of tools. `conformance` and `mcp-inspector` must be on PATH.
+The suite uses HTTP and runs for every revision of the protocol. Over stdio, the inspector, a client
+that our other tests do not use, lists the tools of each profile and looks for schemas that some
+models refuse. The suite's checks that do not apply are listed in expected_failures.yml.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SECONDS = 300
 def main() -> None:
     command, tree = sys.argv[1:]
     with tempfile.TemporaryDirectory() as home:
-        # The inspector keeps a list of servers, else in the user's home.
+        # By default the inspector writes its list of servers to the user's home folder.
         os.environ["MCP_CATALOG_PATH"] = str(Path(home, "catalog.json"))
-        # As arguments: a client may start its servers without the variables that it has.
+        # Use arguments, because a client may start servers without its own variables.
         server = [command, "serve", "--root", tree, "--db", str(Path(home, "index.db"))]
         wrong = [
             *(profile for profile in PROFILES if not _inspected(server, profile)),
@@ -70,7 +70,7 @@ def _not_conformant(server: list[str], home: Path) -> Iterator[str]:
 
 @contextmanager
 def _listening(server: list[str], log: Path) -> Iterator[str]:
-    """Serve at a free port, and give the address that the server says it has."""
+    """Serve at a free port, and yield the address that the server prints."""
     with log.open("w") as errors, subprocess.Popen(
         [*server, "--transport", "http", "--port", "0"], stderr=errors
     ) as process:  # fmt: skip

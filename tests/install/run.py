@@ -1,9 +1,9 @@
-"""What docs/guides/install.md and the Dockerfile say, done step by step in new environments.
+"""Run the commands of docs/guides/install.md and of the Dockerfile in new environments.
 
 usage: python tests/install/run.py PYTHON
 
-PYTHON makes the environments. There is no container: the Dockerfile's folders are copied to one of
-ours, and its `pip install` is run there, without the rest of the repository.
+PYTHON creates the environments. No container is used: the folders that the Dockerfile copies are
+copied to a temporary folder, and its `pip install` is run there.
 """
 
 import re
@@ -21,19 +21,19 @@ QUERY = ["search", "merge two pdf files", "--root", str(ROOT / "examples" / "too
 
 
 def new_environment(python: str, folder: Path) -> Path:
-    """Make a virtual environment with pip, and return its folder of programs."""
+    """Create a virtual environment with pip, and return its folder of programs."""
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     return folder / ("Scripts" if sys.platform == "win32" else "bin")
 
 
 def install(line: str, binaries: Path, folder: Path) -> None:
-    """Run a line of pip, as a shell would, with the pip of an environment."""
+    """Run a command line of pip in an environment, as a shell would."""
     line = line.replace("\\\n", " ").replace("pip install", "pip install --quiet", 1)
     subprocess.run(f"{binaries / line.strip()}", shell=True, check=True, cwd=folder)
 
 
 def finds(binaries: Path, database: Path) -> None:
-    """Search with what was installed, by its own environment alone."""
+    """Return what a search finds with the installed command, in its environment alone."""
     command = [str(binaries / "pytools-hybrid"), *QUERY, f"--db={database}"]
     found = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/")
     assert "mcptools:pdf:merge_pdfs" in found.stdout, found

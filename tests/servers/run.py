@@ -1,11 +1,11 @@
-"""Imports real MCP servers of others with the installed command, and calls their tools.
+"""Import MCP servers of other projects with the installed command, and call their tools.
 
 usage: python tests/servers/run.py COMMAND PYTHON
 
-COMMAND is pytools-hybrid, PYTHON the interpreter that it runs with. The servers are taken from
-PATH: those of PyPI (`mcp-server-time`, `mcp-server-git`) have to be there, those of npm
-(`mcp-server-filesystem`, `mcp-server-memory`, `mcp-server-everything`) are used where they are.
-None of them needs the network.
+COMMAND is pytools-hybrid, PYTHON the interpreter that it runs with. The servers must be on PATH:
+those of PyPI (`mcp-server-time`, `mcp-server-git`) are required, those of npm
+(`mcp-server-filesystem`, `mcp-server-memory`, `mcp-server-everything`) are optional. None of them
+needs the network.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OF_PYPI = ("time", "git")
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A server, a request that finds one of its tools, and a call with its answer."""
+    """A server, a query that finds one of its tools, and a call with its answer."""
 
     args: list[str] = field(default_factory=list)
     tools: int

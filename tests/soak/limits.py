@@ -1,4 +1,4 @@
-"""Resources that a server may lack: disk space, write access, file events, time to finish."""
+"""Trials of a server without disk space, write access, file events, or time to finish."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pathlib import Path
 from servers import StdioServer, wait_until
 from tools import write_many
 
-# As many texts as the model takes at once; what a kill may cost is two of these.
+# The number of texts per request to the model. A kill may cost two requests.
 BATCH = 64
 KILLS = 4
 QUERY = "penguin"
 
 
 class NotPermittedError(Exception):
-    """This machine does not let its user set up what is tried."""
+    """The user of this machine may not set up a trial."""
 
 
 class Limits:
-    """Each method is one trial, in a folder of its own, and raises `AssertionError`.
+    """Trials, each a method with a separate folder, which raises `AssertionError`.
 
     Attributes:
-        trials: All of them, in order.
+        trials: All trials, in order.
     """
 
     def __init__(self, folder: Path, command: list[str], *, files: int, seed: int) -> None:
@@ -66,7 +66,7 @@ class Limits:
                 server.kill()
 
     def small_disk(self) -> None:
-        """Refuse to index where an index has no room."""
+        """Refuse to index on a disk that is too small for an index."""
         with self._mounted("-t", "tmpfs", "-o", "size=192k", "tmpfs") as disk:
             refused = self._run("index", disk / "index.db")
         assert refused.returncode == 1, refused
@@ -84,7 +84,7 @@ class Limits:
             server = self._server(self._root, place / "index.db")
             try:
                 assert len(server.found(QUERY)) == 20
-                assert server.says("cannot be written")
+                wait_until(lambda: server.says("cannot be written"), "a note on the read-only disk")
             finally:
                 server.kill()
         assert searched.returncode == 0, searched.stderr
@@ -94,25 +94,25 @@ class Limits:
         assert "read" in refused.stderr, refused.stderr
 
     def no_news_of_files(self) -> None:
-        """Find what changes where the system takes no more watches."""
+        """Find changes on a system that has no more file watches."""
         limit = "echo 0 > /proc/sys/user/max_inotify_instances"
         alone = ["unshare", "--user", "--map-root-user", "sh", "-c", f'{limit} && exec "$@"', "sh"]
         if (
             shutil.which("unshare") is None
             or subprocess.run([*alone, "true"], check=False).returncode
         ):
-            raise NotPermittedError("no user namespace in which inotify has a limit of its own")
+            raise NotPermittedError("no user namespace with a separate limit of inotify")
         root = write_many(self._folder / "silent", 20)
         server = self._server(root, self._folder / "silent.db", before=alone)
         try:
             wait_until(lambda: server.has_all(20), "20 tools are indexed")
             write_many(root, 5, category="zoo")
-            wait_until(lambda: server.has_all(25), "new files are found without news")
+            wait_until(lambda: server.has_all(25), "new files are found without events")
         finally:
             server.kill()
 
     def many_files_at_once(self) -> None:
-        """Find all of a tree that is put in place of nothing, as a checkout does."""
+        """Find all tools of a tree that is moved into place, as a checkout does."""
         root = write_many(self._folder / "checkout", 20)
         made = write_many(self._folder / "elsewhere", self._files)
         server = self._server(root, self._folder / "many.db")
@@ -120,12 +120,12 @@ class Limits:
             wait_until(lambda: server.has_all(20), "20 tools are indexed")
             shutil.rmtree(root / "mcptools")
             (made / "mcptools").rename(root / "mcptools")
-            wait_until(lambda: server.has_all(self._files), "all of a checkout is indexed")
+            wait_until(lambda: server.has_all(self._files), "the whole checkout is indexed")
         finally:
             server.kill()
 
     def kills_while_an_index_is_made(self) -> None:
-        """Go on after kills from what was kept, and embed no more than two batches again a kill."""
+        """Continue after kills, and repeat at most two batches of embedding per kill."""
         root = write_many(self._folder / "killed", 1_000)
         database = self._folder / "killed" / "index.db"
         log = self._folder / "requests.jsonl"
@@ -150,7 +150,7 @@ class Limits:
         assert checked.returncode == 0, checked.stderr
 
     def said(self) -> str:
-        """Return what all servers have said on stderr."""
+        """Return everything that the servers wrote to stderr."""
         return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
 
     def _server(
@@ -187,7 +187,7 @@ class Limits:
 def _embedded(log: Path) -> list[str]:
     texts: list[str] = []
     for line in log.read_text("utf-8").splitlines() if log.exists() else []:
-        # A kill may have cut one short; the model has not answered it.
+        # A kill may have truncated a line; that request was never answered.
         with suppress(json.JSONDecodeError):
             made = json.loads(line)
             texts += made["texts"] if made["kind"] == "document" else []

@@ -1,16 +1,16 @@
-"""Random operations on one tree with several servers, until the time is over; then what holds?
+"""Perform random operations on one tree with several servers, and check what they find.
 
 usage: python tests/soak/run.py [--seconds 10] [--seed N] [--damage]
 
-First, what a machine can refuse: a full disk, a read-only one, no news of files; then many files
-at once, and kills while an index is made.
+First come the trials of limits.py: a full disk, a read-only one, no file events; then many files at
+once, and kills during indexing.
 
-Two servers over stdio and one over HTTP follow one tree, with one index. Tools are written, moved
-and deleted, categories made anew, odd things searched for, outcomes reported, servers killed and
-hostile listings imported. At each quiet point every server must find exactly what a clean index of
-the files finds; every request must be answered; no outcome that was recorded may be lost; no
-secret may be written. With --damage bytes of the index are overwritten too. Prints its seed, by
-which the same operations are done again, and its figures; ends with 1 where something was wrong.
+Then two servers over stdio and one over HTTP follow one tree, with one index. Tools are written,
+moved and deleted, categories regenerated, unusual queries searched, outcomes reported, servers
+killed and hostile listings imported. At each quiet point, every server must find exactly what a
+clean index of the files finds, every request must have been answered, no recorded outcome may be
+lost, and no secret may have been written. With --damage, bytes of the index are overwritten too.
+Prints its figures and its seed, which repeats the same operations; exits with 1 on a failure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CALLED = "mcptools:zoo:kept"
 
 
 class Soak:
-    """One run: its files, its servers, and what was counted."""
+    """One run: its files, its servers, and its counts."""
 
     def __init__(self, folder: Path, seed: int, *, damages: bool) -> None:
         self._chance = random.Random(seed)
@@ -79,7 +79,7 @@ class Soak:
         operation()
 
     def check(self) -> None:
-        """Wait until all servers find what the files hold.
+        """Wait until all servers find exactly the tools in the files.
 
         Raises:
             AssertionError: One of them does not.
@@ -96,7 +96,7 @@ class Soak:
                 time.sleep(0.05)
 
     def check_usage(self) -> None:
-        """Compare the outcomes that are kept with those that a server has said are recorded.
+        """Check that every outcome that a server acknowledged is recorded.
 
         Raises:
             AssertionError: One is lost.
@@ -111,7 +111,7 @@ class Soak:
         assert there >= self.recorded, f"{self.recorded} outcomes were recorded, {there} are there"
 
     def check_import(self) -> None:
-        """Import hostile listings, and look for their secret in all that was written and said."""
+        """Import hostile listings, and look for their secret in all files and output."""
         schema = {"type": "object", "properties": {"a": {"enum": list(range(5_000))}}}
         tools = [
             {"name": name, "description": f"Uses {SECRET}. {name}", "inputSchema": schema}
@@ -133,7 +133,7 @@ class Soak:
             text=True,
             check=False,
         )
-        # With tools left out it ends with 1.
+        # It exits with 1 if tools were left out.
         assert made.returncode in (0, 1), made.stderr
         written = [it.read_text() for it in into.rglob("*") if it.is_file()]
         assert written, "nothing was imported"

@@ -1,4 +1,4 @@
-"""Servers over one tree and one index, which are asked, killed and started again."""
+"""Servers over one tree and one index, which are used, killed and restarted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-# A machine under load can be slow, but requests without an answer by then never get one.
+# The maximum seconds to wait for anything, many times what a busy machine needs.
 PATIENCE = 600.0
 _INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -25,10 +25,10 @@ _INITIALIZE = {
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds.
+    """Wait until a condition holds.
 
     Raises:
-        AssertionError: It does not in all that time.
+        AssertionError: It never does.
     """
     until = time.monotonic() + PATIENCE
     while not holds():
@@ -37,7 +37,7 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
 
 
 class StdioServer:
-    """A stdio server that answers each line with its id before it gets the next."""
+    """A stdio server, with one request at a time."""
 
     def __init__(self, command: list[str], log: Path, **variables: str) -> None:
         self._number = 0
@@ -56,7 +56,7 @@ class StdioServer:
         self._send('{"jsonrpc": "2.0", "method": "notifications/initialized"}')
 
     def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask, and return the answer."""
+        """Send a request, and return the answer."""
         self._number += 1
         asked = {"method": method, "params": params, "jsonrpc": "2.0", "id": self._number}
         self._send(json.dumps(asked))
@@ -72,19 +72,19 @@ class StdioServer:
         return {tool["id"]: tool["description"] for tool in result["result"]}
 
     def search(self, query: str, **arguments: object) -> dict[str, Any]:
-        """Search for fifty tools, and return the result as it is."""
+        """Search for fifty tools, and return the whole result."""
         arguments = {"query": query, "limit": 50} | arguments
         return self.call("search_tools", **arguments)["result"]
 
     def has_all(self, tools: int | None = None) -> bool:
-        """Return whether all tools, as many as these, have vectors, which a search uses."""
+        """Return whether there are this many tools, all of whose vectors are searched."""
         meta = self.search("tool").get("_meta", {})
         coverage = meta.get("pytools/coverage", {"tools": -1, "vectors": 0})
         wanted = coverage["tools"] if tools is None else tools
         return coverage["tools"] == coverage["vectors"] == wanted and not meta["pytools/lost"]
 
     def says(self, words: str, query: str = "tool") -> bool:
-        """Return whether an answer has some words, in a note or as an error."""
+        """Return whether an answer contains some words, in a note or as an error."""
         return words in json.dumps(self.search(query))
 
     def kill(self) -> None:

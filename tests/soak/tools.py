@@ -1,4 +1,4 @@
-"""A tree of tools that changes at random, as generators, people and checkouts change it."""
+"""A tree of tools that changes at random, like one that generators and people change."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 _CATEGORIES = ("github", "pdf", "mail", "maps", "zoo")
 _VERBS = ("open", "merge", "send", "plan", "feed", "list", "close", "rotate")
-# A search answers with fifty at most, and all of them are compared.
+# A search returns at most fifty tools, and all tools are compared.
 _MOST = 40
 
 
 class Tree:
-    """Tools below a root.
+    """The tools below a root.
 
     Attributes:
         root: The root.

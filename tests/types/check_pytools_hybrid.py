@@ -1,4 +1,4 @@
-"""What a type checker tells a user of pytools-hybrid. Both of ours read this; nothing runs it."""
+"""The types that users of pytools-hybrid see. Our two type checkers read this; it is never run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

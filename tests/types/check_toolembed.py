@@ -1,4 +1,4 @@
-"""What a type checker tells a user of toolembed. Both of ours read this; nothing runs it."""
+"""The types that users of toolembed see. Our two type checkers read this; it is never run."""
 
 from collections.abc import Sequence
 from typing import assert_type
@@ -23,7 +23,7 @@ from toolindex import ToolIndex, ToolStore
 
 
 class Remote:
-    """A user's own embedder: it says nothing of the protocol that it fits."""
+    """A user's embedder, which implements the protocol without naming it."""
 
     model_id = "remote:v1"
 
@@ -38,7 +38,7 @@ class Remote:
 
 
 class Forgetful:
-    """It cannot embed what is searched for."""
+    """An embedder that lacks the method for queries."""
 
     model_id = "forgetful"
     dimensions = 2

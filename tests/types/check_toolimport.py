@@ -1,4 +1,4 @@
-"""What a type checker tells a user of toolimport. Both of ours read this; nothing runs it."""
+"""The types that users of toolimport see. Our two type checkers read this; it is never run."""
 
 from pathlib import Path
 from typing import Any, assert_type

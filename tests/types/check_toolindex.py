@@ -1,4 +1,4 @@
-"""What a type checker tells a user of toolindex. Both of ours read this; nothing runs it."""
+"""The types that users of toolindex see. Our two type checkers read this; it is never run."""
 
 from collections.abc import Mapping
 from pathlib import Path

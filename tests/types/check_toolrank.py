@@ -1,4 +1,4 @@
-"""What a type checker tells a user of toolrank. Both of ours read this; nothing runs it."""
+"""The types that users of toolrank see. Our two type checkers read this; it is never run."""
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ from toolrank.testing import check_retriever
 
 
 class Newest:
-    """A user's own retriever: it says nothing of the protocol that it fits."""
+    """A user's retriever, which implements the protocol without naming it."""
 
     name = "newest"
 
@@ -48,7 +48,7 @@ class Newest:
 
 
 class ByPlace:
-    """It takes the number of hits by its place, as rankers do not give it."""
+    """A retriever with a positional limit, which rankers pass by name."""
 
     name = "by-place"
 
@@ -57,7 +57,7 @@ class ByPlace:
 
 
 class Untouched:
-    """A user's own reranker."""
+    """A user's reranker."""
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
         hits = tuple(candidate.hit for candidate in candidates)

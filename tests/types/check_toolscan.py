@@ -1,7 +1,7 @@
-"""What a type checker tells a user of toolscan. Both of ours read this; nothing runs it.
+"""The types that users of toolscan see. Our two type checkers read this; it is never run.
 
-Each comment that ignores an error says what must be refused, and is an error itself where nothing
-is there to ignore.
+Each comment that ignores an error marks a line that type checkers must reject; if they do not, the
+comment itself is an error.
 """
 
 from pathlib import Path

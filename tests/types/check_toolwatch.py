@@ -1,4 +1,4 @@
-"""What a type checker tells a user of toolwatch. Both of ours read this; nothing runs it."""
+"""The types that users of toolwatch see. Our two type checkers read this; it is never run."""
 
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing

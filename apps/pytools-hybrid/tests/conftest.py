@@ -1,29 +1,31 @@
-"""A small tree of tools, and settings that look at nothing outside the test."""
+"""A small tree of tools, and settings that use nothing outside the test."""
 
+import asyncio
 import functools
 import os
 import sys
+from contextlib import asynccontextmanager
 
 import pytest
 import typer.main
 from hypothesis import settings as hypothesis_settings
-from pytools_hybrid import Settings
+from pytools_hybrid import Follower, Settings, ToolSearch
 from pytools_hybrid.index import has_numpy
 from pytools_hybrid.serve.metrics import ToolMetrics
 
 from .openai_stub import openai_stub
 
-# Seconds that a test waits for anything: many times what a slow machine takes.
+# Seconds that a test waits for anything: many times what a slow machine needs.
 PATIENCE = 120
 
-# How long an example takes says something about the machine, and nothing about the code. How many
-# there are is up to noxfile.py: more in the weekly run.
+# No deadline, because the time of an example depends on the machine. noxfile.py sets the number of
+# examples, which is higher in the weekly run.
 hypothesis_settings.register_profile(
     "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
 )
 hypothesis_settings.load_profile("patient")
 
-# Making the options of all commands takes longer than most of what is tested by them.
+# Creating the options of all commands takes longer than most tests of commands.
 typer.main.get_command = functools.cache(typer.main.get_command)
 
 TOOLS = {
@@ -33,7 +35,7 @@ TOOLS = {
     "gentools/text/slugify/api.py": "Turn a title into a short name for a web address.",
 }
 
-# Enough for words to be rare or common, and for requests to have near misses.
+# Enough tools for words to be rare or common, and for requests to have near misses.
 TOOLBOX = TOOLS | {
     "mcptools/github/merge_pull_request.py": "Merge a pull request into its base branch.",
     "mcptools/github/create_branch.py": "Start a new branch from a commit of a repository.",
@@ -66,7 +68,7 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
     for name in list(os.environ):
         if name.startswith(("PYTOOLS_", "OPENAI_")):
             monkeypatch.delenv(name)
-    # The weights of the accurate model are installed here; most tests need none.
+    # The default would be the accurate model, which is installed; most tests do not need it.
     monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", "static")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -74,7 +76,7 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
 
 @pytest.fixture
 def no_model_set(monkeypatch):
-    """No embedding model in the environment: it is that of a file, or the default."""
+    """No embedding model in the environment: the model is that of a file, or the default."""
     monkeypatch.delenv("PYTOOLS_EMBEDDING_MODEL")
 
 
@@ -113,6 +115,34 @@ def settings(tmp_path):
     return make
 
 
+def calling(app):
+    """Return an HTTP client of an application in this process."""
+    import httpx2
+
+    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+    return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000")
+
+
+@asynccontextmanager
+async def serving(made, root):
+    """Serve a tree over HTTP in this process, once it is indexed, and yield a client."""
+    from pytools_hybrid.serve.http import create_app
+    from pytools_hybrid.serve.mcp import create_server
+
+    async with ToolSearch(root, made, refresh=False) as search:
+        await search.index.refresh()
+        await search.index.embed_pending()
+        follower = Follower(search.index)
+        following = asyncio.create_task(follower.run())
+        server = create_server(search, follower, settings=made, root=root)
+        try:
+            async with calling(create_app(search, follower, server, made)) as client:
+                yield client
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+
+
 @pytest.fixture
 def counted():
     """Return what was counted since the test began, as `{"name(label, label)": value}`."""
@@ -141,7 +171,7 @@ def openai(monkeypatch):
 
 @pytest.fixture
 def without_sqlite_vec(monkeypatch, tmp_path):
-    """A machine on which sqlite-vec is there, and cannot be loaded."""
+    """A machine on which sqlite-vec is installed, but cannot be loaded."""
     package = tmp_path / "broken" / "sqlite_vec"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('built for another machine')")

@@ -18,7 +18,7 @@ class Reply:
     """The endpoint's answer to one request.
 
     Attributes:
-        rows: The vectors, in order, or whatever is sent in place of one.
+        rows: The vectors, in order, or any other values in place of vectors.
         status: The HTTP status; other than 200, an error is sent instead of vectors.
         headers: Further headers, such as Retry-After.
         indexes: The `index` of each row; None for 0, 1, 2, …
@@ -35,10 +35,10 @@ class OpenAIStub:
 
     Attributes:
         address: Its base URL.
-        dimensions: The length of its vectors; a bag of words each.
-        respond: Answers a request for some texts in place of `healthy`. It runs in a thread
-            of its own, so it may block.
-        requests: The texts of each request, in the order in which they came.
+        dimensions: The length of its vectors, each of which is a bag of words.
+        respond: Answers a request for some texts, by default with `healthy`. It may block, because
+            each request has its own thread.
+        requests: The texts of each request, in the order of arrival.
     """
 
     def __init__(self, address: str) -> None:
@@ -48,7 +48,7 @@ class OpenAIStub:
         self.respond: Callable[[list[str]], Reply] = self.healthy
 
     def healthy(self, texts: Sequence[str]) -> Reply:
-        """Answer as a provider does on a good day."""
+        """Answer like a provider that works."""
         return Reply(rows=[self.vector(text) for text in texts])
 
     def vector(self, text: str) -> list[float]:
@@ -61,7 +61,7 @@ class OpenAIStub:
 
     @property
     def texts(self) -> list[str]:
-        """Every text that was ever requested."""
+        """The texts of all requests."""
         return [text for request in self.requests for text in request]
 
 
@@ -97,7 +97,7 @@ def openai_stub() -> Iterator[OpenAIStub]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            # Who asked may have given up.
+            # The client may have given up.
             with suppress(OSError):
                 self.wfile.write(body)
 
@@ -105,7 +105,7 @@ def openai_stub() -> Iterator[OpenAIStub]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        # A test may end while a reply is held back.
+        # A test may end while a reply is still blocked.
         server.daemon_threads = True
         server.block_on_close = False
         stub = OpenAIStub(f"http://127.0.0.1:{server.server_port}/v1")

@@ -25,9 +25,7 @@ GIVEN = {
 
 @pytest.mark.usefixtures("no_model_set")
 @pytest.mark.parametrize("alias", GIVEN)
-def test_an_alias_is_taken_from_the_environment_a_file_a_flag_and_a_program(
-    alias, monkeypatch, tmp_path
-):
+def test_aliases_work_in_the_environment_files_flags_and_programs(alias, monkeypatch, tmp_path):
     text, meant = GIVEN[alias]
     value = text if alias == "model" else float(text) if "." in text else int(text)
     assert Settings.from_flags({alias: value}).model_dump(include=set(meant)) == meant
@@ -44,14 +42,14 @@ def test_an_alias_is_taken_from_the_environment_a_file_a_flag_and_a_program(
     assert Settings.unknown_variables() == {}
 
 
-def test_a_flag_comes_before_a_variable_whatever_their_names(monkeypatch):
+def test_a_flag_overrides_a_variable_even_if_one_is_an_alias(monkeypatch):
     monkeypatch.setenv("PYTOOLS_TOP_K", "9")
     monkeypatch.setenv("PYTOOLS_BM25_WEIGHT", "5")
     settings = Settings.from_flags({"limit": 2, "alpha": 1})
     assert (settings.limit, settings.bm25_weight, settings.vec_weight) == (2, 0.0, 1.0)
 
 
-def test_a_name_and_its_alias_that_differ_in_one_place_are_an_error(monkeypatch, tmp_path):
+def test_a_setting_and_its_alias_with_different_values_are_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTOOLS_LIMIT", "3")
     monkeypatch.setenv("PYTOOLS_TOP_K", "3")
     assert Settings.from_flags({}).limit == 3
@@ -71,7 +69,7 @@ def test_alpha_is_a_share(monkeypatch, alpha):
         Settings.from_flags({})
 
 
-def test_the_other_names_are_accepted_over_mcp_and_http_too():
+def test_aliases_are_accepted_over_mcp_and_http():
     asked = SearchArguments.model_validate({"query": "x", "top_k": 3, "min_confidence": 0.2})
     assert (asked.limit, asked.threshold) == (3, 0.2)
     assert renamed({"q": "x", "top_k": ["3"]}, SearchQuery.model_fields)["limit"] == ["3"]
@@ -85,14 +83,14 @@ def test_the_other_names_are_accepted_over_mcp_and_http_too():
         renamed({"limit": ["2"], "top_k": ["3"]}, SearchQuery.model_fields)
 
 
-def test_in_python_top_k_is_another_name_for_limit(settings, root):
+def test_top_k_is_an_alias_of_limit_in_python(settings, root):
     with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
         assert len(tools.search("open merge turn show", top_k=1)) == 1
         with pytest.raises(ValueError, match="top_k is another name for limit"):
             tools.search("open", top_k=1, limit=2)
 
 
-def test_no_alias_is_the_name_of_a_setting_and_all_stand_for_some():
+def test_every_alias_stands_for_a_setting_and_is_not_one_itself():
     fields = Settings.model_fields.keys()
     assert not ALIASES.keys() & fields
     assert {name for names in ALIASES.values() for name in names} <= fields
@@ -107,12 +105,12 @@ def test_no_alias_is_the_name_of_a_setting_and_all_stand_for_some():
         ("test", "test"),
     ],
 )
-def test_older_names_of_providers_are_replaced_with_the_present_ones(old, new):
+def test_older_provider_names_are_replaced_with_current_ones(old, new):
     assert current_name(old) == new
     assert Reranking(old)._model == new
 
 
-def test_field_weights_are_set_by_name_and_the_others_keep_theirs(
+def test_field_weights_set_by_name_leave_the_others_at_their_defaults(
     monkeypatch, tmp_path, root, settings
 ):
     monkeypatch.setenv("PYTOOLS_FIELD_WEIGHTS", "name=0, description=2.5")
@@ -139,7 +137,7 @@ NO_WEIGHT = "name=0,description=0,parameters=0,category=0,tags=0"
 
 
 @pytest.mark.parametrize("wrong", ["nam=3", "name", "name=x", "name=-1", "name=inf", NO_WEIGHT])
-def test_impossible_field_weights_are_an_error(monkeypatch, wrong):
+def test_invalid_field_weights_are_an_error(monkeypatch, wrong):
     monkeypatch.setenv("PYTOOLS_FIELD_WEIGHTS", wrong)
     with pytest.raises(SettingsError, match="PYTOOLS_FIELD_WEIGHTS"):
         Settings.from_flags({})
@@ -152,7 +150,7 @@ def test_impossible_field_weights_are_an_error(monkeypatch, wrong):
         ({"certain": 1.0, "gap": 0.01}, "the lead is clear"),
     ],
 )
-def test_no_model_is_asked_where_the_ranking_is_sure(root, settings, numbers, reason):
+def test_reranking_is_skipped_when_the_ranking_is_certain(root, settings, numbers, reason):
     with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
         found = tools.search("open report show history several turn title into address")
     assert len(found) > 1
@@ -163,7 +161,7 @@ def test_no_model_is_asked_where_the_ranking_is_sure(root, settings, numbers, re
     assert report.requests == 0
 
 
-def test_the_k_of_rank_fusion_is_a_setting(toolbox):
+def test_k_of_rank_fusion_is_a_setting(toolbox):
     def scores(k):
         settings = Settings(embedding_model="none", fusion="rrf", rrf_k=k)
         with BlockingToolSearch(toolbox, settings) as tools:

@@ -1,4 +1,4 @@
-"""Any text is a query: nothing that is typed or pasted ends in an error."""
+"""Any text is a valid query: nothing typed or pasted raises an error."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytools_hybrid import SearchMode, ToolSearch
 
-# What is known to have been hard for a tokenizer, a query language or a regular expression.
+# Text that has caused trouble in tokenizers, query languages and regular expressions.
 HARD = [
     "\0",
     "merge\0pdfs",
@@ -64,7 +64,7 @@ def check(runner, search, text):
 
 
 @pytest.mark.parametrize("text", HARD, ids=range(len(HARD)))
-def test_what_is_hard_is_answered_in_every_mode(runner, search, text):
+def test_difficult_text_is_answered_in_every_mode(runner, search, text):
     check(runner, search, text)
 
 
@@ -83,7 +83,7 @@ def test_any_text_is_answered_in_every_mode(runner, search):
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_an_emoji_or_a_nul_takes_nothing_from_the_words_beside_it(runner, search, mode):
+def test_an_emoji_or_a_nul_does_not_affect_neighbouring_words(runner, search, mode):
     for text in ("merge PDF documents 📄", "merge PDF\0documents", "merge\u200bPDF documents"):
         response = runner.run(search.search(text, mode=mode))
 
@@ -109,7 +109,7 @@ CHINESE = {
     ],
 )
 @pytest.mark.parametrize("mode", [SearchMode.BM25, SearchMode.HYBRID])
-def test_a_language_without_spaces_is_found_by_its_words(
+def test_tools_are_found_by_words_of_a_language_without_spaces(
     runner, search, write_tool, mode, text, meant
 ):
     for path, description in CHINESE.items():
@@ -123,8 +123,8 @@ def test_a_language_without_spaces_is_found_by_its_words(
     assert str(runner.run(found()).tools[0].entry.id) == meant
 
 
-def test_what_normalisation_makes_too_long_is_cut_like_any_other_text(runner, search):
-    """One such character stands for a sentence of eighteen letters."""
+def test_text_that_normalization_makes_too_long_is_cut(runner, search):
+    """Normalization expands one such character to eighteen letters."""
 
     def found(text):
         return runner.run(search.search(text, mode=SearchMode.BM25)).tools

@@ -26,12 +26,12 @@ def refusal(model=Asked, **given):
 
 
 @pytest.mark.parametrize("given", ["pdf", '["pdf"]', ["pdf"]])
-def test_one_text_is_a_list_of_one(given):
+def test_a_single_text_is_accepted_as_a_list(given):
     assert read_arguments(Asked, {"query": "a", "categories": given}).categories == ["pdf"]
 
 
 @pytest.mark.parametrize("given", ["[" * 100_000, '{"a":' * 100_000, "[1" + "1" * 5_000 + "]"])
-def test_a_text_that_no_parser_can_read_is_a_text(given):
+def test_a_list_that_cannot_be_parsed_is_taken_as_a_single_text(given):
     assert refusal(query="a", categories=given).startswith("categories has a text of more than ")
 
 
@@ -45,17 +45,17 @@ def test_a_text_that_no_parser_can_read_is_a_text(given):
         ({"categories": "[" + '"pdf",' * 100 + '"pdf"]'}, "more than 100"),
     ],
 )
-def test_what_is_too_long_is_refused(given, says):
+def test_too_long_arguments_are_refused(given, says):
     assert says in refusal(**{"query": "a"} | given)
 
 
-def test_what_is_just_short_enough_is_taken():
+def test_arguments_of_the_maximum_length_are_accepted():
     given = {"query": "a" * 100_000, "categories": ["a" * 200] * 100}
 
     assert read_arguments(Asked, given).model_dump(exclude_unset=True) == given
 
 
-def test_a_flood_of_wrong_arguments_is_reported_in_a_line():
+def test_many_wrong_arguments_are_reported_in_one_short_line():
     many = {str(number): 1 for number in range(20_000)}
 
     said = refusal(query="a", categories=[1] * 200_000, **many)
@@ -64,11 +64,11 @@ def test_a_flood_of_wrong_arguments_is_reported_in_a_line():
     assert len(said) < 300
 
 
-def test_a_name_that_is_not_valid_text_is_an_error_that_says_so():
+def test_a_name_with_a_lone_surrogate_is_an_unknown_argument():
     assert "There is no argument" in refusal(**{"query": "a", "\ud83d": 1})
 
 
-def test_a_tool_without_arguments_says_so():
+def test_an_argument_of_a_tool_without_arguments_is_refused():
     assert refusal(Nothing, x=1) == "There is no argument 'x'; there are none."
 
 

@@ -39,9 +39,7 @@ def browser(root):
     return ToolBrowser(root, ToolFilter())
 
 
-def test_tools_are_the_paths_of_their_sources_below_the_root_as_it_is_named(
-    root, monkeypatch, tmp_path
-):
+def test_tools_are_listed_as_source_paths_below_the_root_as_given(root, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     listed = ToolBrowser(Path("tools"), ToolFilter()).tools(["text", "github"])
@@ -70,11 +68,11 @@ def test_tools_are_the_paths_of_their_sources_below_the_root_as_it_is_named(
 @pytest.mark.parametrize(
     "name", ["nosuch", "", "..", "../..", "/", "text/slugify", "_private", "*", "GitHub", "a\0b"]
 )
-def test_a_name_that_no_category_has_finds_nothing(browser, name):
+def test_an_unknown_category_has_no_tools(browser, name):
     assert browser.tools([name]) == {name: Tools(gentools=[], mcptools=[])}
 
 
-def test_names_never_lead_out_of_the_root(root):
+def test_category_names_cannot_lead_out_of_the_root(root):
     beside = root.parent / "mcptools" / "secret"
     beside.mkdir(parents=True)
     (beside / "x.py").write_text("", encoding="utf-8")
@@ -84,7 +82,7 @@ def test_names_never_lead_out_of_the_root(root):
     assert all(found == Tools(gentools=[], mcptools=[]) for found in listed.values())
 
 
-def test_what_links_lead_to_outside_of_the_root_is_listed_only_if_that_is_allowed(root):
+def test_links_out_of_the_root_are_only_followed_if_allowed(root):
     beside = root.parent / "beside"
     beside.mkdir()
     (beside / "x.py").write_text("", encoding="utf-8")
@@ -98,7 +96,7 @@ def test_what_links_lead_to_outside_of_the_root_is_listed_only_if_that_is_allowe
     assert with_links.categories().mcptools == ["github", "linked", "text"]
 
 
-def test_what_the_policy_leaves_out_is_not_listed_nor_is_a_category_without_other_tools(root):
+def test_tools_outside_the_policy_and_their_empty_categories_are_not_listed(root):
     policy = ToolFilter(include=["mcptools:*"], exclude=["*:list_*", "*:text:*"])
     browser = ToolBrowser(root, policy)
 
@@ -111,7 +109,7 @@ def test_what_the_policy_leaves_out_is_not_listed_nor_is_a_category_without_othe
     }
 
 
-def test_a_tool_that_is_written_later_is_listed_at_once(root, browser):
+def test_a_new_file_is_listed_by_the_next_call(root, browser):
     (root / "mcptools/github/later.py").write_text("", encoding="utf-8")
 
     assert browser.tools("github")["github"].mcptools[1].endswith("later.py")
@@ -124,7 +122,7 @@ def test_a_tree_that_does_not_exist_yet_has_no_tools(tmp_path):
     assert browser.tools("github") == {"github": Tools(gentools=[], mcptools=[])}
 
 
-def test_a_tree_that_cannot_be_listed_is_not_an_empty_one(root, browser, monkeypatch):
+def test_a_tree_that_cannot_be_listed_is_an_error(root, browser, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", os.fspath(path))
 

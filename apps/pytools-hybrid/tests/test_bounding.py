@@ -1,4 +1,4 @@
-"""An index that holds no more tools than it is to: the first by id, and it says so."""
+"""An index limited to a number of tools keeps the first by id, and says so."""
 
 import asyncio
 from pathlib import PurePosixPath
@@ -22,7 +22,7 @@ def ids_in(store):
     return sorted(store.stored(reader_version="any").entries)
 
 
-def test_the_first_tools_by_id_are_kept_and_each_other_file_is_left_out_with_a_reason(store, root):
+def test_the_first_tools_by_id_are_kept_and_others_are_left_out_with_a_reason(store, root):
     report = refresh(store, root, max_tools=2)
     assert ids_in(store) == FIRST
     assert [issue.path for issue in report.issues] == [
@@ -35,21 +35,19 @@ def test_the_first_tools_by_id_are_kept_and_each_other_file_is_left_out_with_a_r
         assert "the first by id are kept" in issue.detail
 
 
-def test_as_many_tools_as_are_allowed_leave_nothing_out(store, root):
+def test_exactly_as_many_tools_as_allowed_are_all_kept(store, root):
     assert refresh(store, root, max_tools=4).issues == ()
     assert ids_in(store) == FIRST + LAST
 
 
-def test_a_bound_that_is_set_later_removes_and_one_that_is_lifted_adds(store, root):
+def test_setting_the_limit_later_removes_tools_and_lifting_it_adds_them(store, root):
     refresh(store, root)
     assert refresh(store, root, max_tools=2).removed == 2
     assert ids_in(store) == FIRST
     assert refresh(store, root).added == 2
 
 
-def test_a_tool_that_comes_pushes_out_the_last_and_one_that_goes_makes_room(
-    store, root, write_tool
-):
+def test_a_new_tool_displaces_the_last_and_a_removed_one_makes_room(store, root, write_tool):
     refresh(store, root, max_tools=2)
     write_tool("gentools/art/draw/api.py", "Draw a picture.")
     within = [PurePosixPath("gentools/art/draw")]
@@ -60,7 +58,7 @@ def test_a_tool_that_comes_pushes_out_the_last_and_one_that_goes_makes_room(
     assert ids_in(store) == FIRST
 
 
-def test_several_trees_are_bound_together(store, root, tmp_path):
+def test_the_limit_applies_to_all_trees_together(store, root, tmp_path):
     own = tmp_path / "own" / "mcptools" / "github"
     own.mkdir(parents=True)
     for name in ("create_issue", "list_commits"):

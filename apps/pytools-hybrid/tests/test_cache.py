@@ -1,4 +1,4 @@
-"""The cache folder: no index is left for a tree without tools, and others can be removed."""
+"""The cache folder: no index is left for a tree without tools, and `cache` removes others."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from toolindex import ToolIndex, remove_index
 
 @pytest.fixture
 def cached(tmp_path):
-    """Return the names of the files in the cache folder, without logs that readers leave behind."""
+    """Return the names of the files in the cache folder, without SQLite's logs."""
     folder = tmp_path / "cache" / "pytools-hybrid"
     return lambda: sorted(
         it.name for it in folder.glob("*") if not it.name.endswith(("-wal", "-shm"))
@@ -38,7 +38,7 @@ def run(*arguments):
     return 0
 
 
-def test_a_search_of_a_root_without_tools_leaves_no_file(tmp_path, search, cached):
+def test_a_search_in_a_root_without_tools_leaves_no_file(tmp_path, search, cached):
     (tmp_path / "empty").mkdir()
     assert "no tools in" in search(tmp_path / "empty").notes[0]
     with pytest.raises(SettingsError, match="mistyped does not exist"):
@@ -46,7 +46,7 @@ def test_a_search_of_a_root_without_tools_leaves_no_file(tmp_path, search, cache
     assert cached() == []
 
 
-def test_a_root_that_appears_while_it_is_waited_for_is_indexed(tmp_path, root, cached):
+def test_a_root_that_appears_later_is_indexed(tmp_path, root, cached):
     place = tmp_path / "later"
     with BlockingToolSearch(place, Settings(embedding_model="none"), refresh=False) as tools:
         assert "later does not exist" in tools.search("merge files").notes[0]
@@ -56,7 +56,7 @@ def test_a_root_that_appears_while_it_is_waited_for_is_indexed(tmp_path, root, c
     assert [it for it in cached() if it.endswith(".db")]
 
 
-def test_a_tree_that_was_emptied_keeps_its_usage_record(root, search, cached):
+def test_an_emptied_tree_keeps_its_usage_record(root, search, cached):
     with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
         tools.record_outcome("merge_pdfs", success=True)
     before = cached()
@@ -78,7 +78,7 @@ def test_each_index_is_listed_with_its_root(root, search, capsys):
     assert f"{root}  4 tools" in capsys.readouterr().out
 
 
-def test_only_the_indexes_of_roots_that_are_gone_are_cleaned(root, tmp_path, search, cached):
+def test_clean_removes_only_indexes_of_missing_roots(root, tmp_path, search, cached):
     search(root)
     kept = cached()
     shutil.copytree(root, tmp_path / "other")
@@ -91,22 +91,22 @@ def test_only_the_indexes_of_roots_that_are_gone_are_cleaned(root, tmp_path, sea
     assert list((tmp_path / "cache" / "pytools-hybrid").iterdir()) == []
 
 
-def test_what_somebody_has_open_stays(root, cached, capsys):
+def test_clean_keeps_an_open_index(root, cached, capsys):
     with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
         assert run("clean", "--all", "--yes") == 0
-        assert "is kept: it is in use" in capsys.readouterr().err
+        assert "was not removed: it is in use" in capsys.readouterr().err
         assert tools.search("merge pdf files")
     assert [it for it in cached() if it.endswith(".db")]
 
 
-def test_nothing_is_removed_without_a_yes(root, search, cached):
+def test_nothing_is_removed_without_confirmation(root, search, cached):
     search(root)
     before = cached()
     assert run("clean", "--all") == 1
     assert cached() == before
 
 
-def test_what_was_kept_of_an_index_that_is_gone_is_listed_and_goes_with_all(
+def test_leftover_files_of_an_index_are_listed_and_removed_with_all(
     root, tmp_path, search, cached, capsys
 ):
     search(root)
@@ -120,9 +120,7 @@ def test_what_was_kept_of_an_index_that_is_gone_is_listed_and_goes_with_all(
     assert cached() == []
 
 
-def test_an_index_that_was_killed_before_it_knew_its_root_keeps_the_record_of_usage(
-    root, tmp_path, cached
-):
+def test_an_index_without_a_recorded_root_keeps_its_usage_record(root, tmp_path, cached):
     with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
         tools.record_outcome("merge_pdfs", success=True)
     (database,) = (tmp_path / "cache" / "pytools-hybrid").glob("*.db")
@@ -133,7 +131,7 @@ def test_an_index_that_was_killed_before_it_knew_its_root_keeps_the_record_of_us
     assert cached() == before
 
 
-def test_an_index_behind_a_link_is_removed_where_it_is(tmp_path):
+def test_an_index_behind_a_link_is_removed_at_its_target(tmp_path):
     link, real = tmp_path / "link.db", tmp_path / "elsewhere" / "real.db"
     real.parent.mkdir()
     link.symlink_to(real)

@@ -183,7 +183,7 @@ def anyio_backend():
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory):
-    """A tree with the tools of a server, and a Python tool beside them."""
+    """A tree with the tools of a server, and a Python tool."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "shop.py").write_text(SERVER)
     entry = {
@@ -211,7 +211,7 @@ def imported(tmp_path_factory):
 
 @pytest.fixture
 def trusted(imported, monkeypatch, tmp_path):
-    """Note what `pytools-hybrid import` notes of its user."""
+    """Record the user's trust, as `pytools-hybrid import` does."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     trust(imported / "servers.json", imported / "tools")
     return tmp_path / "config" / "pytools-hybrid"
@@ -219,7 +219,7 @@ def trusted(imported, monkeypatch, tmp_path):
 
 @pytest.fixture
 def served(imported, settings, trusted):
-    """Talk to a server in this process: what goes through pipes is the same."""
+    """Talk to a server in this process, which answers the same as through pipes."""
 
     @asynccontextmanager
     async def serve(ask=None, mode="auto", callbacks=None, **values):
@@ -255,7 +255,7 @@ async def refusal(client, name, **arguments):
 
 @pytest.fixture
 def traced(monkeypatch):
-    """Trace what this process does, and give its spans by name, with their parents' names."""
+    """Trace this process; return a function that returns spans by name, with parents' names."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
@@ -276,7 +276,7 @@ def traced(monkeypatch):
     return spans
 
 
-async def test_a_tool_is_found_and_used_in_two_calls(served):
+async def test_a_tool_is_found_and_called_in_two_calls(served):
     async with served() as client:
         found = await client.call_tool("search_tools", {"query": "how long does tea brew"})
         first = found.structured_content["result"][0]
@@ -319,7 +319,7 @@ async def test_searches_and_calls_are_counted_by_interface_and_outcome(served, c
     }.items() <= numbers.items()
 
 
-async def test_other_results_have_their_input_in_a_line_and_say_what_cannot_be_called(served):
+async def test_other_results_have_one_line_of_input_or_why_they_cannot_be_called(served):
     async with served() as client:
         asked = {"query": "brew time of a tea, taste it, boil", "mode": "bm25", "limit": 10}
         found = await client.call_tool("search_tools", asked)
@@ -331,7 +331,7 @@ async def test_other_results_have_their_input_in_a_line_and_say_what_cannot_be_c
         assert all("path" not in it and "signature" not in it for it in results.values())
 
 
-async def test_the_tools_are_annotated_and_calling_promises_nothing(served):
+async def test_search_is_annotated_as_read_only_and_call_tool_as_destructive(served):
     async with served() as client:
         tools = {it.name: it.annotations for it in (await client.list_tools()).tools}
         assert list(tools) == ["search_tools", "describe_tool", "call_tool", "report_outcome"]
@@ -349,7 +349,7 @@ async def test_a_description_has_the_servers_schema_and_hints(served):
         assert told["annotations"] == {"readOnlyHint": True, "idempotentHint": True}
 
 
-async def test_arguments_that_do_not_fit_are_reported_with_the_form_that_does(served):
+async def test_invalid_arguments_are_reported_with_the_valid_form(served):
     async with served() as client:
         assert await refusal(client, "brew_time", tea="red") == (
             'mcptools:shop:brew_time was not called: tea is "red"; it must be one of "green", '
@@ -362,7 +362,7 @@ async def test_arguments_that_do_not_fit_are_reported_with_the_form_that_does(se
         assert text.text == "arguments is 'green'; give an object."
 
 
-async def test_pictures_links_and_meta_are_passed_on_and_what_cannot_be_read_is_said(served):
+async def test_pictures_links_and_meta_are_passed_on_with_a_note_on_unreadable_links(served):
     async with served() as client:
         (picture,) = (await call(client, "show_label")).content
         assert (picture.type, picture.mime_type) == ("image", "image/png")
@@ -372,7 +372,7 @@ async def test_pictures_links_and_meta_are_passed_on_and_what_cannot_be_read_is_
         assert book.meta["shop/pages"] == 12
 
 
-async def test_progress_and_meta_go_through(served):
+async def test_progress_and_meta_are_passed_on(served):
     told = []
 
     async def on_progress(progress, total, message):
@@ -389,31 +389,31 @@ async def test_progress_and_meta_go_through(served):
     assert told == [(50.0, 100.0, "warm")]
 
 
-async def test_failures_are_the_servers_words_and_a_server_that_dies_is_an_error(served):
+async def test_a_server_s_error_is_passed_on_and_a_crash_is_an_error(served):
     async with served() as client:
         assert "there is no shelf 7" in await refusal(client, "empty_shelf", shelf="7")
         assert "ended before it answered" in await refusal(client, "break_kettle")
         assert not (await call(client, "brew_time", tea="black")).is_error
 
 
-async def test_a_server_that_does_not_answer_is_an_error_after_a_while(served, monkeypatch):
+async def test_a_call_without_an_answer_times_out(served, monkeypatch):
     async with served() as client:
         await call(client, "brew_time", tea="black")
         monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.2")
         assert "no answer within 0.2 s" in await refusal(client, "wait_for_guests")
 
 
-async def test_a_call_that_is_given_up_leaves_the_server_working(served, imported):
+async def test_a_cancelled_call_leaves_the_server_working(served, imported):
+    (imported / "started").unlink(missing_ok=True)
     async with served() as client:
         async with anyio.create_task_group() as group:
             group.start_soon(call, client, "wait_for_guests")
-            while not (imported / "started").exists():
-                await anyio.sleep(0.01)
+            await until((imported / "started").exists)
             group.cancel_scope.cancel()
         assert not (await call(client, "brew_time", tea="black")).is_error
 
 
-async def test_many_calls_at_once_get_their_own_answers(served):
+async def test_concurrent_calls_get_their_own_answers(served):
     async with served() as client:
         jobs = (call(client, "brew_time", tea="green", cups=cups) for cups in range(64))
         results = await asyncio.gather(*jobs)
@@ -439,7 +439,7 @@ async def test_a_hidden_tool_cannot_be_called_by_guessing_its_id(served, hiding)
         assert "no tool" in await refusal(client, "empty_shelf", shelf="7")
 
 
-async def test_only_tools_that_read_are_called_where_nothing_else_is_allowed(served):
+async def test_with_read_only_only_tools_annotated_as_such_are_called(served):
     async with served(read_only=True) as client:
         assert "annotated as read-only" in await refusal(client, "empty_shelf", shelf="7")
         assert not (await call(client, "brew_time", tea="green")).is_error
@@ -447,7 +447,7 @@ async def test_only_tools_that_read_are_called_where_nothing_else_is_allowed(ser
         assert tools["call_tool"].read_only_hint
 
 
-async def test_a_python_tool_is_not_run(served):
+async def test_a_python_tool_is_not_run_by_default(served):
     async with served() as client:
         given = {"id": "gentools:tea:taste", "arguments": {"tea": "x"}}
         result = await client.call_tool("call_tool", given)
@@ -480,14 +480,14 @@ async def test_a_tree_imported_by_an_older_version_can_be_called(served, importe
         file.write_text(before)
 
 
-def test_over_http_calling_needs_a_token(settings):
+def test_calling_tools_over_http_requires_a_token(settings):
     with pytest.raises(SettingsError, match="set a token"):
         check_exposure(settings(tools="call", transport="http"))
     check_exposure(settings(tools="call", transport="http", token="secret"))
 
 
 @pytest.mark.parametrize("pin", ["create_issue", "mcptools:*:x"])
-def test_what_is_pinned_is_named_by_its_id(settings, pin):
+def test_a_pin_must_be_an_id(settings, pin):
     with pytest.raises(SettingsError, match="is not an id"):
         settings(pin=pin)
 
@@ -519,11 +519,11 @@ def test_what_is_pinned_is_named_by_its_id(settings, pin):
         ({"properties": {f"p{n}": {} for n in range(99)}}, "{p0?: any, p1?: any, … 97 more}"),
     ],
 )
-def test_a_schema_is_one_line(schema, form):
+def test_a_schema_is_described_in_one_line(schema, form):
     assert compact_form(schema, length=30 if "p98" in str(schema) else 300) == form
 
 
-async def test_a_tree_that_this_user_has_not_imported_starts_nothing(
+async def test_servers_of_a_tree_not_imported_by_this_user_are_not_started(
     served, trusted, imported, monkeypatch
 ):
     for note in (trusted / "imported").iterdir():
@@ -538,7 +538,7 @@ async def test_a_tree_that_this_user_has_not_imported_starts_nothing(
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_user_is_asked_before_tools_are_called_that_are_to_be_confirmed(served, mode):
+async def test_the_user_is_asked_before_calling_tools_that_need_confirmation(served, mode):
     asked, actions = [], ["accept", "decline"]
 
     async def ask(_, params):
@@ -552,7 +552,7 @@ async def test_a_user_is_asked_before_tools_are_called_that_are_to_be_confirmed(
     assert asked == ['Call mcptools:shop:brew_time with {"tea": "green"}?'] * 2
 
 
-async def test_an_answer_only_counts_for_the_call_that_asked(served):
+async def test_an_answer_is_only_valid_for_the_call_that_asked(served):
     given = {"id": "mcptools:shop:brew_time", "arguments": {"tea": "green"}}
     others = [{**given, "arguments": {"tea": "black"}}, {**given, "id": "mcptools:shop:boil"}]
     async with served(lambda *_: None, confirm="*:brew_*") as client:
@@ -566,7 +566,7 @@ async def test_an_answer_only_counts_for_the_call_that_asked(served):
         assert not (await made("call_tool", given, **answered)).is_error
 
 
-async def test_what_must_be_confirmed_is_refused_where_nobody_can_be_asked(served):
+async def test_a_call_that_needs_confirmation_is_refused_if_the_client_cannot_ask(served):
     async with served(confirm="*:brew_*") as client:
         assert "cannot ask its user" in await refusal(client, "brew_time", tea="green")
 
@@ -590,7 +590,7 @@ async def asked_by(client, server, about=""):
 
 @pytest.mark.parametrize("server", ["shop", "old"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_what_a_server_asks_during_a_call_is_answered_by_the_client(served, server, mode):
+async def test_the_client_answers_a_server_s_questions_during_a_call(served, server, mode):
     messages = []
 
     async def ask(_, params):
@@ -608,7 +608,7 @@ async def test_what_a_server_asks_during_a_call_is_answered_by_the_client(served
     assert answers["roots"]["roots"][0]["name"] == "tea"
 
 
-async def test_a_user_is_only_sent_to_addresses_that_can_be_read(served):
+async def test_the_user_is_only_sent_to_addresses_without_invisible_characters(served):
     async def ask(_, params):
         return ElicitResult(action="accept")
 
@@ -621,7 +621,7 @@ async def test_a_user_is_only_sent_to_addresses_that_can_be_read(served):
 
 @pytest.mark.parametrize("server", ["shop", "old"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_servers_are_told_what_a_client_can_answer(served, server, mode):
+async def test_servers_know_which_questions_a_client_can_answer(served, server, mode):
     async with served(mode=mode, callbacks={"list_roots_callback": roots}) as client:
         assert list(await asked_by(client, server)) == ["roots"]
     async with served(mode=mode) as client:
@@ -630,7 +630,7 @@ async def test_servers_are_told_what_a_client_can_answer(served, server, mode):
 
 @pytest.mark.parametrize("server", ["shop", "old"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_questions_of_two_calls_at_once_get_their_own_answers(served, server, mode):
+async def test_questions_of_concurrent_calls_get_their_own_answers(served, server, mode):
     both = anyio.Event()
     messages = []
 
@@ -647,9 +647,7 @@ async def test_questions_of_two_calls_at_once_get_their_own_answers(served, serv
     assert [it["user"]["content"]["sugar"] for it in found] == [1, 2]
 
 
-async def test_a_call_that_is_given_up_while_its_user_is_asked_is_cancelled_on_its_server(
-    served, imported
-):
+async def test_a_call_cancelled_during_a_question_is_cancelled_on_its_server(served, imported):
     asked = anyio.Event()
 
     async def ask(*_):
@@ -661,16 +659,15 @@ async def test_a_call_that_is_given_up_while_its_user_is_asked_is_cancelled_on_i
         group.start_soon(asked_by, client, "old")
         await asked.wait()
         group.cancel_scope.cancel()
-    while not (imported / "ended").exists():
-        await anyio.sleep(0.01)
+    await until((imported / "ended").exists)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_user_who_never_answers_does_not_hold_a_call_forever(served, mode, monkeypatch):
+async def test_a_question_that_is_never_answered_times_out(served, mode, monkeypatch):
     async def ask(*_):
         await anyio.sleep_forever()
 
-    # Of the time for a call, which also has to do for starting its server.
+    # A share of a call's time limit, which must remain long enough to start the server.
     monkeypatch.setattr("toolimport.runtime._questions._PATIENCE", 0.001)
     given = {"id": "mcptools:old:ask", "arguments": {}}
     async with served(ask, mode) as client:
@@ -685,7 +682,7 @@ async def test_a_user_who_never_answers_does_not_hold_a_call_forever(served, mod
             assert "has ended; call the tool again" in late.content[0].text
 
 
-async def test_the_json_api_calls_by_the_same_rules(served):
+async def test_the_json_api_calls_tools_by_the_same_rules(served):
     async with served(token="secret", transport="http", exclude="*:empty_*") as client:
         transport = httpx2.ASGITransport(client.app, raise_app_exceptions=False)
         headers = {"Authorization": "Bearer secret"}
@@ -789,8 +786,8 @@ def run() -> str:
     "wait": """
 import pathlib, time
 def run(file: str, number: int) -> int:
-    '''Wait until a file is there.'''
-    for _ in range(2000):
+    '''Wait until a file exists.'''
+    for _ in range(12_000):
         if pathlib.Path(file).exists():
             return number
         time.sleep(0.01)
@@ -823,13 +820,27 @@ def running(served, imported):
     return serve
 
 
+async def until(condition):
+    """Wait until a condition is true."""
+    with anyio.fail_after(PATIENCE):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+def processes():
+    """Return the command lines of all processes."""
+    return subprocess.run(
+        ["ps", "ax"], capture_output=True, text=True, check=True, timeout=PATIENCE
+    ).stdout
+
+
 async def run_tool(client, name, **arguments):
     given = {"id": f"gentools:odd:{name}", "arguments": arguments}
     result = await client.call_tool("call_tool", given)
     return result, "\n".join(it.text for it in result.content if it.type == "text")
 
 
-async def test_python_tools_run_in_a_process_of_their_own_only_where_that_is_allowed(running):
+async def test_python_tools_run_in_a_separate_process_if_allowed(running):
     async with running(run_python=False) as client:
         assert "`--run-python` would run" in (await run_tool(client, "add", a=1))[1]
     async with running(read_only=True) as client:
@@ -843,7 +854,7 @@ async def test_python_tools_run_in_a_process_of_their_own_only_where_that_is_all
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither forks nor these limits")
-async def test_whatever_a_python_tool_does_the_next_call_is_answered(
+async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
     running, monkeypatch, tmp_path
 ):
     async with running(python_memory=512) as client:
@@ -875,19 +886,21 @@ async def test_whatever_a_python_tool_does_the_next_call_is_answered(
         whole = json.loads(Path(urlsplit(str(link.uri)).path).read_text())["result"]
         assert len(whole) == 1_000_000
 
-        monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "3")
         begun = tmp_path / "begun"
-        assert "no result within 3 s" in (await run_tool(client, "fork", file=str(begun)))[1]
+        for seconds in (3, 10, PATIENCE):
+            # On a busy machine, the tool may not have started within the first limit.
+            monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", str(seconds))
+            text = (await run_tool(client, "fork", file=str(begun)))[1]
+            assert f"no result within {seconds} s" in text
+            if begun.exists():
+                break
         monkeypatch.delenv("PYTOOLS_CALL_TIMEOUT")
         assert begun.exists()
-        left = subprocess.run(
-            ["ps", "ax"], capture_output=True, text=True, check=True, timeout=PATIENCE
-        ).stdout
-        assert str(begun.parents[1]) not in left
+        await until(lambda: str(begun.parents[1]) not in processes())
         assert not (await run_tool(client, "add", a=1))[0].is_error
 
 
-async def test_long_results_of_python_tools_share_a_limit_and_are_not_kept_over_http(
+async def test_long_results_of_python_tools_share_a_limit_and_are_cut_over_http(
     running, monkeypatch
 ):
     monkeypatch.setattr("pytools_hybrid.calls._worker._KEPT_BYTES", 2_500_000)
@@ -908,7 +921,7 @@ async def test_long_results_of_python_tools_share_a_limit_and_are_not_kept_over_
         assert "the rest is not kept" in text
 
 
-async def test_many_calls_of_python_tools_at_once_are_answered_and_too_many_refused(
+async def test_concurrent_calls_of_python_tools_are_answered_or_refused(
     running, monkeypatch, tmp_path
 ):
     monkeypatch.setattr("pytools_hybrid.calls._worker._WAITING", 63)
@@ -927,7 +940,7 @@ async def test_many_calls_of_python_tools_at_once_are_answered_and_too_many_refu
     assert results <= set(range(1, 67))
 
 
-async def test_a_python_tool_that_was_edited_runs_as_it_is_now(running, imported):
+async def test_an_edited_python_tool_runs_with_its_current_code(running, imported):
     helper = imported / "tools/gentools/odd/helper.py"
     helper.write_text("ANSWER = 1\n")
     module = imported / "tools/gentools/odd/helped/api.py"
@@ -942,7 +955,7 @@ async def test_a_python_tool_that_was_edited_runs_as_it_is_now(running, imported
         assert (await run_tool(client, "helped"))[1] == "22"
 
 
-async def test_a_search_over_http_is_one_trace_from_the_caller_to_its_channels(served, traced):
+async def test_a_search_over_http_is_one_trace_from_its_caller_to_the_channels(served, traced):
     trace_id, caller = 0x4BF92F3577B34DA6A3CE929D0E0E4736, "00f067aa0ba902b7"
     headers = {"traceparent": f"00-{trace_id:032x}-{caller}-01"}
     async with served(embedding_model="static") as client:
@@ -974,7 +987,7 @@ async def test_a_search_over_http_is_one_trace_from_the_caller_to_its_channels(s
     }
 
 
-async def test_a_call_is_one_trace_from_the_agent_to_the_server_that_is_called(served, traced):
+async def test_a_call_is_one_trace_from_the_agent_to_the_tool_s_server(served, traced):
     async with served() as client:
         with traced.tracer.start_as_current_span("agent") as agent:
             told = (await call(client, "tell_trace")).structured_content["result"]
@@ -989,11 +1002,11 @@ async def test_a_call_is_one_trace_from_the_agent_to_the_server_that_is_called(s
     assert called.attributes["gen_ai.tool.name"] == "tell_trace"
     assert called.attributes["pytools.outcome"] == "ok"
     assert spans["execute_tool empty_shelf"][0].attributes["error.type"] == "tool_error"
-    # Questions and answers are only between the client and the tool.
+    # Arguments and results are not in traces.
     assert not any("shelf 7" in span.to_json() for span, _ in spans.values())
 
 
-async def test_a_client_s_trace_goes_through_a_server_that_does_not_trace(served):
+async def test_a_server_without_tracing_passes_on_the_client_s_trace(served):
     theirs = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     async with served() as client:
         given = {"id": "mcptools:shop:tell_trace"}

@@ -1,4 +1,4 @@
-"""Looking up by name: categories, the tool that was meant, and what a policy hides."""
+"""Lookups by name: categories, tools under other names, and what a policy hides."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ def found(settings, root, *names):
     return use(settings, root, job)
 
 
-def test_a_tool_is_found_under_the_names_that_other_systems_give_it(settings, root):
+def test_a_tool_is_found_by_its_names_in_other_systems(settings, root):
     names = (
         CREATE,
         "github__create_issue",
@@ -43,7 +43,7 @@ def test_a_tool_is_found_under_the_names_that_other_systems_give_it(settings, ro
     assert set(found(settings(), root, *names)) == {CREATE}
 
 
-def test_a_name_of_several_tools_is_refused_with_their_ids(settings, root, write_tool):
+def test_an_ambiguous_name_is_refused_with_the_ids_of_its_tools(settings, root, write_tool):
     write_tool("mcptools/gitlab/create_issue.py", "Open an issue on GitLab.")
 
     with pytest.raises(AmbiguousToolError) as raised:
@@ -54,7 +54,7 @@ def test_a_name_of_several_tools_is_refused_with_their_ids(settings, root, write
     assert found(settings(), root, "gitlab.create_issue") == ["mcptools:gitlab:create_issue"]
 
 
-def test_an_id_wins_over_names_that_are_spelt_alike(settings, root, write_tool):
+def test_an_exact_id_wins_over_similar_names(settings, root, write_tool):
     write_tool("mcptools/github/createIssue.py", "Open an issue, the old way.")
 
     assert found(settings(), root, CREATE) == [CREATE]
@@ -74,7 +74,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_tools(settings, root, name)
 @pytest.mark.parametrize(
     "name", ["", " ", ":", "::", "../../etc/passwd", "\x00", "mcp__", "x" * 100_000, "\ud800", "🙂"]
 )
-def test_any_string_that_names_nothing_is_an_unknown_tool(settings, root, name):
+def test_any_string_that_is_no_tools_name_is_an_unknown_tool(settings, root, name):
     with pytest.raises(UnknownToolError) as raised:
         found(settings(), root, name)
 
@@ -82,7 +82,7 @@ def test_any_string_that_names_nothing_is_an_unknown_tool(settings, root, name):
     assert str(raised.value).isprintable()
 
 
-def test_what_a_policy_hides_can_be_neither_found_nor_listed_nor_described(settings, toolbox):
+def test_hidden_tools_cannot_be_found_listed_or_described(settings, toolbox):
     policed = settings(include=("mcptools:*",), exclude=("*:github:*", "mcptools:pdf:merge_*"))
 
     async def job(search):
@@ -106,7 +106,7 @@ def test_what_a_policy_hides_can_be_neither_found_nor_listed_nor_described(setti
     use(policed, toolbox, job)
 
 
-def test_a_filter_is_laid_under_the_policy_and_never_over_it(settings, root):
+def test_a_filter_can_narrow_the_policy_but_not_widen_it(settings, root):
     policed = settings(exclude=("*:create_issue",))
 
     async def job(search):
@@ -118,7 +118,7 @@ def test_a_filter_is_laid_under_the_policy_and_never_over_it(settings, root):
     assert str(only.entry.id) == "mcptools:github:list_commits"
 
 
-def test_a_second_list_of_what_is_included_is_refused(settings, root):
+def test_a_second_include_list_is_refused(settings, root):
     async def job(search):
         with pytest.raises(FilterError, match="include"):
             await search.search("x", where=ToolFilter(include=["*"]))
@@ -126,13 +126,13 @@ def test_a_second_list_of_what_is_included_is_refused(settings, root):
     use(settings(include=("*:github:*",)), root, job)
 
 
-def test_of_a_long_name_only_the_beginning_is_compared():
+def test_only_the_beginning_of_a_long_name_is_compared():
     asked = "b" * 100 + "a" * 1_000_000
 
     assert nearest_first(asked, ["a" * 100, "b" * 100]) == ["b" * 100, "a" * 100]
 
 
-def test_an_empty_answer_blames_the_filters_only_where_some_were_asked_for(settings, root):
+def test_an_empty_answer_mentions_filters_only_if_some_were_set(settings, root):
     async def job(search):
         asked = [None, ToolFilter(categories=["pdf"])]
         return [(await search.search("zebra", mode="bm25", where=it)).notes[0] for it in asked]
@@ -142,7 +142,7 @@ def test_an_empty_answer_blames_the_filters_only_where_some_were_asked_for(setti
     assert "filters" in filtered
 
 
-def test_a_policy_that_leaves_nothing_is_reported_instead_of_other_words(settings, root):
+def test_a_policy_that_hides_everything_is_reported(settings, root):
     async def job(search):
         return (await search.search("report a bug", mode="bm25")).notes[-1]
 
@@ -152,16 +152,14 @@ def test_a_policy_that_leaves_nothing_is_reported_instead_of_other_words(setting
     assert "none of the 1 tools" in use(settings(include=("*:pdf:*",)), root, job)
 
 
-def test_patterns_that_match_nothing_are_known(settings, root):
+def test_patterns_that_match_no_tool_are_listed(settings, root):
     policed = settings(include=("MCPTOOLS:*", "mcptools:*"), exclude=("*:gihub:*",))
 
     assert use(policed, root, lambda s: s.index.idle_patterns()) == ("MCPTOOLS:*", "*:gihub:*")
     assert use(settings(), root, lambda s: s.index.idle_patterns()) == ()
 
 
-def test_a_name_that_is_unknown_before_the_first_look_has_ended_may_be_known_in_a_moment(
-    settings, root
-):
+def test_an_unknown_name_during_the_first_scan_says_to_try_again(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
             looking = asyncio.create_task(search.index.refresh())

@@ -32,7 +32,7 @@ UNANSWERABLE = [
 ]
 
 
-DOUBT = "none of these may do this; they are only the nearest"
+DOUBT = "probably none of these does this; they are only the nearest"
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def answers(ask):
 
 
 @pytest.mark.parametrize("model", ["static", "accurate"])
-def test_meaning_is_worth_what_it_is_for_the_model_that_answers(ask, model):
+def test_similarity_is_calibrated_for_the_model_that_answers(ask, model):
     (response,) = ask(UNANSWERABLE[:1], model=model, mode=SearchMode.VECTOR)
     (found,) = response.tools[0].contributions
     contrast = Evidence(contrast=found.score - max(found.rivals, 0.0))
@@ -78,7 +78,7 @@ def test_meaning_is_worth_what_it_is_for_the_model_that_answers(ask, model):
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_first_score_is_worth_the_same_forevery_request(ask, mode):
+def test_the_first_score_is_the_first_tools_confidence(ask, mode):
     clear, others = ask(CLEAR, mode=mode), ask(UNANSWERABLE, mode=mode)
 
     assert min(response[0].score for response in clear) >= RECOMMENDED_CONFIDENCE
@@ -90,7 +90,7 @@ def test_the_first_score_is_worth_the_same_forevery_request(ask, mode):
 
 
 @pytest.mark.parametrize("narrowed", [{"limit": 2}, {"threshold": 0.3}])
-def test_a_score_depends_neither_on_the_limit_nor_on_the_threshold(ask, narrowed):
+def test_scores_do_not_depend_on_the_limit_or_the_threshold(ask, narrowed):
     whole, part = ask(CLEAR), ask(CLEAR, **narrowed)
 
     for response, fewer in zip(whole, part, strict=True):
@@ -104,7 +104,7 @@ def test_a_score_depends_neither_on_the_limit_nor_on_the_threshold(ask, narrowed
     ids=str,
 )
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_confidence_does_not_depend_on_which_other_tools_pass_a_filter(answers, mode, where):
+def test_confidence_does_not_depend_on_which_other_tools_pass_a_filter(answers, mode, where):
     everything = answers(CLEAR, mode=mode, limit=50)
     found = answers(CLEAR, mode=mode, limit=50, where=ToolFilter(**where))
 
@@ -127,7 +127,7 @@ FEW = {
     ("mode", "found_by"),
     [(SearchMode.HYBRID, MatchType.BOTH), (SearchMode.BM25, MatchType.WORDS)],
 )
-def test_of_a_tool_or_two_the_answer_says_whether_they_do_what_was_asked(
+def test_confidence_is_meaningful_with_only_one_or_two_tools(
     settings, tmp_path, mode, found_by, count
 ):
     clear = {}
@@ -154,7 +154,7 @@ def test_of_a_tool_or_two_the_answer_says_whether_they_do_what_was_asked(
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_first_note_says_that_none_of_the_tools_may_do_what_was_asked(ask, mode):
+def test_the_first_note_says_if_no_tool_may_do_what_was_asked(ask, mode):
     for response in filter(None, ask(UNANSWERABLE, mode=mode)):
         assert response.notes[0] == DOUBT
     for response in ask(CLEAR, mode=mode):
@@ -173,21 +173,21 @@ def test_the_first_note_says_that_none_of_the_tools_may_do_what_was_asked(ask, m
         ("mrge pdff documens", {"mode": SearchMode.FUZZY}, MatchType.FUZZY),
     ],
 )
-def test_a_result_says_what_it_was_found_by(ask, text, values, found_by):
+def test_a_result_names_how_it_was_found(ask, text, values, found_by):
     ((first, *_),) = ask([text], **values)
 
     assert first.match_type == found_by
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_what_a_tool_clearly_answers_finds_that_tool(answers, mode):
+def test_a_request_that_a_tool_clearly_answers_finds_it(answers, mode):
     found = answers(CLEAR, mode=mode, threshold=RECOMMENDED_CONFIDENCE)
 
     assert {text: next(iter(tools), None) for text, tools in found.items()} == CLEAR
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_threshold_leaves_out_those_below_it_and_no_other(answers, mode):
+def test_a_threshold_leaves_out_only_tools_below_it(answers, mode):
     everything = answers([*CLEAR, *UNANSWERABLE], mode=mode, limit=50)
     for threshold in (0.1, 0.3, 0.9):
         found = answers(everything, mode=mode, limit=50, threshold=threshold)
@@ -199,13 +199,13 @@ def test_a_threshold_leaves_out_those_below_it_and_no_other(answers, mode):
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_name_is_as_sure_as_can_be(answers, mode):
+def test_a_named_tool_has_the_highest_confidence(answers, mode):
     (found,) = answers(["merge_pdfs"], mode=mode).values()
 
     assert found["mcptools:pdf:merge_pdfs"] == EXACT_CONFIDENCE == max(found.values())
 
 
-def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(settings, toolbox):
+def test_confident_tools_are_shown_even_below_less_confident_ones(settings, toolbox):
     async def job():
         async with ToolSearch(toolbox, settings(), refresh=False) as search:
             await search.index.refresh()
@@ -220,12 +220,12 @@ def test_tools_that_are_sure_are_not_kept_out_by_others_that_rank_above_them(set
 
 
 class SlowEmbedder(StaticEmbedder):
-    """The offline model, without what it can do at once."""
+    """The offline model, unable to embed tools during a search."""
 
     is_instant = False
 
 
-def test_a_tool_without_a_vector_leaves_the_judgement_of_those_after_it_as_it_is(settings, toolbox):
+def test_a_tool_without_a_vector_does_not_change_the_confidence_of_later_ones(settings, toolbox):
     async def confidences(search):
         found = await search.search("merge several PDF documents into one file", limit=5)
         return {tool.id: tool.confidence for tool in found}

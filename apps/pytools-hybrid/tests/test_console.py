@@ -1,10 +1,9 @@
-"""The console: what a browser is shown, and what nobody can make it do."""
+"""The console: its pages, and the attacks that it prevents."""
 
 import asyncio
 import json
 import shlex
 import sys
-from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 from itertools import pairwise
 from types import SimpleNamespace
@@ -12,11 +11,11 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 import pytest
-from pytools_hybrid import Follower, ToolSearch
-from pytools_hybrid.serve.http import create_app
+from pytools_hybrid import ToolSearch
 from pytools_hybrid.serve.http.console import _sessions
 from pytools_hybrid.serve.http.console._live import LiveState
-from pytools_hybrid.serve.mcp import create_server
+
+from .conftest import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -57,25 +56,11 @@ def anyio_backend():
 def browse(settings, toolbox):
     """Serve the toolbox to a browser: `async with browse(token="secret") as browser`."""
 
-    @asynccontextmanager
-    async def browsing(**flags):
+    def serve_toolbox(**flags):
         made = settings(**{"watch": False, "embedding_model": "none"} | flags)
-        async with ToolSearch(toolbox, made, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
-            follower = Follower(search.index)
-            following = asyncio.create_task(follower.run())
-            server = create_server(search, follower, settings=made, root=toolbox)
-            app = create_app(search, follower, server, made)
-            transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
-            try:
-                async with httpx2.AsyncClient(transport=transport, base_url=ADDRESS) as client:
-                    yield client
-            finally:
-                following.cancel()
-                await asyncio.wait({following})
+        return serving(made, toolbox)
 
-    return browsing
+    return serve_toolbox
 
 
 async def log_in(browser, token="secret", **fields):
@@ -83,7 +68,7 @@ async def log_in(browser, token="secret", **fields):
     return await browser.post("/console/login", data=form, headers=HERE)
 
 
-async def test_a_request_leads_to_tools_with_reasons_and_to_the_page_of_each(browse):
+async def test_a_search_shows_tools_with_reasons_and_links_to_their_pages(browse):
     async with browse(embedding_model="static") as browser:
         answer = await browser.get("/?q=merging+two+pdf+documents&mode=hybrid&limit=3")
         found = Page(answer)
@@ -98,15 +83,15 @@ async def test_a_request_leads_to_tools_with_reasons_and_to_the_page_of_each(bro
     assert sum(float(it["width"]) for it in found.all("rect")[:2]) == pytest.approx(100, abs=0.1)
     assert "<mark>merge</mark>_<mark>pdfs</mark>" in answer.text
     assert [it["value"] for it in found.all("option") if "selected" in it] == ["hybrid", "all"]
-    assert "It is number 1, with a score of" in tool.text
+    assert "The tool is number 1, with a score of" in tool.text
     assert "def run(text: str) -> str" in tool.text
     assert '"type": "object"' in tool.text
-    assert "no outcome was reported yet" in tool.text
+    assert "no outcome has been reported yet" in tool.text
     assert "Similar tools" in tool.text
     assert "27 tools can be found" in empty.text
 
 
-async def test_filters_narrow_a_search_and_empty_fields_of_the_form_ask_for_nothing(browse):
+async def test_filters_narrow_a_search_and_empty_fields_are_ignored(browse):
     empty = "&tags=&threshold=&limit="
     async with browse() as browser:
         mail = Page(await browser.get(f"/?q=send+a+message&category=mail&scope=mcptools{empty}"))
@@ -118,7 +103,7 @@ async def test_filters_narrow_a_search_and_empty_fields_of_the_form_ask_for_noth
     assert "0 results" in sure.text
 
 
-async def test_a_tool_that_was_expected_is_explained_by_whatever_name_it_is_called(browse):
+async def test_an_expected_tool_is_explained_by_any_of_its_names(browse):
     async with browse() as browser:
         form = "q=merge+pdfs&tool="
         answers = {
@@ -140,14 +125,14 @@ async def test_a_tool_that_was_expected_is_explained_by_whatever_name_it_is_call
     texts = {name: Page(answer).text for name, answer in answers.items()}
     assert "the filters of this search leave it out" in filtered.text
     assert "/?q=merge+pdfs&category=mail" in [it["href"] for it in filtered.all("a")]
-    assert "It is number" in texts["rotate_pages"]
-    assert "Yes. It is number 1, with" in texts["mcptools:pdf:merge_pdfs"]
+    assert "The tool is number" in texts["rotate_pages"]
+    assert "Yes. The tool is number 1, with" in texts["mcptools:pdf:merge_pdfs"]
     assert "/console/tools/mcptools%3Apdf%3Amerge_pdfs?q=merge+pdfs" in answers["merge_pdf"].text
     assert {it.url.host for it in answers.values()} == {"127.0.0.1"}
     assert {answers[it].status_code for it in ("merge_pdf", "//evil.example", "")} == {404}
 
 
-async def test_what_makes_a_request_find_a_tool_keeps_what_its_table_has(browse, toolbox):
+async def test_suggested_use_cases_include_those_already_in_the_file(browse, toolbox):
     file = toolbox / "capabilities.toml"
     path = "/console/tools/mcptools:pdf:merge_pdfs?q=glue+sheets"
     pages = []
@@ -156,13 +141,13 @@ async def test_what_makes_a_request_find_a_tool_keeps_what_its_table_has(browse,
             file.write_text(f'["mcptools:pdf:merge_pdfs"]\n{text}')
             pages.append(Page(await browser.get(path)).text)
 
-    assert 'where its use cases become:\nuse_cases = ["staple", "glue sheets"]' in pages[0]
+    assert 'changing the tool\'s use cases to:\nuse_cases = ["staple", "glue sheets"]' in pages[0]
     assert "not valid TOML" not in pages[0]
     assert "capabilities.toml: is not valid TOML" in pages[1]
     assert '["mcptools:pdf:merge_pdfs"]\nuse_cases = ["glue sheets"]' in pages[1]
 
 
-async def test_half_a_request_is_answered_and_not_recorded(browse, toolbox):
+async def test_a_request_that_is_still_being_typed_is_answered_but_not_recorded(browse, toolbox):
     async with browse() as browser:
         typed = await browser.get("/?q=merge+pd", headers={"pytools-typing": "1"})
         sent = await browser.get("/?q=merge+pdfs")
@@ -173,7 +158,7 @@ async def test_half_a_request_is_answered_and_not_recorded(browse, toolbox):
     assert recorded["searches"] == 1
 
 
-async def test_the_catalogue_leads_from_categories_to_tools_and_says_what_was_left_out(
+async def test_the_catalogue_lists_categories_their_tools_and_left_out_files(
     browse, write_tool, toolbox
 ):
     (toolbox / "mcptools/pdf/broken.py").write_text("def run(:\n")
@@ -198,7 +183,7 @@ async def test_the_catalogue_leads_from_categories_to_tools_and_says_what_was_le
     assert "tool_200" in last.text
 
 
-async def test_use_shows_what_was_asked_and_leads_back_to_each_search(browse):
+async def test_the_usage_page_shows_queries_with_links_to_their_searches(browse):
     async with browse() as browser:
         before = Page(await browser.get("/console/use?days=30"))
         for query in ("merge pdf", "merge pdf", "zzz", HOSTILE):
@@ -227,7 +212,7 @@ async def test_use_shows_what_was_asked_and_leads_back_to_each_search(browse):
     assert all("aria-label" in it or "aria-hidden" in it for it in use.all("svg"))
 
 
-async def test_a_tool_is_shown_with_what_became_of_it_and_the_requests_that_found_it(browse):
+async def test_a_tool_page_shows_outcomes_and_the_requests_that_found_it(browse):
     async with browse() as browser:
         quiet = Page(await browser.get("/console/tools/mcptools:pdf:merge_pdfs"))
         found = (await browser.get("/search?q=merge+two+pdf+documents")).json()
@@ -246,7 +231,7 @@ async def test_a_tool_is_shown_with_what_became_of_it_and_the_requests_that_foun
     assert [it["class"] for it in used.all("rect")[-2:]] == ["whole", "hollow"]
 
 
-async def test_a_tool_is_shown_with_what_makes_its_text_hard_to_find(browse, toolbox, write_tool):
+async def test_a_tool_page_shows_how_to_make_it_easier_to_find(browse, toolbox, write_tool):
     (toolbox / "mcptools/pdf/silent.py").write_text("def run(a: int, b: int): 'Silent.'\n")
     write_tool("mcptools/pdf/fold_page.py", "Fold a page.")
     (toolbox / "mcptools/mail/good.py").write_text(
@@ -266,10 +251,10 @@ async def test_a_tool_is_shown_with_what_makes_its_text_hard_to_find(browse, too
     assert "2 of 2 parameters have no description: a, b." in silent
     assert "says little more than its name" in fold
     assert "Nothing in its text makes it hard to find" in good
-    assert "Its summary is also that of mcptools:two:paint_two" in twin
+    assert "Its summary is the same as that of mcptools:two:paint_two" in twin
 
 
-async def test_health_shows_the_state_of_the_index_its_roots_and_what_is_installed(browse, toolbox):
+async def test_health_shows_the_index_its_roots_and_the_installation(browse, toolbox):
     (toolbox / "mcptools/pdf/broken.py").write_text("def run(:\n")
     (toolbox / "mcptools/pdf/_private.py").write_text("def run(): 'Private.'\n")
     async with browse(embedding_model="static") as browser:
@@ -279,7 +264,7 @@ async def test_health_shows_the_state_of_the_index_its_roots_and_what_is_install
     assert live == {"status", "progress", "synced", "tools", "vectors", "watching"}
     assert "up to date" in health.text
     assert "27 of 27 tools have vectors" in health.text
-    assert "1 file: the catalogue says why" in health.text
+    assert "1 file; the catalogue says why" in health.text
     assert str(toolbox) in health.text
     assert "Imported servers" not in health.text
     assert [it["src"] for it in health.all("script")][-1] == "/console/static/live.js"
@@ -289,7 +274,7 @@ async def test_health_shows_the_state_of_the_index_its_roots_and_what_is_install
     assert "embedder" not in health.text
 
 
-async def test_health_shows_imported_servers_and_what_keeps_them_from_being_called(
+async def test_health_shows_imported_servers_and_why_they_cannot_be_called(
     browse, toolbox, tmp_path
 ):
     manifest = {
@@ -308,7 +293,7 @@ async def test_health_shows_imported_servers_and_what_keeps_them_from_being_call
     assert "PYTOOLS_SERVERS names another file" in health.text
 
 
-async def test_some_pages_are_kept_up_to_date_and_others_ask_again(settings, toolbox):
+async def test_only_so_many_pages_are_updated_and_others_try_again(settings, toolbox):
     async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as search:
         live = LiveState(search)
         streams = [live.events(lambda: True) for _ in range(40)]
@@ -324,7 +309,7 @@ async def test_some_pages_are_kept_up_to_date_and_others_ask_again(settings, too
     assert last.startswith("event: state")
 
 
-async def test_all_checks_are_run_by_a_form_of_this_server_alone(browse):
+async def test_only_a_form_of_this_server_runs_all_checks(browse):
     async with browse() as browser:
         foreign = await browser.post("/console/health/checks", headers=FOREIGN[3][0])
         health = Page(await browser.post("/console/health/checks", headers=HERE))
@@ -334,7 +319,7 @@ async def test_all_checks_are_run_by_a_form_of_this_server_alone(browse):
         assert check in health.text
 
 
-async def test_docs_describe_every_operation_with_a_command_that_works(browse, toolbox):
+async def test_docs_show_a_working_command_for_every_operation(browse, toolbox):
     async with browse(token="secret") as browser:
         await log_in(browser)
         docs = Page(await browser.get("/docs"))
@@ -358,7 +343,7 @@ async def test_docs_describe_every_operation_with_a_command_that_works(browse, t
 
 
 async def sent(browser, command):
-    """Send what curl would."""
+    """Send the request of a curl command."""
     words = shlex.split(command.replace("\\\n", ""))
     url = next(word for word in words if word.startswith("http://"))
     given = list(pairwise(words))
@@ -382,7 +367,7 @@ MISTAKES = [
 ]
 
 
-async def test_a_mistake_is_a_page_that_says_what_is_wrong(browse):
+async def test_a_mistake_is_answered_with_a_page_that_says_what_is_wrong(browse):
     async with browse() as browser:
         answers = [await browser.get(path) for path, _, _ in MISTAKES]
 
@@ -391,7 +376,7 @@ async def test_a_mistake_is_a_page_that_says_what_is_wrong(browse):
         assert word in Page(answer).text
 
 
-async def test_what_tools_and_requests_say_is_text_and_nothing_else(browse, write_tool, toolbox):
+async def test_texts_of_tools_and_requests_are_never_interpreted(browse, write_tool, toolbox):
     (toolbox / "mcptools/pdf/hostile.py").write_text(
         f"def run(text: str = {HOSTILE!r}) -> str:\n    {HOSTILE!r}\n", encoding="utf-8"
     )
@@ -435,7 +420,7 @@ async def test_what_tools_and_requests_say_is_text_and_nothing_else(browse, writ
                 assert not attributes.get(name, "/").startswith("//"), attributes
 
 
-async def test_a_page_may_load_what_is_its_own_alone_and_be_framed_by_nobody(browse):
+async def test_a_page_only_loads_its_own_files_and_cannot_be_framed(browse):
     async with browse(token="secret") as browser:
         answers = [
             await browser.get("/"),
@@ -456,7 +441,7 @@ async def test_a_page_may_load_what_is_its_own_alone_and_be_framed_by_nobody(bro
         assert answer.headers["referrer-policy"] == "same-origin"
 
 
-async def test_the_token_opens_a_session_that_is_good_for_pages_alone(browse):
+async def test_the_token_opens_a_session_that_is_only_valid_for_pages(browse):
     async with browse(token="secret") as browser:
         refused = await browser.get("/?q=pdf")
         in_url = await browser.get("/?q=pdf&token=secret")
@@ -471,7 +456,7 @@ async def test_the_token_opens_a_session_that_is_good_for_pages_alone(browse):
 
     assert [it.status_code for it in (refused, wrong, in_url, afterwards)] == [401] * 4
     assert "merge_pdfs" not in refused.text
-    assert "is not the token" in wrong.text
+    assert "That is not this server's token." in Page(wrong).text
     assert "Log in" in Page(refused).text
     assert {"value": "/?q=pdf", "type": "hidden", "name": "next"} in Page(refused).all("input")
     assert "secret" not in cookie + logged_in.headers["location"]
@@ -491,7 +476,7 @@ ELSEWHERE = (
 )
 
 
-async def test_who_guesses_is_told_to_wait_and_locks_nobody_out(browse, monkeypatch):
+async def test_guessing_tokens_does_not_lock_others_out(browse, monkeypatch):
     now = 1.0
     monkeypatch.setattr(_sessions, "time", SimpleNamespace(monotonic=lambda: now))
     async with browse(token="secret") as browser:
@@ -505,12 +490,12 @@ async def test_who_guesses_is_told_to_wait_and_locks_nobody_out(browse, monkeypa
         later = await log_in(browser, "guess")
 
     assert [it.status_code for it in wrong] == [401, 429, 429]
-    assert "wait a second" in wrong[1].text
+    assert "Wait a second" in wrong[1].text
     assert wrong[1].headers["retry-after"] == "1"
     assert [it.status_code for it in (meanwhile, owner, later)] == [401, 303, 401]
 
 
-async def test_nobody_is_led_elsewhere_after_the_login(browse):
+async def test_the_login_only_redirects_to_own_pages(browse):
     async with browse(token="secret") as browser:
         answers = [await log_in(browser, next=elsewhere) for elsewhere in ELSEWHERE]
 
@@ -526,7 +511,7 @@ FOREIGN = [
 ]
 
 
-async def test_forms_of_other_pages_and_rebound_names_are_refused(browse):
+async def test_forms_of_other_sites_and_rebound_names_are_refused(browse):
     async with browse(token="secret") as browser:
         await log_in(browser)
         for headers, status in FOREIGN:
@@ -539,7 +524,7 @@ async def test_forms_of_other_pages_and_rebound_names_are_refused(browse):
         assert (await browser.get("/")).status_code == 200
 
 
-async def test_without_a_console_nothing_is_at_its_paths(browse):
+async def test_without_a_console_its_paths_do_not_exist(browse):
     async with browse(console=False, token="secret") as browser:
         browser.headers["authorization"] = "Bearer secret"
         answers = [await browser.get(path) for path in ("/", "/console/static/style.css")]
@@ -547,7 +532,7 @@ async def test_without_a_console_nothing_is_at_its_paths(browse):
     assert [it.status_code for it in answers] == [404, 404]
 
 
-async def test_nothing_of_it_is_imported_before_a_page_is_asked_for(browse, monkeypatch):
+async def test_pages_are_imported_with_the_first_request_for_one(browse, monkeypatch):
     for name in [
         it for it in sys.modules if it.startswith(("jinja2", "pytools_hybrid.serve.http.console._"))
     ]:

@@ -23,7 +23,7 @@ OUTCOMES = 39
 
 
 class Counted(StaticEmbedder):
-    """Every text costs something."""
+    """A model that charges for every text."""
 
     embedded = 0
 
@@ -38,7 +38,7 @@ def embedder():
 
 
 def put(at, content):
-    """Write over part of a file; a place below 0 is counted from its end, below 1 a share."""
+    """Overwrite part of a file; a place below 0 counts from its end, one below 1 is a share."""
 
     def damage(file):
         size = file.stat().st_size
@@ -100,7 +100,7 @@ async def fill(search):
 
 
 async def go_on(search):
-    """Do what a server does, until all there was is back."""
+    """Do what a server does until everything is restored."""
     await search.search("report a bug")
     await search.index.refresh()
     await search.index.embed_pending()
@@ -119,7 +119,7 @@ def into_the_file(database):
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
-def test_no_damage_to_the_index_costs_a_vector_or_the_usage_record(
+def test_damage_to_the_index_never_loses_vectors_or_the_usage_record(
     settings, root, embedder, damage, is_open
 ):
     database = settings().db_path
@@ -148,10 +148,10 @@ def test_no_damage_to_the_index_costs_a_vector_or_the_usage_record(
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
-def test_vectors_in_use_outlive_any_damage_to_the_file_that_keeps_them(
+def test_vectors_in_use_survive_damage_to_the_file_that_keeps_them(
     settings, root, embedder, damage, is_open
 ):
-    """They are in the index, too."""
+    """The index has them too."""
     database = settings().db_path
 
     def opened():
@@ -182,7 +182,7 @@ def test_vectors_in_use_outlive_any_damage_to_the_file_that_keeps_them(
     asyncio.run(main())
 
 
-def test_an_index_in_our_cache_is_recognised_as_ours_whatever_is_left_of_it(root, embedder):
+def test_a_damaged_index_in_our_cache_folder_is_recognised_as_ours(root, embedder):
     chosen = Settings.from_flags({})
     database = chosen.resolved_database(root)
 
@@ -200,7 +200,7 @@ def test_an_index_in_our_cache_is_recognised_as_ours_whatever_is_left_of_it(root
     asyncio.run(main())
 
 
-def test_a_search_needs_nothing_of_a_file_that_cannot_be_opened(settings, root, embedder, caplog):
+def test_searches_work_when_the_kept_file_cannot_be_opened(settings, root, embedder, caplog):
     database = settings().db_path
     kept = kept_path(database)
 

@@ -15,7 +15,7 @@ SHOWN = "postgresql://me@db.example:5432/tools?sslmode=verify-full&tree=acme/too
 
 
 @pytest.mark.parametrize("name", ["database", "db_path", "database_path"])
-def test_a_file_may_be_given_under_each_of_the_names(name, monkeypatch, tmp_path):
+def test_a_file_can_be_given_under_every_name_of_the_setting(name, monkeypatch, tmp_path):
     (tmp_path / "pytools.toml").write_text(f'{name} = "of_file.db"\n', encoding="utf-8")
     assert Settings.from_flags({}).database == tmp_path / "of_file.db"
     monkeypatch.setenv(f"PYTOOLS_{name.upper()}", "of_environment.db")
@@ -46,13 +46,13 @@ def test_a_file_may_be_given_under_each_of_the_names(name, monkeypatch, tmp_path
         ("postgresql://h?%70assword=p", "postgresql://h?%70assword=p", "postgresql://h", ""),
     ],
 )
-def test_what_is_shown_of_an_address_is_all_but_its_password(text, url, shown, tree):
+def test_an_address_is_shown_without_its_password(text, url, shown, tree):
     server = Server.parse(text)
 
     assert (server.url, server.shown, server.tree) == (url, shown, tree)
 
 
-def test_the_mode_is_shown_with_the_tree_that_it_is_for():
+def test_the_mode_is_shown_with_its_tree():
     text = "postgresql://h/db?mode=engine&tree=x"
     assert Server.parse(text).is_engine
     assert not Server.parse("postgresql://h/db?mode=copy&tree=x").is_engine
@@ -71,10 +71,14 @@ def test_the_mode_is_shown_with_the_tree_that_it_is_for():
         (f"postgresql://host/db?mode={SECRET}", "mode must be copy (the default) or engine"),
         (f"postgresql+psycopg://me:{SECRET}@host/db", "begins with postgresql://"),
         (f"mysql://me:{SECRET}@host/db", "give a path or postgresql://"),
+        (f" postgresql://me:{SECRET}@host/db", "is written postgresql://"),
+        (f"postgresql//me:{SECRET}@host/db", "is written postgresql://"),
+        (f"host=localhost user=me password={SECRET}", "is written postgresql://"),
+        (f"tree=x password = {SECRET}", "is written postgresql://"),
         ("sqlite:///index.db", "give the path itself"),
     ],
 )
-def test_what_is_no_address_is_refused_and_not_repeated(given, told):
+def test_an_invalid_address_is_refused_without_being_repeated(given, told):
     with pytest.raises(SettingsError) as caught:
         Settings.from_flags({"database": given})
     assert str(caught.value).startswith("--database / PYTOOLS_DATABASE: ")
@@ -85,7 +89,7 @@ def test_what_is_no_address_is_refused_and_not_repeated(given, told):
     assert SECRET not in str(unnamed.value)
 
 
-def test_no_password_is_in_what_a_program_prints_of_its_settings(monkeypatch):
+def test_printed_settings_contain_no_password(monkeypatch):
     monkeypatch.setenv("PYTOOLS_DATABASE", ADDRESS)
     settings = Settings.from_flags({})
 
@@ -109,7 +113,7 @@ def test_config_shows_the_address_without_its_password(output, monkeypatch, caps
     assert ("keep it in PGPASSWORD" in told.err) == (output == "toml")
 
 
-def test_a_file_that_was_merely_found_names_no_server(tmp_path):
+def test_a_settings_file_that_was_only_found_cannot_name_a_server(tmp_path):
     # Who may write there would be sent our tools, and the password that libpq finds for any server.
     file = tmp_path / "pytools.toml"
     file.write_text(f'database = "{ADDRESS}"\n', encoding="utf-8")
@@ -133,7 +137,7 @@ def test_hosts_with_the_same_checkout_share_a_tree(checkout, tmp_path):
     assert both.tree == "agent/lib/tools+agent/lib"
 
 
-def test_a_reader_needs_no_root_but_the_name_of_a_tree():
+def test_a_reader_needs_a_tree_name_but_no_root():
     settings = Settings(database=ADDRESS, sync=False)
     roots, note = settings.resolved_root()
     assert (settings.only_reads, note) == (True, None)
@@ -145,7 +149,7 @@ def test_a_reader_needs_no_root_but_the_name_of_a_tree():
         Settings(database=ADDRESS).resolved_root()
 
 
-def test_each_address_and_tree_has_a_copy_of_its_own_in_the_cache_folder(tmp_path):
+def test_each_address_and_tree_has_its_own_copy_in_the_cache_folder(tmp_path):
     given = [
         ADDRESS,
         ADDRESS.replace(SECRET, "another"),
@@ -161,7 +165,7 @@ def test_each_address_and_tree_has_a_copy_of_its_own_in_the_cache_folder(tmp_pat
 
 
 @pytest.mark.anyio
-async def test_what_a_shared_index_needs_is_said_with_the_command_that_installs_it(
+async def test_a_missing_package_of_a_shared_index_is_named_with_its_install_command(
     root, monkeypatch
 ):
     monkeypatch.setattr("pytools_hybrid.index._shared.find_spec", lambda _: None)

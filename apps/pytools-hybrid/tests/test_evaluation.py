@@ -1,4 +1,4 @@
-"""Which configuration an evaluation tells to use, and the picture that it draws."""
+"""The configuration that an evaluation recommends, and its plot."""
 
 import pytest
 from pytools_hybrid import Settings
@@ -14,7 +14,7 @@ QUERIES = [EvaluationQuery(id=f"q{n}", text=f"query {n}", gold=("right",)) for n
 
 @pytest.fixture
 def figures():
-    """Figures of all configurations, given on which queries each finds the right tool."""
+    """Make figures of all configurations, from the queries for which each finds the right tool."""
 
     def make(**right):
         return [
@@ -36,7 +36,7 @@ def figures():
     return make
 
 
-def test_the_settings_are_kept_where_a_better_mean_may_be_chance(figures):
+def test_the_settings_are_kept_if_a_better_mean_may_be_chance(figures):
     found = best(figures(hybrid={0, 1, 2}, bm25={2, 3, 4, 5}))
 
     assert found.chosen.configuration.name == "hybrid"
@@ -48,7 +48,7 @@ def test_the_settings_are_kept_where_a_better_mean_may_be_chance(figures):
     assert "cannot tell the two apart" in str(found)
 
 
-def test_a_change_is_recommended_where_it_is_better_beyond_chance(figures):
+def test_a_change_is_recommended_if_it_is_significantly_better(figures):
     found = best(figures(hybrid={0, 1, 2}, hybrid_rrf=set(range(18))))
 
     assert found.chosen.configuration.name == "hybrid (rrf)"
@@ -57,7 +57,7 @@ def test_a_change_is_recommended_where_it_is_better_beyond_chance(figures):
     assert "select it with PYTOOLS_FUSION=rrf. It is 0.750 above hybrid" in str(found)
 
 
-def test_the_best_as_it_is_set_is_compared_with_the_next(figures):
+def test_the_best_configuration_is_compared_with_the_second_best(figures):
     found = best(figures(hybrid=set(range(18)), bm25={0}, vector={0, 1}))
 
     assert found.chosen.configuration.name == "hybrid"
@@ -66,20 +66,20 @@ def test_the_best_as_it_is_set_is_compared_with_the_next(figures):
     assert "PYTOOLS_" not in str(found)
 
 
-def test_of_equals_the_settings_are_kept(figures):
+def test_the_settings_are_kept_if_others_are_equal(figures):
     found = best(figures(hybrid={0}, bm25={0}, vector={0}))
 
     assert found.chosen.configuration.name == "hybrid"
     assert "is as good as any: it is what searches use with your settings" in str(found)
 
 
-def test_nothing_is_recommended_where_there_is_one_way_to_search(figures):
+def test_nothing_is_recommended_if_there_is_only_one_configuration(figures):
     assert best(figures()[:1]) is None
     [only] = configurations(Settings(embedding_model="none"), None)
     assert (only.name, dict(only.selected_by)) == ("bm25", {})
 
 
-def test_hybrid_without_vectors_can_still_be_asked_for():
+def test_hybrid_mode_can_be_evaluated_without_vectors():
     [only] = configurations(Settings(embedding_model="none"), SearchMode.HYBRID)
 
     assert only.name == "hybrid"
@@ -94,7 +94,7 @@ def test_hybrid_without_vectors_can_still_be_asked_for():
         ([["a"], ["b"]], "2 of 2 gold ids are not in the index; the 2 queries that name them"),
     ],
 )
-def test_what_is_unknown_is_reported_in_one_or_many(gold, sentence):
+def test_unknown_gold_ids_are_counted_in_a_sentence(gold, sentence):
     queries = [EvaluationQuery(id=str(n), text="x", gold=tuple(ids)) for n, ids in enumerate(gold)]
 
     assert unknown_gold(queries, [], []).sentence.startswith(sentence)

@@ -34,7 +34,7 @@ def found(*contributions, confidence=0.9, duplicates=(), **explanation):
     )
 
 
-def test_each_channel_shows_its_rank_its_score_and_what_stands_out_of_it():
+def test_each_channel_shows_its_rank_score_and_contribution():
     assert breakdown(found(WORDS, MEANING)) == {
         "bm25": ChannelScore(rank=1, score=9.0, contribution=6.5),
         "vector": ChannelScore(rank=3, score=0.5, contribution=0.25),
@@ -77,7 +77,7 @@ def test_each_channel_shows_its_rank_its_score_and_what_stands_out_of_it():
         ),
     ],
 )
-def test_the_reason_is_a_line_of_words(tool, words):
+def test_the_reason_is_one_line_of_plain_language(tool, words):
     assert reason(tool) == words
 
 

@@ -57,7 +57,7 @@ FAULTS = {
 
 @pytest.fixture
 def _impatient(monkeypatch):
-    """Failures are retried soon; other tests check the delays."""
+    """Retry failures soon; other tests check the delays."""
     monkeypatch.setattr(Backoff, "delay", lambda self, failures, asked=None: asked or 0.01)
     monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
     start, real = time.time(), time.time
@@ -117,9 +117,7 @@ def kept(tools):
 
 @pytest.mark.usefixtures("_impatient")
 @pytest.mark.parametrize("times", [1, 6])
-def test_a_provider_that_is_healthy_again_gives_every_tool_its_vector(
-    fault, times, openai, settings, root, tmp_path
-):
+def test_a_recovered_provider_embeds_every_tool(fault, times, openai, settings, root, tmp_path):
     healthy, _ = run(root, settings, embedded, db_path=tmp_path / "healthy.db")
     fault(times)
 
@@ -140,9 +138,7 @@ async def embedded(tools):
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_the_offline_model_answers_while_the_provider_fails_and_the_provider_s_afterwards(
-    fault, openai, settings, root
-):
+def test_the_offline_model_answers_until_the_provider_recovers(fault, openai, settings, root):
     async def job(tools):
         await embedded(tools)
         fault(3)
@@ -172,7 +168,7 @@ def test_the_offline_model_answers_while_the_provider_fails_and_the_provider_s_a
     ],
     ids=["an error", "null"],
 )
-def test_a_text_that_is_refused_alone_is_left_out_and_tried_again_minutes_later(
+def test_a_single_refused_text_is_skipped_and_retried_minutes_later(
     refusal, openai, settings, root, monkeypatch
 ):
     def respond(texts):
@@ -203,7 +199,7 @@ def test_a_text_that_is_refused_alone_is_left_out_and_tried_again_minutes_later(
     assert refused == {}
 
 
-def test_a_server_is_soon_asked_again_for_what_was_refused(openai, settings, root, monkeypatch):
+def test_a_server_soon_retries_refused_texts(openai, settings, root, monkeypatch):
     monkeypatch.setattr(upkeep, "_REFUSED_SECONDS", 0.01)
     refuses = threading.Event()
     refuses.set()
@@ -226,10 +222,10 @@ def test_a_server_is_soon_asked_again_for_what_was_refused(openai, settings, roo
     run(root, settings, lambda tools: serving(tools, job))
 
 
-# When to come back
+# Retry-After
 
 
-def test_what_a_provider_asks_for_holds_for_queries_and_documents_alike(openai, settings, root):
+def test_retry_after_on_a_query_also_delays_documents(openai, settings, root):
     openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
 
     async def job(tools):
@@ -247,7 +243,7 @@ def test_what_a_provider_asks_for_holds_for_queries_and_documents_alike(openai, 
     assert 2900 < wait <= 3000
 
 
-def test_what_a_provider_asks_of_documents_holds_for_queries(openai, settings, root):
+def test_retry_after_on_documents_also_delays_queries(openai, settings, root):
     openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
 
     async def job(tools):
@@ -264,7 +260,7 @@ def test_what_a_provider_asks_of_documents_holds_for_queries(openai, settings, r
     assert "asked not to be called" in note
 
 
-def test_a_provider_that_hung_is_used_again_as_soon_as_it_is_back(
+def test_a_provider_that_hung_is_used_as_soon_as_it_answers_again(
     openai, settings, root, monkeypatch
 ):
     monkeypatch.setattr(_provider, "_REQUEST_SECONDS", 0.2)
@@ -294,7 +290,7 @@ def test_a_provider_that_hung_is_used_again_as_soon_as_it_is_back(
         ended.set()
 
 
-def test_a_provider_that_is_back_is_noticed_within_20_seconds():
+def test_a_recovered_provider_is_noticed_within_20_seconds():
     from pytools_hybrid.search import _query_vectors as queries
 
     for backoff in (upkeep._EMBEDDING, queries._BACKOFF):
@@ -303,11 +299,11 @@ def test_a_provider_that_is_back_is_noticed_within_20_seconds():
     assert upkeep._REFUSED_SECONDS < 15
 
 
-# What a kill costs
+# What a kill loses
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
-def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
+def test_a_kill_loses_at_most_two_batches(openai, tmp_path, write_tool):
     for number in range(400):
         write_tool(f"mcptools/mail/send_{number}.py", f"Send letter {number}.")
     database, ended = tmp_path / "index.db", threading.Event()
@@ -330,7 +326,7 @@ def test_a_kill_costs_two_batches_at_most(openai, tmp_path, write_tool):
     )
     try:
         deadline = time.monotonic() + 100
-        # All that was answered is kept while the rest is under way.
+        # Every answered batch is stored while the rest is in progress.
         while len(batches()) < 5 or vectors_in(database) < 3 * 64:
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -356,9 +352,7 @@ def vectors_in(path):
 # Which model answers
 
 
-def test_an_answer_names_the_model_that_was_used_and_says_first_what_is_wrong(
-    openai, settings, root
-):
+def test_an_answer_first_says_what_is_wrong_and_which_model_was_used(openai, settings, root):
     async def index(tools):
         await embedded(tools)
         return await tools.search("merge pdf")
@@ -385,7 +379,7 @@ def test_an_answer_names_the_model_that_was_used_and_says_first_what_is_wrong(
     assert answer_meta(stand_in)["model"] == by_default.model
 
 
-def test_doctor_says_what_searches_go_by_while_the_model_fails(openai, settings, root, tmp_path):
+def test_doctor_says_what_searches_use_while_the_model_fails(openai, settings, root, tmp_path):
     asyncio.run(_embed_offline(settings(), root))
     openai.respond = lambda texts: Reply(status=401)
     wanted = settings(embedding_model=MODEL)
@@ -400,7 +394,7 @@ async def _embed_offline(settings, root):
         await embedded(tools)
 
 
-def test_an_unknown_provider_costs_vectors_and_every_answer_says_so(settings, root):
+def test_with_an_unknown_provider_every_answer_says_that_vectors_are_missing(settings, root):
     async def job(tools):
         with pytest.raises(EmbeddingError, match="knows no provider"):
             await embedded(tools)

@@ -1,4 +1,4 @@
-"""The first index of a large tree: committed in portions, gone on with after a kill, said aloud."""
+"""The first indexing of a large tree: in portions, continued after a kill, with progress."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ def write(root, number, words="Feed the penguins."):
 
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch):
-    """Small portions, like those of hundreds in large trees."""
+    """Small portions, in place of the hundreds of tools in large trees."""
     monkeypatch.setattr("pytools_hybrid.index._scan._FIRST_PORTION", 15)
 
 
@@ -62,7 +62,7 @@ def is_complete(store):
 
 
 class Killed(BaseException):
-    """Ends a scan in the middle, as the end of a process does."""
+    """Ends a scan in the middle, as the end of a process would."""
 
 
 def killed_after(store, root, files):
@@ -74,7 +74,7 @@ def killed_after(store, root, files):
         refresh(store, root, progress=end)
 
 
-def test_what_is_read_can_be_found_before_all_is_read(store, large):
+def test_tools_are_found_before_all_files_are_read(store, large):
     seen = []
     refresh(store, large, progress=lambda _: seen.append((tools_in(store), is_complete(store))))
     assert sorted({tools for tools, _ in seen}) == [0, 15, 60]
@@ -82,14 +82,14 @@ def test_what_is_read_can_be_found_before_all_is_read(store, large):
     assert (tools_in(store), is_complete(store)) == (80, True)
 
 
-def test_the_portions_are_counted_as_one_look(store, large):
+def test_all_portions_count_as_one_refresh(store, large):
     report = refresh(store, large)
     assert (report.added, report.updated, report.unchanged) == (80, 0, 0)
     report = refresh(store, large)
     assert (report.added, report.updated, report.unchanged) == (0, 0, 80)
 
 
-def test_nothing_is_removed_before_all_is_read(store, large, tmp_path):
+def test_no_tool_is_removed_before_all_files_are_read(store, large, tmp_path):
     root = shutil.copytree(large, tmp_path / "tree")
     refresh(store, root)
     shutil.rmtree(root / "mcptools" / "zoo7")
@@ -112,9 +112,7 @@ def test_progress_of_the_first_index_is_reported(store, large):
     assert told == []
 
 
-def test_a_tool_that_several_trees_have_is_that_of_the_first_in_every_portion(
-    store, large, tmp_path
-):
+def test_the_first_trees_tool_wins_in_every_portion(store, large, tmp_path):
     own = tmp_path / "own"
     for number in range(0, 80, 2):
         write(own, number, f"Feed penguin {number} of mine.")
@@ -132,7 +130,7 @@ def test_a_tool_that_several_trees_have_is_that_of_the_first_in_every_portion(
         }
 
 
-def test_a_folder_of_many_portions_that_is_renamed_keeps_its_vectors(store, large, tmp_path):
+def test_renaming_a_folder_of_many_portions_keeps_its_vectors(store, large, tmp_path):
     root = tmp_path / "tree"
     shutil.copytree(large / "mcptools", root / "mcptools")
     refresh(store, root)
@@ -149,9 +147,7 @@ def test_a_folder_of_many_portions_that_is_renamed_keeps_its_vectors(store, larg
 # Each indexes all of them.
 @hypothesis_settings(max_examples=hypothesis_settings().max_examples // 8)
 @given(st.data())
-def test_however_often_it_is_killed_the_index_ends_equal_to_the_files(
-    large, tmp_path_factory, data
-):
+def test_after_any_number_of_kills_the_index_equals_the_files(large, tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("killed")
     with SQLiteStore(folder / "index.db") as store:
         before = 0
@@ -172,7 +168,7 @@ def rows(store):
         ).fetchall()
 
 
-def test_a_process_that_is_killed_leaves_what_it_has_committed(large, tmp_path):
+def test_a_killed_process_leaves_its_committed_portions(large, tmp_path):
     """The end of a process at any moment, not only between two files."""
     program = (
         "import os, signal, sys\n"
@@ -231,7 +227,7 @@ async def served(settings, root):
             await asyncio.wait([task])
 
 
-def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
+def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
     settings, large, held, monkeypatch
 ):
     monkeypatch.setattr("pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS", 0.5)
@@ -269,7 +265,7 @@ def test_a_search_finds_what_is_there_and_says_how_far_the_index_is(
     asyncio.run(main())
 
 
-def test_the_first_tools_are_waited_for(settings, large, held, monkeypatch):
+def test_a_search_waits_for_the_first_tools(settings, large, held, monkeypatch):
     monkeypatch.setattr("pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS", 0.1)
     held.after = 10
 
@@ -287,7 +283,7 @@ def test_the_first_tools_are_waited_for(settings, large, held, monkeypatch):
     asyncio.run(main())
 
 
-def test_the_first_tools_get_their_vectors_before_all_are_read(settings, large, held):
+def test_the_first_tools_are_embedded_before_all_files_are_read(settings, large, held):
     async def main():
         async with served(settings(), large) as (_, search), asyncio.timeout(60):
             while not (await search.index.coverage()).vectors:

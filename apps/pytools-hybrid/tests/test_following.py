@@ -28,7 +28,7 @@ FILES = [
     *(f"{category}/{name}.py" for category in CATEGORIES[:2] for name in "xyz"),
     *(f"{category}/{name}/api.py" for category in CATEGORIES[2:] for name in "xy"),
 ]
-# Of one length: only the bytes tell an edit from none.
+# Of one length, so that only the bytes show an edit.
 MODULES = [
     f"def run(text: str) -> str:\n    '''{words}'''\n"
     for words in ("Send mail. ", "Read mail. ", "Sort mail. ")
@@ -89,12 +89,12 @@ class AnyFileOperations(RuleBasedStateMachine):
         self.open()
 
     def _new_target(self, suffix):
-        # Each link has its own: what is written through one would change the others untold.
+        # Each link has its own target: a write through one would change others unseen.
         self.targets += 1
         return self.elsewhere / f"target_{self.targets}{suffix}"
 
     def _noting(self, *paths):
-        """Note what a watcher would tell; what cannot be done is not done."""
+        """Note what a watcher would report; skip an operation that cannot be done."""
         self.changed.update(paths)
         return suppress(OSError, shutil.Error)
 
@@ -295,11 +295,11 @@ class ToldWhatChanged(AnyFileOperations):
 
 
 class TrustsTheTimesOfFiles(ToldWhatChanged):
-    """Reads no file again that looks as it did: the clock is so far on that all look old."""
+    """Skip files that look unchanged: the clock is far enough ahead that every file looks old."""
 
     def _refresh(self, within):
         super()._refresh(within)
-        # An edit in the same tick of the file system's clock could not be told by any stamp.
+        # No stamp shows an edit within the same tick of the file system's clock.
         tick = self.elsewhere / "tick"
         tick.touch()
         before = tick.stat().st_ctime_ns
@@ -308,7 +308,7 @@ class TrustsTheTimesOfFiles(ToldWhatChanged):
 
 
 class Watched(AnyFileOperations):
-    """Leaves it to the follower of a server to see what changes."""
+    """Leaves detecting changes to the follower of a server."""
 
     runner = None
 
@@ -363,7 +363,7 @@ class Watched(AnyFileOperations):
     async def _until(self, holds):
         expected, found = on_disk(self.root), None
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not holds(found := in_index(self.search.index.store)) or found != expected:
                     await asyncio.sleep(0.02)
                 while not self._has_all_vectors():
@@ -399,9 +399,7 @@ class Watched(AnyFileOperations):
 @pytest.mark.parametrize(
     ("machine", "share"), [(ToldWhatChanged, 1), (TrustsTheTimesOfFiles, 1), (Watched, 8)]
 )
-def test_after_any_operations_on_files_the_index_is_what_a_scan_finds(
-    machine, share, tmp_path, monkeypatch
-):
+def test_after_any_file_operations_the_index_equals_a_scan(machine, share, tmp_path, monkeypatch):
     if machine is TrustsTheTimesOfFiles:
         now = time.time_ns
         monkeypatch.setattr(time, "time_ns", lambda: now() + 86_400 * 10**9)

@@ -1,4 +1,4 @@
-"""The mode that finds tools by misspelt words and parts of words, with no model."""
+"""The mode that finds tools by misspelt words and parts of words, without a model."""
 
 import asyncio
 
@@ -43,13 +43,13 @@ def ids(response):
 
 
 @pytest.mark.parametrize("name", ["create_issue", "createIssue", "github create issue", ISSUE])
-def test_a_tool_that_is_named_comes_first_and_is_sure(fuzzy, name):
+def test_a_named_tool_comes_first_with_full_confidence(fuzzy, name):
     (response,) = fuzzy(name)
     assert ids(response)[0] == ISSUE
     assert response.tools[0].confidence == 0.99
 
 
-def test_scores_and_confidences_are_shares_and_scores_fall(fuzzy):
+def test_scores_and_confidences_are_in_0_to_1_and_scores_decrease(fuzzy):
     for response in fuzzy("creat isu", "repo", "evnt of the calender", "xyzzyq", ""):
         scores = [found.score for found in response.tools]
         assert scores == sorted(scores, reverse=True)
@@ -57,13 +57,13 @@ def test_scores_and_confidences_are_shares_and_scores_fall(fuzzy):
         assert all(0 <= score <= 1 for score in scores)
 
 
-def test_a_word_that_is_right_is_surer_than_one_that_is_not(fuzzy):
+def test_a_correct_word_has_more_confidence_than_a_misspelt_one(fuzzy):
     right, wrong = fuzzy("appointment", "apointmant")
     assert ids(right)[0] == ids(wrong)[0]
     assert right.tools[0].confidence > wrong.tools[0].confidence > 0
 
 
-def test_only_the_fuzzy_channel_runs_and_none_is_lost(fuzzy):
+def test_only_the_fuzzy_channel_runs_and_no_channel_is_reported_lost(fuzzy):
     for model in ("none", "static"):
         (response,) = fuzzy("creat isu", model=model)
         assert response.channels == ("fuzzy",)
@@ -71,7 +71,7 @@ def test_only_the_fuzzy_channel_runs_and_none_is_lost(fuzzy):
         assert {it.retriever for found in response.tools for it in found.contributions} == {"fuzzy"}
 
 
-def test_filters_hold_for_misspelt_words(fuzzy):
+def test_filters_apply_to_misspelt_words(fuzzy):
     (response,) = fuzzy("creat", where=ToolFilter(categories=["calendar"]))
     assert ids(response) == ["mcptools:calendar:create_event"]
     (response,) = fuzzy("creat wrds", scope=Scope.GENTOOLS)

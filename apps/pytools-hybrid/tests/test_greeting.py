@@ -1,4 +1,4 @@
-"""A client is greeted before the work begins that would hold its greeting up."""
+"""A server answers `initialize` before it opens the index."""
 
 import asyncio
 
@@ -6,6 +6,8 @@ import pytest
 from mcp.client.client import Client
 from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.serve.mcp import _lifecycle, create_server
+
+from .conftest import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -15,15 +17,19 @@ def anyio_backend():
     return "asyncio"
 
 
-async def test_the_index_is_opened_at_the_first_request_after_the_greeting(
-    settings, root, monkeypatch
-):
-    monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 300)
+@pytest.fixture
+async def parts(settings, root, anyio_backend):
+    """The search, follower and server of a process that has just started."""
     made = settings(watch=False)
     search = ToolSearch(root, made, refresh=False)
     follower = Follower(search.index)
-    server = create_server(search, follower, settings=made, root=root)
-    keeping = asyncio.create_task(_lifecycle._keep_open(search, follower, server))
+    return search, follower, create_server(search, follower, settings=made, root=root)
+
+
+async def test_the_index_is_opened_with_the_first_request_after_initialize(parts, monkeypatch):
+    monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 300)
+    _, follower, server = parts
+    keeping = asyncio.create_task(_lifecycle._keep_open(*parts))
 
     assert not await follower.opened(within=0)
     assert not server.greeted.is_set()
@@ -35,14 +41,10 @@ async def test_the_index_is_opened_at_the_first_request_after_the_greeting(
     await asyncio.wait({keeping})
 
 
-async def test_the_index_is_opened_even_for_a_client_that_stays_silent(settings, root, monkeypatch):
+async def test_the_index_is_opened_even_for_a_silent_client(parts, monkeypatch):
     monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 0)
-    made = settings(watch=False)
-    search = ToolSearch(root, made, refresh=False)
-    follower = Follower(search.index)
-    server = create_server(search, follower, settings=made, root=root)
-    keeping = asyncio.create_task(_lifecycle._keep_open(search, follower, server))
+    keeping = asyncio.create_task(_lifecycle._keep_open(*parts))
 
-    assert await follower.opened()
+    assert await parts[1].opened(within=PATIENCE)
     keeping.cancel()
     await asyncio.wait({keeping})

@@ -1,17 +1,16 @@
-"""The JSON API: what it answers, and what it says when a request is wrong."""
+"""The JSON API: its answers, and its problem details for invalid requests."""
 
-import asyncio
 import json
 import os
 import re
-from contextlib import asynccontextmanager
 from urllib.parse import quote
 
-import httpx2
 import pytest
-from pytools_hybrid import Follower, Settings, ToolSearch
+from pytools_hybrid import Settings
 from pytools_hybrid.serve.http import create_app
 from pytools_hybrid.serve.mcp import create_server
+
+from .conftest import calling, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -24,35 +23,11 @@ def anyio_backend():
     return "asyncio"
 
 
-@asynccontextmanager
-async def calling(app, **headers):
-    transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
-    address = "http://127.0.0.1:8000"
-    async with httpx2.AsyncClient(transport=transport, base_url=address, headers=headers) as client:
-        yield client
-
-
-@asynccontextmanager
-async def serving(made, root):
-    async with ToolSearch(root, made, refresh=False) as search:
-        await search.index.refresh()
-        await search.index.embed_pending()
-        follower = Follower(search.index)
-        following = asyncio.create_task(follower.run())
-        server = create_server(search, follower, settings=made, root=root)
-        try:
-            async with calling(create_app(search, follower, server, made)) as client:
-                yield client
-        finally:
-            following.cancel()
-            await asyncio.wait({following})
-
-
 @pytest.fixture
 def serve(settings, toolbox):
     """Serve the toolbox in this process: `async with serve(token="secret") as client`.
 
-    By words alone, for most of what is tested here has nothing to do with vectors.
+    Searches use words alone, because most tests here have nothing to do with vectors.
     """
 
     def serve_toolbox(**flags):
@@ -64,7 +39,7 @@ def serve(settings, toolbox):
 
 @pytest.fixture(scope="module")
 async def client(tmp_path_factory):
-    """Call a server of one tool, the same in all tests of what is refused."""
+    """Call a server of one tool, shared by all tests of refused requests."""
     folder = tmp_path_factory.mktemp("refusals")
     tool = folder / "tools/mcptools/pdf/merge_pdfs.py"
     tool.parent.mkdir(parents=True)
@@ -92,7 +67,7 @@ def problem(answer, status):
     return details
 
 
-async def test_a_search_gives_tools_with_reasons_and_what_else_there_is_to_say(serve, toolbox):
+async def test_a_search_returns_tools_with_reasons_and_metadata(serve, toolbox):
     async with serve(embedding_model="static") as client:
         answer = (
             await client.get("/search", params={"q": "join pdf documents", "limit": 2})
@@ -133,7 +108,7 @@ async def test_a_search_takes_a_mode_a_scope_and_a_threshold(serve):
     assert "confidence" in sure.json()["metadata"]["notes"][0]
 
 
-async def test_no_text_of_a_tool_or_a_client_controls_a_terminal(serve, write_tool):
+async def test_answers_escape_characters_that_control_a_terminal(serve, write_tool):
     hidden = '\x1b[31m\x7f\x85\x9b31m\u200b\u2028\u202e\ufeff</script>"}]'
     write_tool("mcptools/evil/paint_red.py", ascii(f"Paint {hidden} grün 東京.")[1:-1])
 
@@ -167,7 +142,7 @@ async def test_categories_and_tags_narrow_a_search(serve, toolbox):
     assert joined.json()["metadata"]["filters_applied"] == {"category": ["pdf", "mail"]}
 
 
-async def test_an_unknown_category_is_a_problem_that_names_the_nearest(serve):
+async def test_an_unknown_category_is_a_problem_that_names_the_nearest_one(serve):
     async with serve() as client:
         answer = await client.get(SEARCH, params={"query": "a", "category": "githup"})
 
@@ -176,7 +151,7 @@ async def test_an_unknown_category_is_a_problem_that_names_the_nearest(serve):
     assert "'githup'" in details["detail"]
 
 
-async def test_tools_that_proved_slow_or_bad_are_left_out_when_asked(serve):
+async def test_filters_leave_out_tools_that_are_slow_or_fail(serve):
     async with serve() as client:
         for _ in range(5):
             for tool, is_good in (("mcptools:pdf:merge_pdfs", True), ("rotate_pages", False)):
@@ -217,7 +192,7 @@ async def test_all_tools_are_python(serve):
     assert "Python" in rust.json()["metadata"]["notes"][0]
 
 
-async def test_a_language_model_that_nobody_set_up_is_a_problem(serve):
+async def test_asking_for_a_language_model_without_one_is_a_problem(serve):
     async with serve() as client:
         asked = await client.get(SEARCH, params={"query": "pdf", "use_llm": "true"})
         declined = await client.get(SEARCH, params={"query": "pdf", "use_llm": "false"})
@@ -226,7 +201,7 @@ async def test_a_language_model_that_nobody_set_up_is_a_problem(serve):
     assert found(declined)
 
 
-async def test_what_a_language_model_did_and_cost_is_reported(serve):
+async def test_the_outcome_and_cost_of_reranking_are_reported(serve):
     async with serve(rerank_model="test") as client:
         asked = await client.get(SEARCH, params={"query": "pdf", "use_llm": "true"})
         declined = await client.get(SEARCH, params={"query": "pdf", "use_llm": "false"})
@@ -265,7 +240,9 @@ async def test_what_a_language_model_did_and_cost_is_reported(serve):
         ("/health?verbose=1", "verbose", "none"),
     ],
 )
-async def test_a_wrong_query_is_a_problem_that_says_what_is_allowed(client, path, parameter, says):
+async def test_an_invalid_query_is_a_problem_that_says_what_is_allowed(
+    client, path, parameter, says
+):
     details = problem(await client.get(path), 422)
 
     (error,) = details["errors"]
@@ -274,14 +251,14 @@ async def test_a_wrong_query_is_a_problem_that_says_what_is_allowed(client, path
     assert details["instance"] == path.partition("?")[0]
 
 
-async def test_everything_that_is_wrong_is_reported_at_once(client):
+async def test_all_errors_of_a_request_are_reported_at_once(client):
     details = problem(await client.get("/search?limit=x&colour=red"), 422)
 
     assert {error["parameter"] for error in details["errors"]} == {"q", "limit", "colour"}
 
 
 @pytest.mark.parametrize(("flood", "times"), [("&{}", 3000), ("&tags=,{}", 50)])
-async def test_of_very_much_that_is_wrong_only_some_is_reported(client, flood, times):
+async def test_the_number_of_reported_errors_is_limited(client, flood, times):
     parameters = "".join(flood.format(number) for number in range(times))
 
     answer = await client.get(f"{SEARCH}?top_k=0{parameters}")
@@ -308,14 +285,14 @@ async def test_a_tool_is_described_at_three_levels(serve, name):
 @pytest.mark.parametrize(
     "name", ["merge_pdf", "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%00", "a/b", "", "%ff"]
 )
-async def test_what_is_not_a_tool_is_a_problem(client, name):
+async def test_an_unknown_tool_is_a_problem(client, name):
     details = problem(await client.get(f"/api/v1/tools/{name}"), 404)
 
     if name == "merge_pdf":
         assert details["candidates"][0] == "mcptools:pdf:merge_pdfs"
 
 
-async def test_a_name_that_several_tools_have_is_a_problem_that_lists_them(serve, write_tool):
+async def test_an_ambiguous_name_is_a_problem_that_lists_the_tools(serve, write_tool):
     write_tool("gentools/paper/merge_pdfs/api.py", "Staple papers together.")
 
     async with serve() as client:
@@ -324,7 +301,7 @@ async def test_a_name_that_several_tools_have_is_a_problem_that_lists_them(serve
     assert set(details["candidates"]) == {"gentools:paper:merge_pdfs", "mcptools:pdf:merge_pdfs"}
 
 
-async def test_tools_outside_the_policy_are_nowhere(serve):
+async def test_tools_outside_the_policy_appear_nowhere(serve):
     async with serve() as client:
         report = {"tool_id": "mcptools:pdf:merge_pdfs", "success": True}
         assert (await client.post("/api/v1/outcomes", json=report)).status_code == 201
@@ -343,7 +320,7 @@ async def test_tools_outside_the_policy_are_nowhere(serve):
     assert statistics.json()["tools"] == []
 
 
-async def test_the_usage_record_is_summed_up(serve):
+async def test_the_usage_record_is_summarized(serve):
     async with serve(embedding_model="static") as client:
         answer = (await client.get("/search", params={"q": "join pdf documents"})).json()
         first, search_id = answer["results"][0]["id"], answer["metadata"]["search_id"]
@@ -360,7 +337,7 @@ async def test_the_usage_record_is_summed_up(serve):
     assert (later["searches"], later["tools"]) == (0, [])
 
 
-async def test_an_outcome_that_is_not_kept_is_said_not_to_be(serve):
+async def test_an_outcome_that_is_not_recorded_is_answered_as_such(serve):
     async with serve(usage_log=False) as client:
         reported = await client.post(
             "/api/v1/outcomes", json={"tool_id": "merge_pdfs", "success": True}
@@ -384,7 +361,7 @@ async def test_an_outcome_that_is_not_kept_is_said_not_to_be(serve):
         (["merge_pdfs"], "", "object"),
     ],
 )
-async def test_a_wrong_report_is_a_problem_that_points_at_it(client, body, pointer, says):
+async def test_an_invalid_report_is_a_problem_with_a_pointer(client, body, pointer, says):
     details = problem(await client.post("/api/v1/outcomes", json=body), 422)
 
     (error,) = details["errors"]
@@ -406,7 +383,7 @@ async def test_a_wrong_report_is_a_problem_that_points_at_it(client, body, point
         (b'{"tool_id": "a", "success": true, "latency_ms": 1e999}', "application/json", 422),
     ],
 )
-async def test_what_is_not_a_report_is_a_problem(client, content, kind, status):
+async def test_an_unreadable_report_is_a_problem(client, content, kind, status):
     headers = {"content-type": kind}
     answer = await client.post("/api/v1/outcomes", content=content, headers=headers)
 
@@ -422,7 +399,9 @@ async def test_what_is_not_a_report_is_a_problem(client, content, kind, status):
         ("TRACE", "/api/v1/tools/merge_pdfs", "GET, HEAD"),
     ],
 )
-async def test_another_method_is_a_problem_that_names_the_right_ones(client, method, path, allowed):
+async def test_a_wrong_method_is_a_problem_that_names_the_allowed_ones(
+    client, method, path, allowed
+):
     answer = await client.request(method, path)
 
     problem(answer, 405)
@@ -445,7 +424,7 @@ async def test_health_describes_the_index(serve):
     assert health["generation"] > 0
 
 
-async def test_without_a_model_health_names_the_channels_that_are_left(serve):
+async def test_without_a_model_health_names_the_remaining_channels(serve):
     async with serve() as client:
         await client.get("/search?q=pdf")
         health = (await client.get("/health")).json()
@@ -454,7 +433,7 @@ async def test_without_a_model_health_names_the_channels_that_are_left(serve):
     assert health["coverage"]["vectors"] == 0
 
 
-async def test_what_happens_is_counted_for_prometheus(serve, counted):
+async def test_searches_and_requests_are_counted_for_prometheus(serve, counted):
     async with serve(embedding_model="static") as client:
         await client.get("/search?q=pdf")
         await client.get("/search?q=pdf&limit=0")
@@ -490,7 +469,7 @@ async def test_what_happens_is_counted_for_prometheus(serve, counted):
     assert "_created" not in answer.text
 
 
-async def test_a_channel_that_a_search_went_without_is_counted_by_its_name(serve, counted):
+async def test_a_search_without_a_channel_is_counted_by_channel(serve, counted):
     async with serve() as client:
         await client.get("/search?q=pdf&mode=vector")
         await client.get("/search?q=pdf")
@@ -498,7 +477,7 @@ async def test_a_channel_that_a_search_went_without_is_counted_by_its_name(serve
     assert counted()["pytools_search_channels_lost_total(vector)"] == 1
 
 
-async def test_the_document_describes_every_path_and_its_references_lead_somewhere(serve):
+async def test_the_openapi_document_has_every_path_and_no_dangling_reference(serve):
     async with serve() as client:
         document = (await client.get("/openapi.json")).json()
 
@@ -514,7 +493,7 @@ async def test_the_document_describes_every_path_and_its_references_lead_somewhe
     assert query["schema"] == {"type": "string", "maxLength": 2000}
 
 
-async def test_the_token_is_wanted_everywhere(serve):
+async def test_every_path_requires_the_token(serve):
     async with serve(token="geheim") as client:
         document = await client.get("/openapi.json", headers={"authorization": "Bearer geheim"})
         for path in ("/search?q=a", "/openapi.json", "/metrics", "/mcp", "/nothing"):
@@ -532,7 +511,7 @@ async def test_the_token_is_wanted_everywhere(serve):
 @pytest.mark.parametrize(
     "value", ["Bearer wrong", "Bearer geheimx", "Bearer", "Basic geheim", "geheim", "Bearer géheim"]
 )
-async def test_a_wrong_token_is_refused_also_where_none_is_needed(serve, value):
+async def test_a_wrong_token_is_refused_even_where_none_is_needed(serve, value):
     async with serve(token="geheim") as client:
         headers = {"authorization": value.encode("latin-1")}
         problem(await client.get("/health", headers=headers), 401)
@@ -549,7 +528,7 @@ async def test_other_hosts_and_origins_are_refused_on_every_path(client, path):
     assert own.status_code not in {403, 421}
 
 
-async def test_a_server_without_an_index_has_no_paths_of_it(settings, toolbox):
+async def test_a_server_without_an_index_has_no_search_paths(settings, toolbox):
     made = settings(tools="basic")
     server = create_server(None, None, settings=made, root=toolbox)
 
@@ -564,7 +543,7 @@ async def test_a_server_without_an_index_has_no_paths_of_it(settings, toolbox):
     problem(search, 404)
 
 
-async def test_an_index_that_cannot_be_read_is_reported_without_internals(serve, tmp_path, caplog):
+async def test_an_unreadable_index_is_reported_without_internals(serve, tmp_path, caplog):
     async with serve() as client:
         await client.get("/search?q=pdf")
         with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Which addresses may be listened at, and which names a server answers to."""
+"""The addresses that a server may listen on, and the host names that it answers to."""
 
 import pytest
 from pytools_hybrid import Settings, SettingsError
@@ -11,24 +11,24 @@ def settings(**flags):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "LOCALHOST", "::1"])
-def test_this_machine_alone_needs_no_token(host):
+def test_a_loopback_address_needs_no_token(host):
     check_exposure(settings(host=host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "tools.example.org", ""])
-def test_any_other_address_demands_a_token(host):
+def test_any_other_address_requires_a_token(host):
     with pytest.raises(SettingsError, match="PYTOOLS_TOKEN"):
         check_exposure(settings(host=host))
 
     check_exposure(settings(host=host, token="secret"))
 
 
-def test_an_address_that_is_not_used_is_not_looked_at():
+def test_over_stdio_the_address_is_not_checked():
     check_exposure(Settings.from_flags({"transport": "stdio", "host": "0.0.0.0"}))
 
 
 @pytest.mark.parametrize("name", ["http://example.org", "a b", "*", "example.org/x", "[::1", "a:b"])
-def test_an_invalid_name_is_refused(name):
+def test_an_invalid_allowed_name_is_refused(name):
     with pytest.raises(SettingsError, match="--allowed-host"):
         check_exposure(settings(allowed_hosts=(name,)))
 
@@ -43,7 +43,7 @@ def test_an_invalid_name_is_refused(name):
         ("[2001:DB8::1]:8000", "2001:db8::1", 8000),
     ],
 )
-def test_a_host_header_is_read(text, name, port):
+def test_a_host_header_is_parsed(text, name, port):
     assert NetworkLocation.parse(text) == NetworkLocation(name, port)
 
 
@@ -51,7 +51,7 @@ def test_a_host_header_is_read(text, name, port):
     "text",
     ["", ":80", "::1", "a b", "user@localhost", "localhost:", "localhost:x", "[localhost]", "a/b"],
 )
-def test_what_is_not_a_host_header_names_no_host(text):
+def test_an_invalid_host_header_has_no_location(text):
     assert NetworkLocation.parse(text) is None
 
 
@@ -88,7 +88,7 @@ def allows(rule, host, origin=None):
         ("localhost:8000", "", False),
     ],
 )
-def test_at_loopback_only_loopback_names_and_those_allowed_are_answered(host, origin, expected):
+def test_at_loopback_only_loopback_and_allowed_names_are_answered(host, origin, expected):
     rule = HostRule("127.0.0.1", ("tools.example", "only.here:444"))
 
     assert allows(rule, host, origin) is expected
@@ -106,7 +106,7 @@ def test_at_loopback_only_loopback_names_and_those_allowed_are_answered(host, or
         ("tools.example.org", "https://evil.example", False),
     ],
 )
-def test_elsewhere_names_that_are_allowed_are_the_only_ones(host, origin, expected):
+def test_at_other_addresses_only_allowed_names_are_answered(host, origin, expected):
     rule = HostRule("10.0.0.5", ("tools.example.org",))
 
     assert allows(rule, host, origin) is expected
@@ -123,17 +123,17 @@ def test_elsewhere_names_that_are_allowed_are_the_only_ones(host, origin, expect
         ("whatever.example:8000", "http://localhost:8000", False),
     ],
 )
-def test_where_every_name_is_answered_pages_must_come_from_the_name_itself(host, origin, expected):
+def test_without_allowed_names_a_page_may_only_call_its_own_host(host, origin, expected):
     assert allows(HostRule("0.0.0.0", ()), host, origin) is expected
 
 
-def test_a_rule_takes_no_invalid_name():
+def test_a_host_rule_refuses_an_invalid_name():
     with pytest.raises(SettingsError, match="--allowed-host"):
         HostRule("0.0.0.0", ("a b",))
 
 
 @pytest.mark.parametrize("name", ["2001:db8::7", "[2001:db8::7]", "2001:DB8::7"])
-def test_an_address_of_version_6_can_be_allowed(name):
+def test_an_ipv6_address_can_be_allowed(name):
     check_exposure(settings(allowed_hosts=(name,)))
     rule = HostRule("10.0.0.5", (name,))
 

@@ -1,4 +1,4 @@
-"""How much a server takes on at once, and how long it waits for slow clients."""
+"""Limits on concurrent searches, bodies and connections, and on waiting for slow clients."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def anyio_backend():
     return "asyncio"
 
 
-async def test_so_many_work_so_many_wait_and_others_come_again():
+async def test_slots_limit_running_and_waiting_searches_and_refuse_others():
     slots, done, working, most = Slots(at_work=2, waiting=3), asyncio.Event(), 0, 0
 
     async def work():
@@ -57,7 +57,7 @@ async def test_so_many_work_so_many_wait_and_others_come_again():
     assert most == 2
 
 
-async def test_a_slot_is_free_again_after_a_failure_and_after_a_cancellation():
+async def test_a_failed_or_cancelled_search_frees_its_slot():
     slots = Slots(at_work=1, waiting=0)
 
     async def fail():
@@ -88,17 +88,17 @@ def asking(app):
 
 
 @pytest.mark.parametrize("path", ["/search?q=pdf", "/filtered?query=pdf&category=pdf"])
-async def test_who_waits_for_the_index_is_one_of_those_that_may_wait(settings, toolbox, path):
+async def test_searches_that_wait_for_the_index_keep_their_slots(settings, toolbox, path):
     made = settings(watch=False, embedding_model="none")
     async with ToolSearch(toolbox, made, refresh=False) as search:
-        # It never begins, so that all wait.
+        # The follower is never started, so all searches wait for the index.
         follower = Follower(search.index)
         searches = Searches(search, follower, Slots(at_work=1, waiting=1))
         app = application(("/search", searches.short), ("/filtered", searches.filtered))
         async with asking(app) as client:
             calls = {asyncio.create_task(client.get(path)) for _ in range(3)}
             done, waiting = await asyncio.wait(
-                calls, timeout=10, return_when=asyncio.FIRST_COMPLETED
+                calls, timeout=60, return_when=asyncio.FIRST_COMPLETED
             )
             for call in waiting:
                 call.cancel()
@@ -107,21 +107,21 @@ async def test_who_waits_for_the_index_is_one_of_those_that_may_wait(settings, t
     assert [call.result().status_code for call in done] == [503]
 
 
-class UnheardOfError(PytoolsError):
-    """Is known to nobody."""
+class UnforeseenError(PytoolsError):
+    """An error without a handler of its own."""
 
 
 @pytest.mark.parametrize(
     ("error", "status", "wait"),
     [
-        (UnheardOfError("wash it first"), 409, None),
+        (UnforeseenError("wash it first"), 409, None),
         (RootUnreadableError("tools", "no permission."), 409, None),
         (IndexNotReadyError(), 503, "5"),
         (RuntimeError("secret"), 500, None),
     ],
     ids=["any of ours", "the root", "not open", "any other"],
 )
-async def test_an_error_of_ours_says_what_to_do(error, status, wait):
+async def test_our_errors_become_problems_with_their_message(error, status, wait):
     async def fail(_request):
         raise error
 
@@ -138,11 +138,11 @@ def post(path="/", **headers):
 
 
 class Client:
-    """Sends messages and keeps the answer.
+    """Sends messages, and keeps the status of the answer.
 
     Attributes:
-        status: That of the answer.
-        taken: How many messages were asked for.
+        status: The status of the answer.
+        taken: How many messages were received by the server.
     """
 
     def __init__(self, *messages):
@@ -180,7 +180,7 @@ async def refuse(_scope, _receive, send):
     await send({"type": "http.response.body"})
 
 
-async def test_a_body_in_parts_comes_whole():
+async def test_a_body_in_parts_is_joined():
     client = Client(part(b"ab", more=True), part(b"cd", more=False))
     scope = post(transfer_encoding=b"chunked")
 
@@ -190,7 +190,7 @@ async def test_a_body_in_parts_comes_whole():
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 413), ("/large", 200)])
-async def test_each_path_has_its_limit(path, status):
+async def test_each_path_has_its_own_size_limit(path, status):
     client = Client(part(b"abc", more=True), part(b"de", more=False))
 
     limited = BodyLimit(echo, largest=4, of_paths={"/large": 5})
@@ -199,7 +199,7 @@ async def test_each_path_has_its_limit(path, status):
     assert client.status == status
 
 
-async def test_of_a_flood_only_so_much_is_read():
+async def test_only_the_start_of_a_huge_body_is_read():
     client = Client(*[part(b"x" * 1024 * 1024, more=True)] * 100)
 
     await BodyLimit(echo, largest=4, of_paths={})(
@@ -210,7 +210,7 @@ async def test_of_a_flood_only_so_much_is_read():
     assert client.taken < 10
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
+async def test_a_body_that_does_not_arrive_times_out(monkeypatch):
     monkeypatch.setattr(_limits, "_BODY_SECONDS", 0.01)
     client = Client(part(b"a", more=True))
 
@@ -221,9 +221,9 @@ async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
     assert client.status == 408
 
 
-async def test_a_client_that_goes_in_the_middle_of_its_body_is_let_go_and_counted(counted):
+async def test_a_client_that_disconnects_during_its_body_is_counted(counted):
     async def never(*_):
-        pytest.fail("there is no request")
+        pytest.fail("the request is incomplete")
 
     client = Client(part(b"a", more=True), {"type": "http.disconnect"})
     limited = BodyLimit(never, largest=4, of_paths={})
@@ -235,10 +235,12 @@ async def test_a_client_that_goes_in_the_middle_of_its_body_is_let_go_and_counte
 
 
 @asynccontextmanager
-async def serving(app, **places):
-    """Serve an application with our protocol, and give the address."""
+async def serving(app, *, keep_alive=600, **places):
+    """Serve an application with our protocol, and yield the address."""
     http = partial(ImpatientProtocol, places=Places(**places))
-    config = uvicorn.Config(app, http=http, lifespan="off", log_config=None, timeout_keep_alive=1)
+    config = uvicorn.Config(
+        app, http=http, lifespan="off", log_config=None, timeout_keep_alive=keep_alive
+    )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
@@ -250,10 +252,10 @@ async def serving(app, **places):
 
 
 async def exchange(address, *sent):
-    """Send something in parts, each after something came for the last, and read to the end."""
+    """Send parts, each after receiving data for the last one, and read to the end."""
     reader, writer = await asyncio.open_connection(*address)
     received = b""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         for number, each in enumerate(sent):
             if number:
                 received += await reader.read(65536)
@@ -264,14 +266,37 @@ async def exchange(address, *sent):
     return received
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "])
-@pytest.mark.parametrize("before", [b"", b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n"])
-async def test_headers_that_do_not_come_end_the_connection(monkeypatch, before, sent):
+FIRST = b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n"
+INCOMPLETE = [b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "]
+
+
+async def test_a_silent_connection_is_closed(monkeypatch):
     monkeypatch.setattr(_connections, "_HEADERS_SECONDS", 0.05)
     async with serving(echo) as address:
-        received = await exchange(address, before + sent)
+        assert await exchange(address) == b""
 
-    assert received.startswith(b"HTTP/1.1 200") if before else received == b""
+
+@pytest.mark.parametrize("sent", INCOMPLETE)
+async def test_incomplete_headers_end_the_connection(monkeypatch, sent):
+    async with serving(echo) as address, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(FIRST)
+        answered = await reader.read(65536)
+        # The limit is lowered here, because the first request had to arrive within it.
+        monkeypatch.setattr(_connections, "_HEADERS_SECONDS", 0.05)
+        writer.write(sent)
+
+        assert answered.startswith(b"HTTP/1.1 200")
+        assert b"HTTP" not in await reader.read()
+        writer.close()
+
+
+@pytest.mark.parametrize("sent", [b"", *INCOMPLETE])
+async def test_incomplete_headers_sent_with_a_request_end_the_connection(sent):
+    async with serving(echo, keep_alive=1) as address:
+        received = await exchange(address, FIRST + sent)
+
+    assert received.startswith(b"HTTP/1.1 200")
 
 
 CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -288,7 +313,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
         CHUNKED + b"zz\r\n",
     ],
 )
-async def test_what_is_not_http_is_a_problem(caplog, sent):
+async def test_an_invalid_http_request_is_a_problem(caplog, sent):
     async with serving(BodyLimit(echo, largest=4, of_paths={})) as address:
         head, _, body = (await exchange(address, sent)).partition(b"\r\n\r\n")
 
@@ -300,7 +325,7 @@ async def test_what_is_not_http_is_a_problem(caplog, sent):
 
 
 @pytest.mark.parametrize("method", [b"POST", b"HEAD"])
-async def test_a_body_that_breaks_after_its_answer_ends_the_connection(caplog, method):
+async def test_an_invalid_body_after_the_answer_ends_the_connection(caplog, method):
     async with serving(refuse) as address:
         received = await exchange(address, CHUNKED.replace(b"POST", method), b"zz\r\n")
 
@@ -309,7 +334,7 @@ async def test_a_body_that_breaks_after_its_answer_ends_the_connection(caplog, m
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_a_body_that_is_refused_unread_does_not_keep_its_connection():
+async def test_refusing_a_request_without_reading_its_body_ends_the_connection():
     async with serving(guarded(echo)) as address:
         received = await exchange(address, CHUNKED.replace(b"Host: a", b"Host: localhost"))
 
@@ -326,7 +351,8 @@ def guarded(app):
     return Gate(app, hosts=HostRule("127.0.0.1", ()), token=TOKEN)
 
 
-async def test_a_connection_too_many_takes_the_place_of_the_oldest_that_has_not_shown_a_token():
+async def test_a_new_connection_replaces_the_oldest_one_without_an_accepted_request(monkeypatch):
+    monkeypatch.setattr(_connections, "_HEADERS_SECONDS", 600)
     async with serving(guarded(echo), most=3) as address:
         known = await asyncio.open_connection(*address)
         known[1].write(ASKED)
@@ -339,16 +365,16 @@ async def test_a_connection_too_many_takes_the_place_of_the_oldest_that_has_not_
         answer = await exchange(address, LAST)
 
         assert answer.startswith(b"HTTP/1.1 200")
-        assert await silent[0][0].read() == b"", "the oldest has gone"
+        assert await silent[0][0].read() == b"", "the oldest is closed"
         known[1].write(LAST)
-        assert (await known[0].read()).startswith(b"HTTP/1.1 200"), "who is known has stayed"
+        assert (await known[0].read()).startswith(b"HTTP/1.1 200"), "an accepted one is kept"
         silent[1][1].write(LAST)
-        assert (await silent[1][0].read()).startswith(b"HTTP/1.1 200"), "there was room for two"
+        assert (await silent[1][0].read()).startswith(b"HTTP/1.1 200"), "a newer one is kept"
         for _, writer in (known, *silent):
             writer.close()
 
 
-async def test_where_all_have_shown_a_token_the_next_is_told_to_try_again_later():
+async def test_a_new_connection_is_refused_when_all_have_an_accepted_request():
     async with serving(guarded(echo), most=2) as address:
         known = [await asyncio.open_connection(*address) for _ in range(2)]
         for reader, writer in known:
@@ -379,9 +405,7 @@ async def test_where_all_have_shown_a_token_the_next_is_told_to_try_again_later(
         (64, 64, 64, 16),
     ],
 )
-def test_connections_leave_room_for_the_files_of_the_index(
-    monkeypatch, soft, hard, raised, connections
-):
+def test_the_limit_of_open_files_limits_connections(monkeypatch, soft, hard, raised, connections):
     import resource
 
     limits = (soft, hard)
@@ -396,7 +420,7 @@ def test_connections_leave_room_for_the_files_of_the_index(
     assert (room_for_connections(), limits) == (connections, (raised, hard))
 
 
-async def test_a_request_that_is_cut_is_told_to_come_again():
+async def test_an_interrupted_request_is_answered_with_try_again():
     waiting = asyncio.Event()
 
     async def wait(_scope, _receive, _send):

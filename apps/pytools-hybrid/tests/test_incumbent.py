@@ -1,4 +1,4 @@
-"""freeact's own search used the path of our index: its database is renamed, and nothing is lost."""
+"""A database of freeact's own search at our index's path is renamed, and nothing is lost."""
 
 import asyncio
 import os
@@ -57,7 +57,7 @@ def add(connection, *names):
 
 
 def names_in(path):
-    """Name the tools in both tables of a database that must be sound."""
+    """Return the tools in both tables of a database, which must be intact."""
     with connected(path) as connection:
         assert connection.execute("PRAGMA integrity_check").get == "ok"
         vectors, words = (
@@ -105,12 +105,12 @@ def run(code, *arguments):
 
 
 def write_and_die(database, *names):
-    """Commit to the log, and end before anything of it is in the file."""
+    """Commit to the log, and end before any of it is in the file."""
     assert run(WRITE_AND_DIE, database, Path(__file__).parent, *names) == 0
     assert database.with_name("search.db-wal").stat().st_size > 0
 
 
-def test_it_is_renamed_whole_and_its_path_is_free(incumbent):
+def test_the_database_is_renamed_completely_and_its_path_is_free(incumbent):
     aside = set_aside_incumbent(incumbent)
     assert aside == incumbent.with_name("search.db.freeact")
     assert files_in(incumbent.parent) == {"search.db.freeact"}
@@ -118,31 +118,31 @@ def test_it_is_renamed_whole_and_its_path_is_free(incumbent):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
-def test_a_pipe_at_the_path_is_not_waited_for(tmp_path):
+def test_a_pipe_at_the_path_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "search.db")
     assert set_aside_incumbent(tmp_path / "search.db") is None
 
 
-def test_what_a_killed_process_left_in_the_log_is_kept(database):
+def test_the_log_of_a_killed_process_is_kept(database):
     write_and_die(database, "a", "b", "c")
     aside = set_aside_incumbent(database)
     assert files_in(database.parent) == {"search.db.freeact"}
     assert names_in(aside) == ["a", "b", "c"]
 
 
-def test_tables_that_are_in_the_log_only_are_seen(database):
+def test_tables_that_exist_only_in_the_log_are_seen(database):
     write_and_die(database)
     assert b"entries_vec" not in database.read_bytes()
     assert names_in(set_aside_incumbent(database)) == []
 
 
-def test_a_kill_before_its_second_table_was_made_leaves_one_of_theirs(database):
+def test_a_database_with_only_the_first_table_is_recognised(database):
     with connected(database) as connection:
         connection.execute(VECTORS)
     assert set_aside_incumbent(database) == database.with_name("search.db.freeact")
 
 
-def test_one_that_is_in_use_stays_as_it_is_and_the_error_says_what_to_do(database):
+def test_a_database_in_use_is_unchanged_and_the_error_says_what_to_do(database):
     write_and_die(database, "a", "b")
     with connected(database) as user:
         assert user.execute("SELECT count(*) FROM entries_fts").get == 2
@@ -153,7 +153,7 @@ def test_one_that_is_in_use_stays_as_it_is_and_the_error_says_what_to_do(databas
     assert names_in(set_aside_incumbent(database)) == ["a", "b", "c"]
 
 
-def test_of_several_at_once_one_renames_it(incumbent):
+def test_of_several_callers_at_once_one_renames_it(incumbent):
     barrier, found = Barrier(4), []
 
     def set_aside():
@@ -170,7 +170,7 @@ def test_of_several_at_once_one_renames_it(incumbent):
     assert names_in(aside) == ["a", "b"]
 
 
-def test_names_that_are_taken_are_left_alone(incumbent):
+def test_existing_files_are_not_overwritten(incumbent):
     incumbent.with_name("search.db.freeact").write_text("mine")
     aside = set_aside_incumbent(incumbent)
     assert aside == incumbent.with_name("search.db.freeact-2")
@@ -178,7 +178,7 @@ def test_names_that_are_taken_are_left_alone(incumbent):
     assert names_in(aside) == ["a", "b"]
 
 
-def test_the_file_behind_a_link_is_renamed_where_it_lies(incumbent, tmp_path):
+def test_the_file_behind_a_link_is_renamed_in_its_own_folder(incumbent, tmp_path):
     link = tmp_path / "link.db"
     try:
         link.symlink_to(incumbent)
@@ -210,7 +210,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
-def test_any_other_database_stays_as_it_is(database, make):
+def test_any_other_database_is_unchanged(database, make):
     with connected(database) as connection:
         make(connection)
     before = {file: file.read_bytes() for file in database.parent.iterdir()}
@@ -218,7 +218,7 @@ def test_any_other_database_stays_as_it_is(database, make):
     assert {file: file.read_bytes() for file in database.parent.iterdir()} == before
 
 
-def test_the_log_of_any_other_database_stays_as_it_is(database):
+def test_the_log_of_any_other_database_is_unchanged(database):
     with connected(database) as connection:
         changed(connection, "CREATE TABLE mine (x)")
     write_and_die(database, "a")
@@ -228,7 +228,7 @@ def test_the_log_of_any_other_database_stays_as_it_is(database):
     assert (database.read_bytes(), log.read_bytes()) == before
 
 
-def test_what_is_not_a_database_stays_as_it_is(database):
+def test_a_file_that_is_not_a_database_is_unchanged(database):
     assert set_aside_incumbent(database) is None
     assert list(database.parent.iterdir()) == []
     for content in (b"", b"SQLite format 3\0", b"SQLite format 3\0" + b"x" * 99, b"text"):
@@ -240,7 +240,7 @@ def test_what_is_not_a_database_stays_as_it_is(database):
     assert set_aside_incumbent(database.with_name("a\0b")) is None
 
 
-def test_our_own_index_stays_as_it_is(database):
+def test_our_own_index_is_unchanged(database):
     with ToolIndex(database) as index:
         index.refuse("m", {"hash": "none"})
         assert set_aside_incumbent(database) is None
@@ -256,7 +256,7 @@ with closing(sqlite3.connect(sys.argv[1])) as connection:
 """
 
 
-def test_looking_for_it_does_not_give_up_the_locks_of_our_own_index(database, tmp_path):
+def test_looking_for_it_keeps_the_locks_of_our_own_index(database, tmp_path):
     """Otherwise, the next user to close the database would believe that it was the last one."""
     pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
     log = database.with_name("search.db-wal")
@@ -289,7 +289,7 @@ def test_two_searches_of_one_tree_in_one_process_keep_their_log(settings, root):
     assert asyncio.run(main()) == (1,)
 
 
-def test_a_log_without_its_database_stays_as_it_is(database):
+def test_a_log_without_its_database_is_unchanged(database):
     log = database.with_name("search.db-wal")
     log.write_bytes(b"something")
     assert set_aside_incumbent(database) is None
@@ -298,7 +298,7 @@ def test_a_log_without_its_database_stays_as_it_is(database):
 
 @pytest.fixture
 def read_only(incumbent):
-    """Make the folder one that cannot be written, for root by a mount."""
+    """Make the folder read-only; for the superuser, by a mount."""
     folder = incumbent.parent
     if not hasattr(os, "geteuid"):
         pytest.skip("permissions of folders do not bind on this system")
@@ -321,7 +321,7 @@ def read_only(incumbent):
         subprocess.run(["umount", "--lazy", folder], check=True, timeout=PATIENCE)
 
 
-def test_where_nothing_can_be_written_the_error_says_what_to_do(read_only):
+def test_in_a_read_only_folder_the_error_says_what_to_do(read_only):
     with pytest.raises(DatabaseError, match=r"freeact.*choose another path") as raised:
         set_aside_incumbent(read_only)
     assert raised.value.where == read_only

@@ -44,7 +44,7 @@ def test_pip_installs_an_extra_from_where_this_copy_came(installed):
     )
 
 
-def test_a_copy_from_an_index_is_named(installed):
+def test_a_copy_from_an_index_is_installed_by_name(installed):
     pip = installed()
     assert pip.command("pytools-hybrid[openai]") == (
         '/env/python -m pip install "pytools-hybrid[openai]"'
@@ -55,7 +55,7 @@ def test_a_copy_from_an_index_is_named(installed):
     assert pip.command("apsw", again=True) == "/env/python -m pip install --force-reinstall apsw"
 
 
-def test_uv_installs_into_the_same_environment_and_what_was_editable_stays_so(installed):
+def test_uv_installs_into_the_same_environment_and_keeps_it_editable(installed):
     uv = installed(
         installer="uv", url=Path("/my clone/apps/pytools-hybrid").as_uri(), editable=True
     )
@@ -64,7 +64,7 @@ def test_uv_installs_into_the_same_environment_and_what_was_editable_stays_so(in
     )
 
 
-def test_a_tool_of_uv_keeps_its_extras_and_what_is_beside_it(installed):
+def test_a_uv_tool_keeps_its_extras_and_additional_packages(installed):
     tool = installed(installer="uv", url=CLONE.as_uri(), receipt=RECEIPT)
     assert tool.command("pytools-hybrid[openai]", "pydantic-ai-slim[mistral]") == (
         'uv tool install --with "requests>=2" --with "pydantic-ai-slim[mistral]" '
@@ -75,7 +75,7 @@ def test_a_tool_of_uv_keeps_its_extras_and_what_is_beside_it(installed):
     )
 
 
-def test_a_tool_of_uv_keeps_where_its_companions_came_from(installed):
+def test_a_uv_tool_keeps_the_sources_of_additional_packages(installed):
     companions = """
     { name = "near", directory = "/near" }, { name = "file", extras = ["x"], path = "/f.whl" },
     { name = "far", git = "https://host.example/far?rev=1" }, { name = "mine", editable = "/mine" },
@@ -99,9 +99,7 @@ def clone(tmp_path):
     return tmp_path / "clone"
 
 
-def test_a_clone_is_updated_before_it_is_installed_again_and_pip_is_given_all_of_it(
-    installed, clone
-):
+def test_a_clone_is_updated_and_pip_gets_all_its_packages(installed, clone):
     app = clone / "apps" / "pytools-hybrid"
     assert installed(url=app.as_uri()).command("pytools-hybrid", upgrade=True) == (
         f"git -C {app} pull && /env/python -m pip install --force-reinstall "
@@ -109,7 +107,7 @@ def test_a_clone_is_updated_before_it_is_installed_again_and_pip_is_given_all_of
     )
 
 
-def test_pip_is_given_the_weights_of_the_larger_model(installed, clone):
+def test_pip_gets_the_package_with_the_accurate_weights(installed, clone):
     app = clone / "apps" / "pytools-hybrid"
     assert installed(url=app.as_uri()).command("pytools-hybrid[accurate]") == (
         f'/env/python -m pip install {clone / "packages" / "toolembed-accurate"} "{app}[accurate]"'
@@ -117,5 +115,5 @@ def test_pip_is_given_the_weights_of_the_larger_model(installed, clone):
 
 
 @pytest.mark.parametrize("broken", ["", "[tool", "tool = 1", "[tool]\nrequirements = [1]"])
-def test_a_broken_receipt_is_as_good_as_one_without_requirements(installed, broken):
+def test_a_damaged_receipt_counts_as_empty(installed, broken):
     assert "pytools-hybrid[openai]" in installed(receipt=broken).command("pytools-hybrid[openai]")

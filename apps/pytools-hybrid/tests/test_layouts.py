@@ -1,4 +1,4 @@
-"""Trees that are laid out in other ways than freeact's: found, described, called, followed."""
+"""Trees in other layouts than freeact's: found, described, called, followed."""
 
 import asyncio
 import sys
@@ -37,7 +37,7 @@ def write(tmp_path, monkeypatch):
 
 @pytest.fixture
 def indexed(write, tmp_path):
-    """Bring an index up to date with modules; give what it holds, and what was done."""
+    """Bring an index up to date with modules; return its ids and the report."""
     with SQLiteStore(tmp_path / "layouts.db") as store:
 
         def bring(layouts=FUNCTIONS, **modules):
@@ -86,7 +86,7 @@ def repeat(text: str, times: int = 2) -> str:
 '''
 
 
-def test_a_function_that_its_decorator_has_made_a_tool_of_is_called(write, settings):
+def test_a_function_wrapped_by_a_tool_decorator_is_called(write, settings):
     root = write(own_voice=DECORATED)
     with BlockingToolSearch(root, settings(layouts="functions")) as tools:
         shout, repeat = (load_tool(tools.search(it, limit=1)[0]) for it in ("loudly", "again"))
@@ -116,7 +116,7 @@ def test_an_index_follows_the_functions_of_a_module(indexed):
     assert indexed(a=None, c=both)[0] == ["functions:b:uno", "functions:c:one", "functions:c:two"]
 
 
-def test_what_a_package_exports_from_its_modules_is_called_and_followed(write, settings):
+def test_functions_that_a_package_exports_are_called_and_followed(write, settings):
     merge = (
         "from pydantic import BaseModel\n\nclass Params(BaseModel):\n    pages: int\n\n"
         "def merge(params: Params) -> int:\n    '{}'\n    return params.pages * 2\n"
@@ -136,7 +136,7 @@ def test_what_a_package_exports_from_its_modules_is_called_and_followed(write, s
         assert asyncio.run(load_tool(hit).call({"pages": 2})) == 4
 
 
-def test_a_kill_between_two_portions_loses_no_function_of_a_module(indexed, write):
+def test_a_kill_between_portions_loses_no_function_of_a_module(indexed, write):
     many = "".join(function(f"f{number}") for number in range(300))
     roots = Roots.of(write(a=many, b=many), FUNCTIONS)
 
@@ -149,7 +149,7 @@ def test_a_kill_between_two_portions_loses_no_function_of_a_module(indexed, writ
     assert len(indexed()[0]) == 600
 
 
-def test_each_way_to_lay_a_tree_out_has_an_index_of_its_own(write, settings):
+def test_each_layout_has_its_own_index(write, settings):
     root, given = write(a=function("one")), [("functions",), ("mcptools", "gentools"), ("modules",)]
 
     assert len({settings(layouts=it, db_path=None).resolved_database(root) for it in given}) == 3
@@ -162,7 +162,7 @@ def test_other_layouts_read_the_same_files_again(indexed):
     assert indexed(layouts=FUNCTIONS)[0] == ["modules:pdf:merge"]
 
 
-def test_a_module_of_which_not_all_functions_are_allowed_is_left_out(write, tmp_path):
+def test_a_module_partly_beyond_the_limit_is_left_out(write, tmp_path):
     roots = Roots.of(write(a=function("one"), b=function("two") + function("three")), FUNCTIONS)
     with SQLiteStore(tmp_path / "few.db") as store:
         report = refresh(store, roots, max_tools=2)
@@ -173,7 +173,7 @@ def test_a_module_of_which_not_all_functions_are_allowed_is_left_out(write, tmp_
         assert [issue.path for issue in report.issues] == ["b.py", "b.py"]
 
 
-def test_a_tree_that_is_laid_out_otherwise_is_answered_with_the_layouts_that_fit(write, capsys):
+def test_for_a_tree_in_another_layout_the_message_names_those_that_fit(write, capsys):
     root = write(mail=function("send"), pdf__merge=function("merge"))
 
     assert no_tools(Roots.of(root)).endswith(
@@ -193,6 +193,6 @@ def test_a_tree_that_is_laid_out_otherwise_is_answered_with_the_layouts_that_fit
         (" , ", "it is empty"),
     ],
 )
-def test_a_layout_that_cannot_be_is_refused(settings, layouts, says):
+def test_an_invalid_layout_is_refused(settings, layouts, says):
     with pytest.raises((SettingsError, ValueError), match=says):
         settings(layouts=layouts)

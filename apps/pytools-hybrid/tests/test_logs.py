@@ -44,7 +44,7 @@ def test_a_line_shows_its_time_level_logger_and_message():
     assert line == {"level": "WARNING", "logger": "uvicorn.error", "message": "this\nis"}
 
 
-def test_a_traceback_is_a_field_also_that_of_a_thread():
+def test_tracebacks_are_a_field_also_those_of_threads():
     def fail():
         raise ValueError("no such thing")
 
@@ -64,7 +64,7 @@ def test_a_traceback_is_a_field_also_that_of_a_thread():
         assert line["traceback"].endswith("ValueError: no such thing")
 
 
-def test_what_is_printed_and_warnings_of_libraries_are_lines_too():
+def test_printed_text_and_library_warnings_are_lines_too():
     with written() as lines:
         print("a line", "half \ud83d", sep="\n", end="", file=sys.stderr)
         sys.stderr.flush()
@@ -77,7 +77,7 @@ def test_what_is_printed_and_warnings_of_libraries_are_lines_too():
     assert "it is old" in warned["message"]
 
 
-def test_no_line_has_a_secret():
+def test_no_line_contains_a_secret():
     with written() as lines:
         print("geheim", file=sys.stderr)
         try:

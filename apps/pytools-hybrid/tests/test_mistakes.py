@@ -1,4 +1,4 @@
-"""Mistakes that everybody makes once: the error or the note names the next step."""
+"""Common mistakes: the error or the note names the next step."""
 
 import errno
 import json
@@ -39,9 +39,7 @@ def test_an_unknown_mode_is_an_error_that_names_the_modes(settings, root, wrong)
         ({"query": b"merge"}, "the query must be text, got b'merge'"),
     ],
 )
-def test_an_argument_of_another_type_is_an_error_that_says_what_is_allowed(
-    settings, root, arguments, told
-):
+def test_an_invalid_argument_is_an_error_that_says_what_is_allowed(settings, root, arguments, told):
     with (
         BlockingToolSearch(root, settings(), refresh=False) as tools,
         pytest.raises(ValueError, match=re.escape(told)),
@@ -67,7 +65,7 @@ def test_an_unknown_scope_is_an_error_that_names_the_scopes(settings, root):
         ("sentence-transformer:all-MiniLM-L6-v2", "sentence-transformers"),
     ],
 )
-def test_a_misspelt_model_is_answered_with_the_one_that_was_meant(monkeypatch, root, given, meant):
+def test_a_misspelt_model_is_an_error_that_names_the_nearest(monkeypatch, root, given, meant):
     pytest.importorskip("pydantic_ai")
     monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", given)
     with pytest.raises(SettingsError, match=f"; did you mean {meant}\\?"):
@@ -75,19 +73,19 @@ def test_a_misspelt_model_is_answered_with_the_one_that_was_meant(monkeypatch, r
 
 
 @pytest.mark.parametrize("named", ["mcptools", "mcptools/github", "gentools/text/slugify", ".."])
-def test_a_root_too_deep_or_too_high_is_answered_with_the_folder_that_has_tools(root, named):
+def test_a_root_too_deep_or_too_high_is_answered_with_the_right_folder(root, named):
     wrong = Path(os.path.normpath(root / named))
     assert nearby_root(wrong) == root
     assert f"; {root} has tools: give that folder as the root" in no_tools(Roots.of(wrong))
 
 
-def test_the_root_of_freeact_is_found_two_levels_below_a_project(root, tmp_path):
+def test_freeacts_root_is_found_two_levels_below_a_project(root, tmp_path):
     (tmp_path / "project" / ".freeact").mkdir(parents=True)
     root.rename(tmp_path / "project" / ".freeact" / "generated")
     assert nearby_root(tmp_path / "project") == tmp_path / "project" / ".freeact" / "generated"
 
 
-def test_where_no_tools_are_near_the_message_says_what_was_looked_for(tmp_path):
+def test_without_tools_nearby_the_message_names_the_expected_paths(tmp_path):
     (tmp_path / "empty").mkdir()
     told = no_tools(Roots.of(tmp_path / "empty"))
     assert told.startswith(f"no tools in {tmp_path / 'empty'}: looked for mcptools/<category>/")
@@ -100,7 +98,7 @@ def test_a_search_of_a_wrong_root_names_the_right_one(settings, root):
     assert f"{root} has tools: give that folder as the root" in response.notes[0]
 
 
-def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys):
+def test_a_misspelt_root_is_answered_with_the_nearest_folder(root, capsys):
     wrong = root.with_name(f"{root.name}s")
     with pytest.raises(SystemExit):
         main(["search", "merge files", "--root", str(wrong)])
@@ -108,20 +106,20 @@ def test_a_misspelt_root_is_answered_with_the_folder_that_was_meant(root, capsys
     assert told in capsys.readouterr().err
     with pytest.raises(SettingsError, match=f"^root: {re.escape(told)}"):
         BlockingToolSearch(wrong).open()
-    # Its folder may be made while it is open.
+    # While it follows the files, the folder may still be created.
     with BlockingToolSearch(wrong, follow=True) as tools:
         assert tools.search("merge files").notes[0] == told
     assert meant_folder(wrong / "mcptools") == root / "mcptools"
     assert meant_folder(root.with_name("quite-another")) is None
 
 
-def test_a_root_that_is_a_file_is_refused_in_python_too(root):
+def test_a_root_that_is_a_file_is_refused(root):
     file = next(root.rglob("*.py"))
     with pytest.raises(SettingsError, match="is a file; give the folder"):
         BlockingToolSearch(file).open()
 
 
-def test_a_server_of_a_misspelt_root_says_which_folder_may_be_meant(root, capsys):
+def test_a_server_of_a_misspelt_root_names_the_nearest_folder(root, capsys):
     wrong = root.with_name(f"{root.name}s")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -147,9 +145,7 @@ def test_an_import_without_a_root_writes_to_tools(tmp_path, capsys):
         (errno.ENOSPC, "free some disk space"),
     ],
 )
-def test_a_file_that_the_system_refuses_is_named_with_a_remedy(
-    monkeypatch, root, capsys, number, remedy
-):
+def test_a_refused_file_access_is_reported_with_a_remedy(monkeypatch, root, capsys, number, remedy):
     def refuse(path, *_, **__):
         raise OSError(number, os.strerror(number), str(path))
 

@@ -1,4 +1,4 @@
-"""Another model: never a result by vectors that are not the query's model's, and nothing twice."""
+"""Changing the model: vectors of two models are never compared, and nothing is embedded twice."""
 
 import asyncio
 import hashlib
@@ -45,7 +45,7 @@ class WordsEmbedder:
 
 
 class Searching(ToolSearch):
-    """Uses an embedder of the tests, if one is given."""
+    """Uses the embedder of a test, if one is given."""
 
     def __init__(self, settings, root, embedder=None):
         super().__init__(root, settings, embedder=embedder, refresh=False)
@@ -88,7 +88,7 @@ MERGE = "mcptools:pdf:merge_pdfs"
 
 
 @pytest.mark.parametrize("dimensions", [512, 300], ids=["as many dimensions", "other dimensions"])
-def test_the_vectors_of_another_model_are_never_searched_with_its_own(settings, root, dimensions):
+def test_a_query_never_searches_another_models_vectors(settings, root, dimensions):
     one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=dimensions)
     assert ids(use(settings(), root, one, embed_and_search))[0] == MERGE
 
@@ -104,7 +104,7 @@ def test_the_vectors_of_another_model_are_never_searched_with_its_own(settings, 
     assert len(other.documents) == 4
 
 
-def test_switching_back_embeds_nothing_and_searches_at_once(settings, root):
+def test_switching_back_to_a_model_embeds_nothing(settings, root):
     one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=300)
     for model in (one, other):
         use(settings(), root, model, embed)
@@ -118,7 +118,7 @@ def test_switching_back_embeds_nothing_and_searches_at_once(settings, root):
     assert (len(one.documents), len(other.documents)) == asked
 
 
-def test_what_changed_meanwhile_is_all_that_switching_back_embeds(settings, root, write_tool):
+def test_switching_back_embeds_only_what_changed_meanwhile(settings, root, write_tool):
     one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other")
     for model in (one, other):
         use(settings(), root, model, embed)
@@ -129,7 +129,7 @@ def test_what_changed_meanwhile_is_all_that_switching_back_embeds(settings, root
     assert len(one.documents) == len(other.documents) == 5
 
 
-def test_vectors_of_the_offline_model_serve_until_those_of_another_are_ready(settings, root):
+def test_the_offline_models_vectors_are_used_until_another_models_are_ready(settings, root):
     use(settings(), root, None, embed)
     other = WordsEmbedder("b:other", most_texts=2)
 
@@ -153,8 +153,8 @@ def test_vectors_of_the_offline_model_serve_until_those_of_another_are_ready(set
     assert vectors == {OFFLINE: 4, "b:other": 4}
 
 
-def test_the_offline_model_serves_until_nine_of_ten_tools_have_vectors(settings, root):
-    """It needs none that are stored: it embeds what fits by its words before it answers."""
+def test_the_offline_model_answers_until_nine_of_ten_tools_have_vectors(settings, root):
+    """It needs no stored vectors: it embeds tools that fit by their words before it answers."""
     half = WordsEmbedder("b:other", most_texts=2)
     half.answers = 1
 
@@ -176,8 +176,8 @@ def test_the_offline_model_serves_until_nine_of_ten_tools_have_vectors(settings,
     assert (after.model, after.notes, ids(after)[0]) == ("b:other", (), MERGE)
 
 
-def test_vectors_of_a_paid_model_are_not_searched_by_another(settings, root):
-    """Its query would cost money without having been requested."""
+def test_a_paid_models_vectors_are_not_searched_in_place_of_another(settings, root):
+    """Embedding the query would cost money that nobody agreed to spend."""
     paid = WordsEmbedder("a:one")
     use(settings(), root, paid, embed)
 
@@ -188,7 +188,7 @@ def test_vectors_of_a_paid_model_are_not_searched_by_another(settings, root):
     assert paid.queries == []
 
 
-def test_models_used_at_the_same_time_are_both_kept_up(settings, root, write_tool):
+def test_two_models_in_use_are_both_kept_up_to_date(settings, root, write_tool):
     one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=300)
 
     async def main():

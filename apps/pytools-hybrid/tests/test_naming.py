@@ -27,7 +27,7 @@ def ids(response):
 
 
 def ask(settings, root, *requests):
-    """Index a tree, and search it for each of some requests, given as keyword arguments."""
+    """Index a tree, and search it for some requests, given as keyword arguments."""
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
@@ -39,7 +39,7 @@ def ask(settings, root, *requests):
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_name_is_first_in_every_spelling(settings, toolbox, mode):
+def test_a_named_tool_is_first_in_every_spelling(settings, toolbox, mode):
     requests = [{"query": text, "mode": mode} for text in SPELLINGS]
 
     for text, response in zip(SPELLINGS, ask(settings(), toolbox, *requests), strict=True):
@@ -49,7 +49,7 @@ def test_a_name_is_first_in_every_spelling(settings, toolbox, mode):
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_name_within_a_request_is_first(settings, toolbox, mode):
+def test_a_tool_named_within_a_request_is_first(settings, toolbox, mode):
     (response,) = ask(
         settings(), toolbox, {"query": "use add_reaction to say that a song is good", "mode": mode}
     )
@@ -58,7 +58,7 @@ def test_a_name_within_a_request_is_first(settings, toolbox, mode):
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_of_tools_of_one_name_the_one_that_fits_best_is_first(settings, toolbox, write_tool, mode):
+def test_of_tools_with_one_name_the_best_fit_is_first(settings, toolbox, write_tool, mode):
     write_tool("mcptools/jira/create_issue.py", "Put a ticket on the board of a project.")
     write_tool("mcptools/linear/createIssue.py", "Write a task down for the next sprint.")
     texts = ["create_issue", "createIssue", "create issue"]
@@ -81,7 +81,7 @@ def test_of_tools_of_one_name_the_one_that_fits_best_is_first(settings, toolbox,
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_name_that_the_filters_rule_out_is_not_found(settings, toolbox, mode):
+def test_a_named_tool_that_the_filters_exclude_is_not_found(settings, toolbox, mode):
     (response,) = ask(
         settings(), toolbox, {"query": "create_issue", "mode": mode, "scope": "gentools"}
     )
@@ -90,7 +90,7 @@ def test_a_name_that_the_filters_rule_out_is_not_found(settings, toolbox, mode):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 50])
-def test_a_name_is_first_whatever_the_limit(settings, toolbox, limit):
+def test_a_named_tool_is_first_whatever_the_limit(settings, toolbox, limit):
     (response,) = ask(settings(), toolbox, {"query": "create_issue", "limit": limit})
 
     assert ids(response)[0] == ISSUE
@@ -108,13 +108,15 @@ def test_a_name_is_first_whatever_the_limit(settings, toolbox, limit):
     ],
 )
 @pytest.mark.parametrize("model", ["none", "static"])
-def test_a_slip_finds_the_tool_with_a_model_and_without(settings, toolbox, model, typed, meant):
+def test_a_misspelt_name_finds_the_tool_with_and_without_a_model(
+    settings, toolbox, model, typed, meant
+):
     (response,) = ask(settings(embedding_model=model), toolbox, {"query": typed})
 
     assert ids(response)[0] == meant
 
 
-def test_a_slip_is_corrected_for_the_model_as_well(settings, toolbox):
+def test_a_misspelt_word_is_corrected_for_the_model_too(settings, toolbox):
     right, slip = ask(
         settings(),
         toolbox,

@@ -1,4 +1,4 @@
-"""Tools without a vector: the offline model embeds those that a search is about at once."""
+"""Tools without a vector: the offline model embeds those relevant to a search at once."""
 
 import asyncio
 import sqlite3
@@ -15,7 +15,7 @@ REQUESTS = ("report a bug", "send an email and merge the papers", "slugs for tit
 
 
 class CountingEmbedder(StaticEmbedder):
-    """The offline model; notes which tools it embeds."""
+    """The offline model, which records the tools it embeds."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ class PaidEmbedder:
 
 
 def use(settings, root, job, embedder=None):
-    """Run an async function on a tree that has been read, none of whose tools has a vector."""
+    """Run an async function on an indexed tree whose tools have no vectors."""
 
     async def main():
         async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
@@ -60,7 +60,9 @@ def use(settings, root, job, embedder=None):
 
 @pytest.mark.parametrize("fusion", ["linear", "rrf"])
 @pytest.mark.parametrize("mode", [SearchMode.HYBRID, SearchMode.VECTOR])
-def test_the_first_is_the_same_as_when_all_have_vectors(settings, toolbox, mode, fusion):
+def test_the_first_result_is_the_same_as_when_all_tools_have_vectors(
+    settings, toolbox, mode, fusion
+):
     async def job(search):
         before = [await search.search(text, mode=mode) for text in REQUESTS]
         await search.index.embed_pending()
@@ -90,7 +92,7 @@ def test_with_a_filter_only_tools_that_pass_are_embedded(settings, toolbox):
     assert all("(slack)" in text for texts in embedder.asked for text in texts)
 
 
-def test_a_search_embeds_no_more_than_takes_a_moment(settings, tmp_path, write_tool):
+def test_a_search_embeds_a_limited_amount_of_text(settings, tmp_path, write_tool):
     for number in range(2 * MOST):
         write_tool(f"mcptools/zoo/feed_{number}.py", f"Feed penguin {number}.")
     short, long = CountingEmbedder(), CountingEmbedder()
@@ -109,7 +111,7 @@ def test_a_search_embeds_no_more_than_takes_a_moment(settings, tmp_path, write_t
     assert 0 < sum(map(len, texts)) <= MOST_CHARACTERS
 
 
-def test_what_was_embedded_for_one_search_serves_the_next(settings, toolbox):
+def test_vectors_made_for_one_search_are_used_by_the_next(settings, toolbox):
     embedder = CountingEmbedder()
 
     async def job(search):
@@ -122,7 +124,7 @@ def test_what_was_embedded_for_one_search_serves_the_next(settings, toolbox):
     assert len(texts) == len(set(texts))
 
 
-def test_where_all_have_vectors_a_search_embeds_no_tool(settings, toolbox):
+def test_a_search_embeds_no_tool_if_all_have_vectors(settings, toolbox):
     embedder = CountingEmbedder()
 
     async def job(search):
@@ -136,7 +138,7 @@ def test_where_all_have_vectors_a_search_embeds_no_tool(settings, toolbox):
     assert response.unembedded == ()
 
 
-def test_a_model_that_costs_something_embeds_no_tool_for_a_search(settings, toolbox):
+def test_a_paid_model_embeds_no_tool_for_a_search(settings, toolbox):
     embedder = PaidEmbedder()
 
     async def job(search):
@@ -149,7 +151,7 @@ def test_a_model_that_costs_something_embeds_no_tool_for_a_search(settings, tool
     assert "mcptools:mail:send_email" in response.unembedded
 
 
-def test_a_search_waits_for_nobody_who_writes_and_writes_no_vector(settings, toolbox):
+def test_a_search_does_not_wait_for_writers_and_writes_no_vector(settings, toolbox):
     async def job(search):
         with closing(sqlite3.connect(search.index.store.path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -163,7 +165,7 @@ def test_a_search_waits_for_nobody_who_writes_and_writes_no_vector(settings, too
     assert coverage.vectors == 0
 
 
-def test_a_model_that_fails_leaves_a_search_with_words(settings, toolbox):
+def test_a_search_uses_words_if_the_model_fails(settings, toolbox):
     async def job(search):
         return await search.search("send an email")
 

@@ -72,7 +72,7 @@ def old_module(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_module_with_the_old_runtime_calls_its_server_and_raises_the_one_error(old_module):
+def test_a_module_with_the_old_runtime_calls_its_server_and_raises_toolcallerror(old_module):
     assert old_module.run(old_module.Params(article="tea")) == "tea: 3"
     with pytest.raises(ToolCallError, match="shop: price: coffee: 3"):
         old_module.run(old_module.Params(article="coffee"))

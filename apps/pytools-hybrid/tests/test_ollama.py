@@ -1,6 +1,7 @@
-"""Models of Ollama, asked through its OpenAI-compatible endpoint, on a server of the test's own."""
+"""Models of Ollama, called through its OpenAI-compatible endpoint, on a server of the test."""
 
 import json
+import socket
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -77,16 +78,18 @@ def ollama(monkeypatch):
 
 @pytest.fixture
 def closed(monkeypatch):
-    """An address at which nobody listens."""
-    with serving(Ollama) as address:
+    """An address that refuses connections; it is bound, so that no other server can get it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}"
         monkeypatch.setenv("OLLAMA_BASE_URL", address)
-    return address
+        yield address
 
 
 @pytest.fixture
 def _asked_by_openai():
-    # Of the two that the extra brings: openai may be here for something else.
-    pytest.importorskip("tiktoken", reason="the extra openai, by which Ollama is asked, is missing")
+    # The extra openai installs openai and tiktoken, but openai alone may be a dependency of others.
+    pytest.importorskip("tiktoken", reason="the extra openai, which calls Ollama, is missing")
 
 
 def of_ollama(**options):
@@ -95,7 +98,7 @@ def of_ollama(**options):
 
 
 @pytest.mark.usefixtures("_asked_by_openai")
-def test_that_it_does_not_run_is_reported_with_the_command_that_starts_it(closed, settings):
+def test_a_stopped_ollama_is_reported_with_the_command_that_starts_it(closed, settings):
     verdict = look_at_embedder(settings(embedding_model="ollama:nomic-embed-text"), None, None)
 
     assert f"does not answer at {closed}/v1" in verdict.message
@@ -103,7 +106,7 @@ def test_that_it_does_not_run_is_reported_with_the_command_that_starts_it(closed
 
 
 @pytest.mark.usefixtures("ollama", "_asked_by_openai")
-def test_its_embedding_models_are_choices_and_its_others_are_not():
+def test_only_the_embedding_models_of_ollama_are_choices():
     choices = of_ollama()
 
     assert set(choices) == {"ollama:nomic-embed-text", "ollama:mxbai-embed-large:335m"}
@@ -111,7 +114,7 @@ def test_its_embedding_models_are_choices_and_its_others_are_not():
 
 
 @pytest.mark.usefixtures("ollama", "_asked_by_openai")
-def test_its_models_are_asked_where_that_is_wanted():
+def test_models_of_ollama_are_called_if_requested():
     choice = of_ollama(call=True)["ollama:nomic-embed-text"]
 
     assert choice.works
@@ -119,7 +122,7 @@ def test_its_models_are_asked_where_that_is_wanted():
     assert "3 dimensions" in choice.message
 
 
-def test_that_it_does_not_run_is_reported_among_the_choices(closed):
+def test_a_stopped_ollama_is_one_of_the_choices(closed):
     (choice,) = of_ollama().values()
 
     assert not choice.works
@@ -127,7 +130,7 @@ def test_that_it_does_not_run_is_reported_among_the_choices(closed):
     assert choice.remedy.startswith("ollama serve")
 
 
-def test_one_without_embedding_models_is_told_which_to_fetch(ollama, monkeypatch):
+def test_an_ollama_without_embedding_models_is_answered_with_one_to_pull(ollama, monkeypatch):
     for name in list(MODELS):
         monkeypatch.delitem(MODELS, name)
 
@@ -136,7 +139,7 @@ def test_one_without_embedding_models_is_told_which_to_fetch(ollama, monkeypatch
     assert choice.remedy == "ollama pull nomic-embed-text"
 
 
-def test_something_else_at_its_address_is_not_an_ollama(monkeypatch):
+def test_another_server_at_its_address_is_not_taken_for_ollama(monkeypatch):
     class Other(Ollama):
         def do_GET(self):
             self.reply(200, ["hello"])
@@ -159,7 +162,7 @@ def test_the_offline_model_always_works():
 
 
 @pytest.mark.usefixtures("closed")
-def test_what_other_models_lack_is_reported(monkeypatch):
+def test_missing_keys_and_packages_of_other_models_are_reported(monkeypatch):
     for name in ("OPENAI_API_KEY", "VOYAGE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -175,7 +178,7 @@ def test_what_other_models_lack_is_reported(monkeypatch):
 
 
 @pytest.mark.usefixtures("closed", "_asked_by_openai")
-def test_a_key_is_known_by_its_name_and_its_value_is_never_shown(monkeypatch):
+def test_a_key_is_reported_by_name_and_its_value_is_never_shown(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
 
     choices = {choice.setting: choice for choice in model_choices()}
@@ -188,13 +191,13 @@ def test_a_key_is_known_by_its_name_and_its_value_is_never_shown(monkeypatch):
 
 
 @pytest.mark.usefixtures("_asked_by_openai")
-def test_a_model_of_a_provider_is_asked_only_where_that_is_wanted(ollama, monkeypatch):
+def test_models_of_providers_are_called_if_requested(ollama, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{ollama}/v1")
 
     choices = {choice.setting: choice for choice in model_choices(call=True)}
 
-    # It is asked, and this server does not know the model.
+    # The model is called, and this server does not know it.
     choice = choices["openai:text-embedding-3-small"]
     assert choice.was_asked
     assert not choice.works

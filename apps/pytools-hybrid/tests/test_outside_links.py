@@ -24,7 +24,7 @@ def store(tmp_path):
 
 @pytest.fixture(params=LINKS)
 def linked(request, root, tmp_path):
-    """Link to a tool outside; gives the link's path and the id that the tool would have."""
+    """Link to a tool outside; return the link's path and the id that the tool would have."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "linked.py").write_text("def run():\n    '''Lies outside.'''\n")
@@ -38,7 +38,7 @@ def ids(store):
         return {row[0] for row in reader.connection.execute("SELECT id FROM entries")}
 
 
-def test_they_are_left_out_and_the_reason_is_reported(store, root, linked):
+def test_outside_tools_are_left_out_with_a_reason(store, root, linked):
     place, tool_id = linked
 
     report = refresh(store, root)
@@ -50,9 +50,7 @@ def test_they_are_left_out_and_the_reason_is_reported(store, root, linked):
 
 
 @pytest.mark.parametrize("looks_at", ["all", "the link"])
-def test_those_of_before_go_when_it_is_no_longer_allowed_and_no_other_is_touched(
-    store, root, linked, looks_at
-):
+def test_outside_tools_are_removed_once_they_are_no_longer_allowed(store, root, linked, looks_at):
     place, tool_id = linked
     refresh(store, root, outside_links=True)
 
@@ -63,7 +61,7 @@ def test_those_of_before_go_when_it_is_no_longer_allowed_and_no_other_is_touched
     assert OWN in ids(store)
 
 
-def test_they_come_when_it_is_allowed_from_now_on(store, root, linked):
+def test_outside_tools_are_added_once_they_are_allowed(store, root, linked):
     refresh(store, root)
 
     report = refresh(store, root, outside_links=True)
@@ -73,7 +71,7 @@ def test_they_come_when_it_is_allowed_from_now_on(store, root, linked):
 
 
 @pytest.mark.parametrize(("value", "lets_in"), [(None, False), ("true", True)])
-def test_the_setting_counts_for_searches_descriptions_and_browsing(
+def test_the_setting_applies_to_searches_descriptions_and_browsing(
     settings, root, linked, monkeypatch, value, lets_in
 ):
     if value is not None:

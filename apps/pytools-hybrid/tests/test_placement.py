@@ -22,7 +22,7 @@ def place(settings, toolbox):
     return ask
 
 
-def test_the_first_tool_has_nothing_ahead(place):
+def test_the_first_tool_has_no_tool_ahead(place):
     placement = place("merge pdf documents", "merge_pdfs")
 
     assert (placement.rank, placement.ahead) == (1, None)
@@ -30,7 +30,7 @@ def test_the_first_tool_has_nothing_ahead(place):
     assert placement.lacking == ()
 
 
-def test_a_tool_that_is_shown_is_compared_with_the_one_before_it(place):
+def test_a_shown_tool_is_compared_with_the_one_before_it(place):
     first = place("merge pdf documents", "merge_pdfs")
     second = place("merge pdf documents", "rotate_pages", limit=5)
 
@@ -39,7 +39,7 @@ def test_a_tool_that_is_shown_is_compared_with_the_one_before_it(place):
     assert "merge" in second.lacking or second.ahead != first.id
 
 
-def test_a_tool_that_is_not_shown_is_compared_with_the_last_one_that_is(place):
+def test_a_tool_that_is_not_shown_is_compared_with_the_last_shown_one(place):
     placement = place("merge pdf documents", "plan_route", limit=1)
 
     assert placement.ahead == "mcptools:pdf:merge_pdfs"
@@ -49,7 +49,7 @@ def test_a_tool_that_is_not_shown_is_compared_with_the_last_one_that_is(place):
     assert f"number {placement.rank}" in text
 
 
-def test_a_tool_that_words_do_not_find_at_all_is_reported_as_such(place):
+def test_a_tool_without_any_word_of_the_request_is_reported_as_such(place):
     placement = place("zebra", "plan_route", mode="bm25")
 
     assert placement.rank is None
@@ -70,7 +70,7 @@ def test_too_little_confidence_is_reported(place):
     assert any("at least 0.9 was asked for" in reason for reason in placement.reasons)
 
 
-def test_a_tool_that_another_stands_for_is_reported_as_such(place, write_tool):
+def test_a_tool_that_a_near_duplicate_represents_is_reported_as_such(place, write_tool):
     same = "Join several PDF documents into one file."
     write_tool("mcptools/pdf2/merge_pdfs.py", same)
 
@@ -93,7 +93,7 @@ def test_an_unknown_tool_is_an_error(place):
         place("anything", "mcptools:nowhere:nothing")
 
 
-def test_it_is_also_values_of_json(place):
+def test_a_placement_converts_to_json_values(place):
     placement = place("merge pdf documents", "rotate_pages")
 
     told = placement.as_dict()
@@ -103,7 +103,7 @@ def test_it_is_also_values_of_json(place):
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.02])
-def test_the_place_of_every_tool_is_the_one_that_a_search_gives_it(settings, toolbox, threshold):
+def test_every_tools_place_equals_its_rank_in_a_search(settings, toolbox, threshold):
     async def main():
         async with ToolSearch(toolbox, settings()) as search:
             await search.index.refresh()

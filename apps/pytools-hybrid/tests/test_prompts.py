@@ -10,12 +10,12 @@ from pytools_hybrid.serve.prompts import render, workflow
 
 MODES = ("hybrid", "basic")
 FIELD = "{tool_discovery_workflow}"
-# What templates have between the placeholders.
+# Text that templates may contain between placeholders.
 PIECES = st.sampled_from([FIELD, "{working_dir}", "{{", "}}", "text", "\n", "%s", "\\1", "\\g<0>"])
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_workflow_names_the_tools_that_the_mode_has_and_no_others(mode):
+def test_a_workflow_names_exactly_the_tools_of_its_mode(mode):
     tools = {
         "hybrid": {"search_tools", "describe_tool", "report_outcome"},
         "basic": {"list_categories", "list_tools"},
@@ -25,34 +25,34 @@ def test_the_workflow_names_the_tools_that_the_mode_has_and_no_others(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_workflow_has_no_braces_that_a_later_format_would_take_for_fields(mode):
+def test_a_workflow_has_no_braces(mode):
     assert not set("{}") & set(workflow(mode))
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_workflow_is_short(mode):
+def test_a_workflow_is_short(mode):
     assert len(workflow(mode).split()) < 140
 
 
-def test_braces_that_no_format_could_read_stay_too():
+def test_unbalanced_braces_in_a_template_are_kept():
     template = f'{{"json": {{}}}} {FIELD} }} {{ {{unclosed'
 
     assert render(template, "basic") == template.replace(FIELD, workflow("basic"))
 
 
-def test_an_escaped_placeholder_is_no_placeholder():
+def test_an_escaped_placeholder_is_not_replaced():
     with pytest.raises(SettingsError, match=r"--template: it has no {tool_discovery_workflow}"):
         render("Write {{tool_discovery_workflow}} into your template.", "hybrid")
 
 
-def test_an_unknown_mode_is_refused_with_those_there_are():
-    with pytest.raises(SettingsError, match="'vector' is none; use one of hybrid, call, basic"):
+def test_an_unknown_mode_is_refused_with_the_known_ones():
+    with pytest.raises(SettingsError, match="'vector' is not one of hybrid, call, basic"):
         render(FIELD, "vector")  # type: ignore[arg-type]
 
 
 @given(st.lists(PIECES, max_size=12).map(lambda pieces: "".join([*pieces, FIELD])))
 @example(f"{{{{{FIELD}}}}}")
-def test_rendering_and_formatting_gives_what_formatting_with_the_workflow_gives(template):
+def test_rendering_before_formatting_equals_formatting_with_the_workflow(template):
     values = {"working_dir": "here"}
     expected = template.format(tool_discovery_workflow=workflow("hybrid"), **values)
 

@@ -1,4 +1,4 @@
-"""The order of results: parts of a request, likeness, past use, and scores that can be retraced."""
+"""The order of results: parts of a request, duplicates, past use, and reproducible scores."""
 
 import asyncio
 
@@ -47,7 +47,7 @@ def ask(settings, root, *requests):
 
 
 class UnhurriedEmbedder(StaticEmbedder):
-    """Embeds no tools while somebody waits for an answer, as models do that cost something."""
+    """Embeds no tools while a search waits for an answer, like models that cost money."""
 
     is_instant = False
 
@@ -71,9 +71,7 @@ def partly_embedded(settings, root, job, chosen):
 
 
 @pytest.mark.parametrize("fusion", ["linear", "rrf"])
-def test_a_tool_without_a_vector_is_ranked_by_its_words_on_the_same_footing(
-    settings, toolbox, fusion
-):
+def test_a_tool_without_a_vector_competes_by_its_words(settings, toolbox, fusion):
     async def job(search):
         found = [await search.search(query) for query in ("report a bug", "send an email")]
         return [response.tools for response in found]
@@ -86,7 +84,7 @@ def test_a_tool_without_a_vector_is_ranked_by_its_words_on_the_same_footing(
     assert {each.retriever for each in issue[0].contributions} == {"bm25"}
 
 
-def test_confidence_in_a_tool_without_a_vector_is_that_of_words_alone(settings, toolbox):
+def test_confidence_in_a_tool_without_a_vector_comes_from_words_alone(settings, toolbox):
     async def job(search):
         modes = (SearchMode.HYBRID, SearchMode.BM25)
         return [(await search.search("report a bug", mode=mode)).tools[0] for mode in modes]
@@ -98,7 +96,7 @@ def test_confidence_in_a_tool_without_a_vector_is_that_of_words_alone(settings, 
 
 
 class WaitingEmbedder:
-    """Notes what it is asked, and answers once it may."""
+    """Records its requests, and answers when it is allowed to."""
 
     limits = EmbeddingLimits(texts_per_request=2)
     dimensions = 3
@@ -118,7 +116,7 @@ class WaitingEmbedder:
         return [1.0, 0.0, 0.0]
 
 
-def test_the_tools_that_a_search_is_about_are_embedded_before_the_others(settings, toolbox):
+def test_tools_relevant_to_a_search_are_embedded_first(settings, toolbox):
     async def main():
         embedder = WaitingEmbedder()
         async with ToolSearch(toolbox, settings(), embedder=embedder, refresh=False) as search:
@@ -154,7 +152,7 @@ SIMILAR = {
 
 
 @pytest.mark.parametrize("mode", BY_WORDS_AND_MEANING)
-def test_among_tools_for_the_same_thing_the_one_with_the_right_action_is_first(
+def test_among_similar_tools_the_one_with_the_requested_verb_is_first(
     settings, tmp_path, write_tool, mode
 ):
     for path, description in SIMILAR.items():
@@ -193,7 +191,7 @@ def test_among_tools_for_the_same_thing_the_one_with_the_right_action_is_first(
         ),
     ],
 )
-def test_a_request_for_two_things_gives_the_tools_for_both(settings, toolbox, mode, text, needed):
+def test_a_request_for_two_things_finds_tools_for_both(settings, toolbox, mode, text, needed):
     (response,) = ask(settings(), toolbox, {"query": text, "mode": mode})
 
     # Words tell parts apart; by meaning alone, tools like the one for the first part come between.
@@ -201,7 +199,7 @@ def test_a_request_for_two_things_gives_the_tools_for_both(settings, toolbox, mo
 
 
 class CountingEmbedder:
-    """Counts what it is asked; fails for some texts, and can wait for more before it answers."""
+    """Counts its requests; fails for some texts, and can wait for more before it answers."""
 
     limits = EmbeddingLimits()
     dimensions = 3
@@ -217,7 +215,7 @@ class CountingEmbedder:
 
     async def embed_query(self, text):
         self.asked.append(text)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.asked) < self.waits_for:
                 await asyncio.sleep(0.001)
         if text in self.fails_for:
@@ -225,7 +223,7 @@ class CountingEmbedder:
         return [1.0, len(text) % 7, 0.0]
 
 
-def test_a_request_and_its_parts_are_embedded_at_once_and_each_text_once(settings, toolbox):
+def test_a_request_and_its_parts_are_embedded_together_and_once_each(settings, toolbox):
     model = CountingEmbedder()
     text = "merge the documents, then send an email and play a song"
 
@@ -244,7 +242,7 @@ def test_a_request_and_its_parts_are_embedded_at_once_and_each_text_once(setting
     use(settings(), toolbox, job, model)
 
 
-def test_a_part_that_occurs_twice_is_embedded_once(settings, toolbox):
+def test_a_repeated_part_is_embedded_once(settings, toolbox):
     model = CountingEmbedder()
 
     async def job(search):
@@ -258,9 +256,7 @@ def test_a_part_that_occurs_twice_is_embedded_once(settings, toolbox):
 COMPOUND = "merge the documents and send an email"
 
 
-def test_a_part_that_the_model_fails_for_is_searched_by_words_and_the_answer_says_so(
-    settings, toolbox
-):
+def test_a_part_that_cannot_be_embedded_is_searched_by_words_with_a_note(settings, toolbox):
     model = CountingEmbedder()
     model.fails_for = ("send an email",)
 
@@ -275,7 +271,7 @@ def test_a_part_that_the_model_fails_for_is_searched_by_words_and_the_answer_say
     assert "by words alone" in " ".join(response.notes)
 
 
-def test_an_answer_without_the_vector_of_a_part_is_not_given_again_when_there_is_one(
+def test_an_answer_without_a_parts_vector_is_not_reused_once_there_is_one(
     settings, toolbox, monkeypatch
 ):
     monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
@@ -306,7 +302,7 @@ def test_an_answer_without_the_vector_of_a_part_is_not_given_again_when_there_is
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_same_tool_of_two_servers_is_one_result_that_names_the_other(
+def test_the_same_tool_of_two_servers_is_one_result_naming_both(
     settings, toolbox, write_tool, mode
 ):
     write_tool("mcptools/gitlab/create_issue.py", ISSUE)
@@ -337,7 +333,7 @@ def test_duplicates_do_not_shorten_the_list(settings, toolbox, write_tool):
         ("word " * 70 + "and delete it all", "word " * 70 + "and only print it all"),
     ],
 )
-def test_tools_whose_difference_is_one_word_stay(settings, toolbox, write_tool, one, other):
+def test_tools_that_differ_in_one_word_both_stay(settings, toolbox, write_tool, one, other):
     write_tool("mcptools/a/get_value.py", one)
     write_tool("mcptools/b/get_value.py", other)
     (response,) = ask(settings(), toolbox, {"query": "get_value", "limit": 2})
@@ -345,7 +341,7 @@ def test_tools_whose_difference_is_one_word_stay(settings, toolbox, write_tool, 
     assert set(ids(response)) == {"mcptools:a:get_value", "mcptools:b:get_value"}
 
 
-def test_tools_that_say_nearly_nothing_are_not_taken_for_the_same(settings, toolbox, write_tool):
+def test_tools_with_almost_no_description_are_not_duplicates(settings, toolbox, write_tool):
     for server in "ab":
         write_tool(f"mcptools/{server}/get_details.py", "Get the details.")
     (response,) = ask(settings(), toolbox, {"query": "get details", "limit": 3})
@@ -360,20 +356,20 @@ TWINS = ("mcptools:pier:find_ferry", "gentools:pier:find_ferry")
 
 @pytest.fixture
 def twins(toolbox, write_tool):
-    """Two tools that differ in their source, and say too little to be taken for the same."""
+    """Two tools that differ in their source, with descriptions too short to be duplicates."""
     write_tool("mcptools/pier/find_ferry.py", "Give departures from harbours.")
     write_tool("gentools/pier/find_ferry/api.py", "Give departures from harbours.")
     return toolbox
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_a_tool_that_failed_comes_after_its_equal_by_what_the_formula_says(settings, twins, mode):
+def test_failures_lower_a_score_by_the_documented_formula(settings, twins, mode):
     request = {"query": "departures from the harbour", "mode": mode, "limit": 50}
 
     async def job(search):
         before = await search.search(**request)
         await search.record_outcome(ids(before)[0], success=False)
-        # As of a tool that was there once.
+        # The id of a tool that no longer exists.
         gone = OutcomeRecord(at=1.0, tool_id="no:such:tool", success=False)
         search.index.store.usage.record_outcomes([gone])
         once = await search.search(**request)
@@ -409,7 +405,7 @@ def explanations(response):
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (2.0, 0.5)])
 @pytest.mark.parametrize("mode", SearchMode)
-def test_contributions_and_explanation_give_the_score(settings, toolbox, mode, weights):
+def test_contributions_and_explanation_add_up_to_the_score(settings, toolbox, mode, weights):
     text = "merge the PDF documents and send an email with the result"
     bm25_weight, vec_weight = weights
 
@@ -454,7 +450,7 @@ def test_contributions_and_explanation_give_the_score(settings, toolbox, mode, w
         assert tool.score == pytest.approx(first.confidence * share)
 
 
-def test_a_part_has_the_score_that_it_has_as_a_request(settings, toolbox):
+def test_a_part_scores_as_it_would_as_a_request(settings, toolbox):
     parts = ["merge the PDF documents", "send an email with the result"]
     whole, *alone = ask(
         settings(),

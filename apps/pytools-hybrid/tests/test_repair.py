@@ -1,4 +1,4 @@
-"""An index that breaks while many search it is repaired once, and nobody gets an error."""
+"""An index damaged during many searches is repaired once, and no search fails."""
 
 import asyncio
 import sys
@@ -18,7 +18,7 @@ MANY = 40
 
 
 def damage(database, table):
-    """Break a table's first page, where it lies in the file and not in the log."""
+    """Overwrite a table's first page in the file, not in the log."""
     with closing(apsw.Connection(str(database))) as connection:
         connection.set_busy_timeout(5000)
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
@@ -43,7 +43,7 @@ def remove(database, _table):
     ],
     ids=["tools", "words", "models", "removed"],
 )
-def test_many_searches_that_find_the_index_broken_are_all_answered_by_one_new_index(
+def test_concurrent_searches_of_a_damaged_index_share_one_rebuild(
     settings, root, breaks, table, kept
 ):
     database = settings().db_path
@@ -84,10 +84,10 @@ WRONG = {
 
 @pytest.mark.parametrize("statement", WRONG.values(), ids=WRONG.keys())
 @pytest.mark.parametrize("searches", [1, 4], ids=["once", "often"])
-def test_an_index_with_values_that_cannot_be_is_repaired_by_a_search_or_a_refresh(
+def test_an_index_with_impossible_values_is_repaired_by_a_search_or_a_refresh(
     settings, root, statement, searches
 ):
-    """Searched once as by the command, and often as by a server, which searches in another way."""
+    """A command searches once; a server searches often, and then in another way."""
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
@@ -110,7 +110,7 @@ def test_an_index_with_values_that_cannot_be_is_repaired_by_a_search_or_a_refres
     assert str(by_words.tools[0].entry.id) == "mcptools:github:create_issue"
 
 
-def test_who_asks_for_the_state_of_a_damaged_index_is_told_that_of_the_new_one(settings, root):
+def test_the_state_of_a_damaged_index_is_that_of_the_rebuilt_one(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
             await search.index.refresh()
@@ -126,7 +126,7 @@ def test_who_asks_for_the_state_of_a_damaged_index_is_told_that_of_the_new_one(s
     assert refreshed.generation > repaired.generation
 
 
-def test_an_older_copy_of_the_index_put_back_is_never_taken_for_the_newer_one(
+def test_a_restored_older_copy_of_the_index_is_never_taken_for_the_newer_one(
     settings, root, write_tool
 ):
     database = settings().db_path

@@ -1,4 +1,4 @@
-"""Answers that are remembered are never old ones, and filters never starve an answer."""
+"""Cached answers are never stale, and filters never shorten an answer needlessly."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ def test_a_search_made_again_has_the_same_answer(settings, root):
     assert first.search_id != again.search_id
 
 
-def test_an_answer_is_new_after_every_change_of_the_files(settings, root, write_tool):
+def test_an_answer_is_current_after_every_change_of_the_files(settings, root, write_tool):
     async def job(search):
         answers = []
         for number in range(5):
@@ -54,7 +54,7 @@ def test_an_answer_is_new_after_every_change_of_the_files(settings, root, write_
     ]
 
 
-def test_an_answer_is_new_after_a_change_that_another_process_made(settings, root, write_tool):
+def test_an_answer_is_current_after_a_change_by_another_process(settings, root, write_tool):
     async def job(search):
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
         async with ToolSearch(root, settings(), refresh=False) as other:
@@ -65,7 +65,7 @@ def test_an_answer_is_new_after_a_change_that_another_process_made(settings, roo
     assert ids(use(settings(), root, job)) == ["mcptools:zoo:feed"]
 
 
-def test_an_answer_is_new_as_vectors_come(settings, root):
+def test_an_answer_is_current_as_vectors_arrive(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
             await search.index.refresh()
@@ -79,7 +79,7 @@ def test_an_answer_is_new_as_vectors_come(settings, root):
     assert ids(by_meaning)[0] == "mcptools:pdf:merge_pdfs"
 
 
-def test_an_answer_by_outcomes_is_new_after_each_outcome(settings, root):
+def test_an_answer_filtered_by_outcomes_is_current_after_each_outcome(settings, root):
     proven = ToolFilter(min_success_rate=0.5, min_observations=1, unknown="exclude")
 
     async def job(search):
@@ -92,7 +92,7 @@ def test_an_answer_by_outcomes_is_new_after_each_outcome(settings, root):
     assert use(settings(), root, job) == [[], [CREATE], [CREATE], []]
 
 
-def test_a_bound_on_use_says_how_many_tools_passed_it_for_lack_of_data(settings, root):
+def test_a_usage_filter_says_how_many_tools_passed_for_lack_of_data(settings, root):
     async def job(search):
         for _ in range(5):
             await search.record_outcome(CREATE, success=True, latency_ms=30.0)
@@ -121,7 +121,7 @@ def test_a_bound_on_use_says_how_many_tools_passed_it_for_lack_of_data(settings,
     assert known[0].outcomes == (5, 0, 5, 30.0)
 
 
-def test_answers_to_other_questions_are_not_confused(settings, root):
+def test_cached_answers_to_different_requests_are_not_confused(settings, root):
     async def job(search):
         return [
             ids(await search.search("name of a file", mode=mode, scope=scope, limit=limit))
@@ -149,7 +149,7 @@ def crowd(root, write_tool):
 
 
 @pytest.mark.parametrize("mode", list(SearchMode))
-def test_a_filter_that_lets_five_tools_through_gives_five(settings, crowd, mode):
+def test_a_filter_that_five_tools_pass_returns_five(settings, crowd, mode):
     async def job(search):
         return await search.search(
             "send a message to a person", mode=mode, where=ToolFilter(categories=["few"]), limit=5
@@ -160,7 +160,7 @@ def test_a_filter_that_lets_five_tools_through_gives_five(settings, crowd, mode)
     ]
 
 
-def test_filters_hold_together(settings, root, write_tool):
+def test_filters_combine(settings, root, write_tool):
     tagged = root / "mcptools/github/close_issue.py"
     tagged.write_text('__tags__ = ["danger"]\ndef run():\n    """Close an issue."""\n')
 
@@ -194,6 +194,6 @@ def test_a_filter_that_nothing_passes_says_so(settings, root):
     assert "none of the 4 tools passes the filters and fits" in response.notes[0]
 
 
-def test_a_filter_that_cannot_be_is_refused():
+def test_an_invalid_filter_is_refused():
     with pytest.raises(FilterError, match="categories"):
         ToolFilter(categories="github")

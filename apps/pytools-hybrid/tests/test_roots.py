@@ -1,4 +1,4 @@
-"""Several trees of tools in one index: the first that has a tool counts, whatever changes."""
+"""Several trees of tools in one index: the first that has a tool wins, whatever changes."""
 
 import asyncio
 import os
@@ -82,7 +82,7 @@ def on_disk(roots):
 
 @pytest.fixture
 def unlistable(monkeypatch):
-    """Take the permission to list some folders away, also from the superuser."""
+    """Remove the permission to list some folders, even from the superuser."""
     refused, listed = set(), os.scandir
 
     def scandir(path):
@@ -108,12 +108,12 @@ async def kept_up(settings, roots):
 
 
 async def eventually(search, holds):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds(paths_in(search.index.store)):
             await asyncio.sleep(0.01)
 
 
-def test_what_all_roots_hold_is_found_each_tool_at_its_own_root(settings, own, shared):
+def test_tools_of_all_roots_are_found_each_in_its_own_root(settings, own, shared):
     async def main():
         async with ToolSearch([own, shared], settings(), refresh=False) as search:
             await search.index.refresh()
@@ -136,9 +136,7 @@ def test_paths_begin_with_roots_as_they_were_named(settings, own, shared):
     assert asyncio.run(main()) == ("own, shared", f"shared/{READ}")
 
 
-def test_a_tool_of_several_roots_is_taken_from_the_first_and_the_others_are_reported(
-    store, own, shared
-):
+def test_the_first_root_with_a_tool_wins_and_the_others_are_reported(store, own, shared):
     report = refresh(store, [own, shared])
 
     assert paths_in(store) == {f"0/{SEND}", f"1/{READ}", f"1/{SPLIT}"}
@@ -147,7 +145,7 @@ def test_a_tool_of_several_roots_is_taken_from_the_first_and_the_others_are_repo
     assert f"shadowed by {own.as_posix()}/{SEND}" in issue.detail
 
 
-def test_looking_again_at_what_has_not_changed_changes_nothing(store, own, shared):
+def test_refreshing_unchanged_files_changes_nothing(store, own, shared):
     refresh(store, [own, shared])
     with store.reading() as reader:
         before = reader.generation()
@@ -159,7 +157,7 @@ def test_looking_again_at_what_has_not_changed_changes_nothing(store, own, share
         assert reader.generation() == before
 
 
-def test_a_tool_that_leaves_the_first_root_appears_from_the_next(store, own, shared):
+def test_a_tool_removed_from_the_first_root_appears_from_the_next(store, own, shared):
     roots = [own, shared]
     refresh(store, roots)
 
@@ -174,7 +172,7 @@ def test_a_tool_that_leaves_the_first_root_appears_from_the_next(store, own, sha
     assert f"1/{SEND}" not in paths_in(store)
 
 
-def test_a_file_of_the_first_root_that_is_not_a_tool_hides_none_of_the_next(store, own, shared):
+def test_a_file_that_is_not_a_tool_does_not_shadow_the_next_roots_tool(store, own, shared):
     (own / SEND).write_text("def run(:\n")
 
     report = refresh(store, [own, shared])
@@ -183,7 +181,7 @@ def test_a_file_of_the_first_root_that_is_not_a_tool_hides_none_of_the_next(stor
     assert [issue.path for issue in report.issues] == [f"0/{SEND}"]
 
 
-def test_a_file_that_does_not_count_is_not_even_read(store, own, shared):
+def test_a_shadowed_file_is_not_read(store, own, shared):
     (shared / SEND).write_text("def run(:\n")
 
     (issue,) = refresh(store, [own, shared]).issues
@@ -192,7 +190,7 @@ def test_a_file_that_does_not_count_is_not_even_read(store, own, shared):
 
 
 FILES = [SEND, READ, SPLIT, "mcptools/pdf/merge.py"]
-# Of one length: only the bytes tell an edit from none.
+# Of one length, so that only the bytes show an edit.
 CONTENTS = [module("Send mail. "), module("Read mail. "), "def run(:\n", None]
 edits = st.tuples(st.integers(0, 1), st.sampled_from(FILES), st.sampled_from(CONTENTS))
 
@@ -211,7 +209,7 @@ def apply(roots, edit):
     trees=st.lists(edits, max_size=8),
     steps=st.lists(st.lists(edits, min_size=1, max_size=3), max_size=6),
 )
-def test_after_any_edits_looking_where_they_were_is_as_good_as_looking_at_everything(trees, steps):
+def test_refreshing_the_edited_paths_equals_refreshing_everything(trees, steps):
     with tempfile.TemporaryDirectory() as folder, SQLiteStore(Path(folder, "index.db")) as store:
         roots = [Path(folder, "one"), Path(folder, "two")]
         for edit in trees:
@@ -227,7 +225,9 @@ def test_after_any_edits_looking_where_they_were_is_as_good_as_looking_at_everyt
             assert in_index(store) == in_index(fresh)
 
 
-def test_all_roots_are_followed_also_one_that_does_not_exist_yet(settings, own, shared, tmp_path):
+def test_all_roots_are_followed_including_one_that_does_not_exist_yet(
+    settings, own, shared, tmp_path
+):
     later = tmp_path / "later"
 
     async def main():
@@ -259,7 +259,7 @@ def test_an_index_inside_one_of_the_roots_is_not_followed(settings, own, shared)
             search.index.refresh = counted
             write(own, READ, "Read my letters.")
             await eventually(search, lambda paths: f"0/{READ}" in paths)
-            # It has been written, and whatever that sets off comes before this is seen.
+            # The index has been written; any event of that comes before this file is seen.
             write(shared, "mcptools/zoo/feed.py", "Feed the penguins.")
             await eventually(search, lambda paths: "1/mcptools/zoo/feed.py" in paths)
             return {str(path) for within in refreshes for path in within or ()}
@@ -269,7 +269,7 @@ def test_an_index_inside_one_of_the_roots_is_not_followed(settings, own, shared)
 
 @pytest.mark.parametrize("within", [None, [PurePosixPath(SEND), PurePosixPath(READ)]])
 @pytest.mark.parametrize("refused", ["own", "shared"])
-def test_a_root_that_cannot_be_listed_keeps_its_tools_and_holds_no_other_up(
+def test_an_unreadable_root_keeps_its_tools_and_does_not_delay_others(
     store, own, shared, unlistable, refused, within, tmp_path
 ):
     roots = [own, shared]
@@ -294,7 +294,7 @@ def test_a_root_that_cannot_be_listed_keeps_its_tools_and_holds_no_other_up(
     assert in_index(store) == on_disk(roots)
 
 
-def test_where_no_root_can_be_listed_nothing_changes(store, own, shared, unlistable):
+def test_if_no_root_can_be_listed_nothing_changes(store, own, shared, unlistable):
     refresh(store, [own, shared])
     before = in_index(store)
     unlistable.update([own, shared])
@@ -305,7 +305,7 @@ def test_where_no_root_can_be_listed_nothing_changes(store, own, shared, unlista
     assert in_index(store) == before
 
 
-def test_an_index_of_another_version_is_read_again_but_for_a_root_that_cannot_be_listed(
+def test_another_readers_index_is_read_again_except_for_an_unreadable_root(
     store, own, shared, unlistable
 ):
     refresh(store, [own, shared])
@@ -328,7 +328,7 @@ def _connection(store):
     return apsw.Connection(str(store.path))
 
 
-def test_new_tools_of_the_other_roots_are_embedded_while_one_cannot_be_listed(
+def test_new_tools_are_embedded_while_another_root_cannot_be_listed(
     settings, own, shared, unlistable
 ):
     async def main():
@@ -337,7 +337,7 @@ def test_new_tools_of_the_other_roots_are_embedded_while_one_cannot_be_listed(
             follower = Follower(search.index)
             task = asyncio.create_task(follower.run())
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while (await search.index.coverage()).vectors != 1:
                         await asyncio.sleep(0.01)
                 return await search.search("letter")
@@ -362,7 +362,7 @@ def test_no_root_at_all_is_refused(settings):
         ToolSearch([], settings(), refresh=False)
 
 
-def test_a_root_inside_another_holds_tools_of_its_own(store, own):
+def test_a_root_inside_another_has_its_own_tools(store, own):
     inner = own / "mcptools"
     write(inner, READ, "Read the letters in a mailbox.")
 
@@ -372,7 +372,7 @@ def test_a_root_inside_another_holds_tools_of_its_own(store, own):
     assert report.issues == ()
 
 
-def test_links_from_one_root_into_another_lead_outside(store, own, shared):
+def test_links_from_one_root_into_another_count_as_outside(store, own, shared):
     (own / "mcptools" / "mail" / "alias.py").symlink_to(shared / READ)
 
     report = refresh(store, [own, shared])
@@ -401,7 +401,7 @@ def test_browsing_shows_which_root_cannot_be_listed(own, shared, unlistable):
     assert raised.value.root == shared
 
 
-def test_an_index_of_several_roots_is_refused_to_one_of_them(tmp_path, own, shared):
+def test_an_index_of_several_roots_cannot_be_opened_for_one_of_them(tmp_path, own, shared):
     settings = Settings(db_path=tmp_path / "index.db")
     with closing(open_store(Roots.of([own, shared]), settings)):
         pass
@@ -415,7 +415,7 @@ def test_an_index_of_several_roots_is_refused_to_one_of_them(tmp_path, own, shar
 
 
 @pytest.mark.parametrize("path", ["mcptools/mail/send.py", "7/mcptools/x/y.py", "x", ""])
-def test_a_path_that_an_index_of_other_roots_has_left_lies_in_the_first(path):
+def test_a_path_left_by_an_index_of_other_roots_counts_as_the_first_roots(path):
     assert Roots.of(["one", "two"]).locate(path) == (Path("one"), path)
 
 
@@ -439,7 +439,7 @@ def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own
     assert "mcptools/zoo/feed.py was left out" in unknown.examples["mcptools:zoo:feed"]
 
 
-def test_what_was_left_out_is_known_although_a_refresh_looked_elsewhere(settings, tmp_path):
+def test_files_left_out_stay_known_after_a_refresh_of_other_paths(settings, tmp_path):
     roots = [tmp_path / "one", tmp_path / "two"]
     for root in roots:
         (root / "mcptools/pdf").mkdir(parents=True)
@@ -460,7 +460,7 @@ def test_what_was_left_out_is_known_although_a_refresh_looked_elsewhere(settings
     assert asyncio.run(main()) == [both, both, both[1:], both[1:]]
 
 
-def test_nothing_old_is_left_out_once_an_incomplete_index_had_everything_read(settings, tmp_path):
+def test_completing_an_index_clears_earlier_files_left_out(settings, tmp_path):
     broken = tmp_path / "one/mcptools/pdf/broken.py"
     broken.parent.mkdir(parents=True)
     broken.write_text("def run(:\n")

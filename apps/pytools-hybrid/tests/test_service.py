@@ -1,4 +1,4 @@
-"""The product as one object: what is found, and what is said when something is lost."""
+"""The product as one object: what is found, and the notes when a channel is lost."""
 
 import asyncio
 import shutil
@@ -40,7 +40,7 @@ def test_without_a_model_vector_search_falls_back_to_words_and_says_so(settings,
     assert "turned off" in response.notes[0]
 
 
-def test_a_query_is_answered_by_words_when_the_only_weighted_channel_is_lost(settings, root):
+def test_words_answer_when_the_only_weighted_channel_is_lost(settings, root):
     async def job(search):
         await search.index.refresh()
         return await search.search("report a bug")
@@ -50,7 +50,7 @@ def test_a_query_is_answered_by_words_when_the_only_weighted_channel_is_lost(set
     assert ids(response)[0] == "mcptools:github:create_issue"
 
 
-def test_an_empty_tree_and_an_empty_query_are_told_apart(settings, root, tmp_path):
+def test_an_empty_tree_and_an_empty_query_have_different_notes(settings, root, tmp_path):
     async def job(search):
         await indexed(search)
         return await search.search("   ")
@@ -62,7 +62,7 @@ def test_an_empty_tree_and_an_empty_query_are_told_apart(settings, root, tmp_pat
     assert "no tools in" in use(settings(), root, job).notes[0]
 
 
-def test_words_that_no_tool_has_give_an_empty_answer_with_advice(settings, root):
+def test_words_that_no_tool_has_return_an_empty_answer_with_advice(settings, root):
     async def job(search):
         await indexed(search)
         return await search.search("zxqv", mode=SearchMode.BM25)
@@ -73,7 +73,7 @@ def test_words_that_no_tool_has_give_an_empty_answer_with_advice(settings, root)
     assert "try other words" in response.notes[0]
 
 
-def test_a_tree_that_has_moved_keeps_its_index_and_its_vectors(settings, root, tmp_path):
+def test_a_moved_tree_keeps_its_index_and_vectors(settings, root, tmp_path):
     use(settings(), root, indexed)
     moved = root.rename(tmp_path / "moved")
 

@@ -1,4 +1,4 @@
-"""Settings: where they come from, and what cannot work."""
+"""Settings: their sources, and invalid values."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from pytools_hybrid import Settings, SettingsError
 from pytools_hybrid.settings import Roots
 
 
-def test_several_roots_are_several_flags_or_one_variable_as_path_is(monkeypatch):
+def test_several_roots_are_given_as_flags_or_in_one_variable_like_path(monkeypatch):
     monkeypatch.setenv("PYTOOLS_DIR", f"one{os.pathsep}~/two{os.pathsep}")
     monkeypatch.setenv("HOME", "/home-of-test")
     monkeypatch.setenv("USERPROFILE", "/home-of-test")
@@ -39,7 +39,7 @@ def test_a_variable_that_names_no_folder_is_refused(monkeypatch):
     [
         (("tools/mcptools", ".freeact/generated", "examples/tools"), "tools"),
         (("tools/gentools",), "tools"),
-        # Many a project keeps its scripts there.
+        # Many projects keep their scripts there.
         (("tools/scripts", ".freeact/generated", "examples/tools"), ".freeact/generated"),
         (("tools", "examples/tools"), "tools"),
         (("examples/tools",), "examples/tools"),
@@ -56,7 +56,7 @@ def test_the_default_root_is_tools_then_freeacts_then_the_examples(tmp_path, fol
     assert "no --root" in note
 
 
-def test_each_root_has_an_index_of_its_own_in_the_cache_folder(tmp_path):
+def test_each_root_has_its_own_index_in_the_cache_folder(tmp_path):
     settings = Settings.from_flags({})
 
     one = settings.resolved_database(tmp_path / "one" / "tools")
@@ -68,7 +68,7 @@ def test_each_root_has_an_index_of_its_own_in_the_cache_folder(tmp_path):
     assert "pytools-hybrid" in str(one.parent)
 
 
-def test_several_roots_have_an_index_together_which_their_order_is_part_of(tmp_path):
+def test_several_roots_share_one_index_that_depends_on_their_order(tmp_path):
     settings = Settings.from_flags({})
     one, other = tmp_path / "one", tmp_path / "other"
 
@@ -81,7 +81,7 @@ def test_several_roots_have_an_index_together_which_their_order_is_part_of(tmp_p
     assert settings.resolved_database([one, other]).name.startswith("one+1-")
 
 
-def test_freeacts_place_is_not_for_an_index_of_more_than_its_root(tmp_path):
+def test_freeacts_path_is_only_used_for_an_index_of_its_root_alone(tmp_path):
     root = tmp_path / ".freeact" / "generated"
 
     database = Settings().resolved_database([root, tmp_path / "tools"])
@@ -115,7 +115,7 @@ def test_a_root_whose_name_is_not_ascii_has_an_index_too(tmp_path):
         ("exclude", ["*" * 20_000], "--exclude / PYTOOLS_EXCLUDE"),
     ],
 )
-def test_a_value_that_cannot_work_is_named_with_its_flag_and_variable(field, value, name):
+def test_an_invalid_value_is_reported_with_its_flag_and_variable(field, value, name):
     with pytest.raises(SettingsError) as caught:
         Settings.from_flags({field: value})
 
@@ -123,7 +123,7 @@ def test_a_value_that_cannot_work_is_named_with_its_flag_and_variable(field, val
     assert "secret" not in str(caught.value)
 
 
-def test_a_home_folder_is_filled_in_where_no_shell_does_it(monkeypatch):
+def test_a_tilde_is_expanded_where_no_shell_does_it(monkeypatch):
     monkeypatch.setenv("HOME", "/home-of-test")
     monkeypatch.setenv("USERPROFILE", "/home-of-test")
 
@@ -150,7 +150,7 @@ def test_freeacts_index_is_found_from_anywhere(tmp_path):
     assert Settings().resolved_database(root) == tmp_path / ".freeact" / "search.db"
 
 
-def test_lists_are_names_with_commas_between_them(monkeypatch):
+def test_lists_are_names_separated_by_commas(monkeypatch):
     monkeypatch.setenv("PYTOOLS_INCLUDE", "mcptools:github:*, mcptools:pdf:*,")
     monkeypatch.setenv("PYTOOLS_ALLOWED_HOSTS", "tools.example")
 
@@ -171,7 +171,7 @@ def test_a_token_is_never_printed(monkeypatch):
 
 
 @pytest.mark.parametrize("token", ["open sesame", "sésame", "line\nbreak", "\t"])
-def test_a_token_that_no_header_can_carry_is_refused_without_telling_it(token):
+def test_a_token_unfit_for_a_header_is_refused_without_showing_it(token):
     with pytest.raises(SettingsError, match="PYTOOLS_TOKEN") as raised:
         Settings.from_flags({"token": token})
 
@@ -182,7 +182,7 @@ def test_a_token_that_no_header_can_carry_is_refused_without_telling_it(token):
     ("name", "value"),
     [("TOOLS", "none"), ("TRANSPORT", "sse"), ("PORT", "-1"), ("PORT", "65536"), ("PORT", "http")],
 )
-def test_what_a_server_cannot_do_is_an_error_that_names_the_setting(monkeypatch, name, value):
+def test_an_invalid_value_for_a_server_names_the_setting(monkeypatch, name, value):
     monkeypatch.setenv(f"PYTOOLS_{name}", value)
 
     with pytest.raises(SettingsError, match=f"--{name.lower()} / PYTOOLS_{name}"):
@@ -191,12 +191,12 @@ def test_what_a_server_cannot_do_is_an_error_that_names_the_setting(monkeypatch,
 
 @pytest.mark.parametrize("pattern", ["hidden", "mcptools:hidden", "a:b:c:d"])
 @pytest.mark.parametrize("name", ["include", "exclude"])
-def test_a_pattern_that_can_match_no_id_is_refused_before_it_hides_nothing(name, pattern):
+def test_a_pattern_that_can_match_no_id_is_refused(name, pattern):
     with pytest.raises(SettingsError, match=rf"--{name} / PYTOOLS_{name.upper()}.*matches no tool"):
         Settings.from_flags({name: [pattern]})
 
 
-def test_misspelt_variables_are_known_with_what_they_may_be_meant_for(monkeypatch):
+def test_misspelt_variables_are_listed_with_the_likely_setting(monkeypatch):
     monkeypatch.setenv("PYTOOLS_EXCLUDES", "*:pdf:*")
     monkeypatch.setenv("PYTOOLS_DB", "x.db")
     monkeypatch.setenv("PYTOOLS_XYZZY", "1")
@@ -210,7 +210,7 @@ def test_misspelt_variables_are_known_with_what_they_may_be_meant_for(monkeypatc
 
 
 @pytest.mark.usefixtures("no_model_set")
-def test_the_name_that_people_guess_for_the_root_works_too(monkeypatch):
+def test_the_commonly_guessed_variable_for_the_root_works_too(monkeypatch):
     monkeypatch.setenv("PYTOOLS_ROOT", "guessed")
 
     settings = Settings.from_flags({})

@@ -1,4 +1,4 @@
-"""Settings in a file: which one counts, and what is wrong with it."""
+"""Settings in a file: which file is used, and errors in it."""
 
 import os
 from contextlib import suppress
@@ -25,7 +25,7 @@ def write(tmp_path):
     return write_file
 
 
-def test_flags_come_before_variables_before_the_file_before_the_defaults(write, monkeypatch):
+def test_flags_override_variables_override_the_file_overrides_defaults(write, monkeypatch):
     write("pytools.toml", 'limit = 7\nthreshold = 0.5\nfusion = "rrf"\n')
     monkeypatch.setenv("PYTOOLS_THRESHOLD", "0.25")
     monkeypatch.setenv("PYTOOLS_LIMIT", "8")
@@ -37,7 +37,7 @@ def test_flags_come_before_variables_before_the_file_before_the_defaults(write, 
 
 
 @pytest.mark.usefixtures("no_model_set")
-def test_each_setting_shows_where_it_is_from(write, monkeypatch):
+def test_each_setting_shows_its_source(write, monkeypatch):
     file = write("pytools.toml", "limit = 7\nthreshold = 0.5\n")
     monkeypatch.setenv("PYTOOLS_THRESHOLD", "0.25")
 
@@ -62,7 +62,7 @@ def test_the_nearest_file_counts(write, monkeypatch, tmp_path):
     assert Settings.from_flags({}).limit == 8
 
 
-def test_a_table_of_pyproject_is_read_where_there_is_one(write, tmp_path):
+def test_a_table_in_pyproject_is_read(write, tmp_path):
     write("pyproject.toml", TABLE)
 
     assert Settings.from_flags({}).limit == 7
@@ -84,7 +84,7 @@ def test_a_file_can_be_named(write, monkeypatch, tmp_path):
         Settings.from_flags({})
 
 
-def test_paths_in_a_file_begin_where_the_file_lies(write, monkeypatch, tmp_path):
+def test_paths_in_a_file_are_relative_to_the_file(write, monkeypatch, tmp_path):
     write("project/pytools.toml", 'root = ["tools", "/opt/tools"]\ndb_path = "index.db"\n')
     (tmp_path / "project" / "deep").mkdir()
     monkeypatch.chdir(tmp_path / "project" / "deep")
@@ -128,7 +128,7 @@ def test_names_may_have_hyphens(write):
         ("log-level = 'INFO'\nlog_level = 'INFO'", "is set twice"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_reported_with_its_name(write, text, told):
+def test_mistakes_in_a_file_are_reported_with_its_name(write, text, told):
     write("pytools.toml", text)
 
     with pytest.raises(SettingsError) as caught:
@@ -138,9 +138,7 @@ def test_what_is_wrong_in_a_file_is_reported_with_its_name(write, text, told):
 
 
 @pytest.mark.parametrize("text", ["tool = 1 # pytools", "[[tool.pytools]]\nlimit = 7"])
-def test_what_is_not_a_table_of_settings_in_pyproject_is_reported_where_the_file_is_named(
-    write, text
-):
+def test_a_pyproject_entry_that_is_not_a_table_is_reported_if_the_file_is_named(write, text):
     file = write("pyproject.toml", text)
 
     if "[[" in text:
@@ -151,33 +149,33 @@ def test_what_is_not_a_table_of_settings_in_pyproject_is_reported_where_the_file
 
 
 @pytest.mark.parametrize("text", ["[tool]\npytools = {limit = 7}", "[ tool . pytools ]\nlimit = 7"])
-def test_a_table_counts_however_it_is_written(write, text):
+def test_a_table_is_read_in_any_toml_notation(write, text):
     write("pyproject.toml", text)
 
     assert Settings.from_flags({}).limit == 7
 
 
-def test_a_table_of_a_like_name_is_not_ours(write):
+def test_a_table_with_a_similar_name_is_ignored(write):
     write("pytools.toml", "limit = 7")
     write("inner/pyproject.toml", "[tool.pytools-other]\n# [tool.pytools]\n")
 
     assert find_settings_file(write("inner/x", "").parent).name == "pytools.toml"
 
 
-def test_a_text_is_one_folder_whatever_it_holds(write, tmp_path):
+def test_a_string_is_one_folder_even_with_separators(write, tmp_path):
     write("pytools.toml", f"root = 'a{os.pathsep}b'")
 
     assert Settings.from_flags({}).root == (tmp_path / f"a{os.pathsep}b",)
 
 
-def test_a_mark_at_the_beginning_is_not_a_part_of_the_file(tmp_path):
+def test_a_byte_order_mark_is_ignored(tmp_path):
     (tmp_path / "pytools.toml").write_bytes(b"\xef\xbb\xbflimit = 7")
 
     assert Settings.from_flags({}).limit == 7
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
-def test_what_is_not_a_file_is_not_read(tmp_path):
+def test_a_path_that_is_not_a_regular_file_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pyproject.toml")
     (tmp_path / "endless.toml").symlink_to("/dev/zero")
 
@@ -189,7 +187,7 @@ def test_what_is_not_a_file_is_not_read(tmp_path):
 @pytest.mark.parametrize(
     "line", ['transport = "http"', 'host = "0.0.0.0"', 'token = "x"', "outside_links = true"]
 )
-def test_only_a_file_that_is_named_opens_this_machine_to_others(write, line):
+def test_only_an_explicitly_named_file_can_expose_this_machine(write, line):
     file = write("pytools.toml", line)
 
     with pytest.raises(SettingsError, match="is only allowed in a file"):
@@ -197,7 +195,7 @@ def test_only_a_file_that_is_named_opens_this_machine_to_others(write, line):
     assert Settings.from_flags({}, file=file).origins
 
 
-def test_a_file_that_is_found_keeps_no_record_but_deletes_none(write, monkeypatch):
+def test_a_found_file_can_stop_the_usage_record_but_not_delete_it(write, monkeypatch):
     file = write("pytools.toml", "usage_log = false")
 
     found = Settings.from_flags({})
@@ -209,7 +207,7 @@ def test_a_file_that_is_found_keeps_no_record_but_deletes_none(write, monkeypatc
     assert [it.deletes_usage for it in (found, named, by_variable)] == [False, True, True]
 
 
-def test_a_file_of_another_user_is_passed_over(write, monkeypatch, tmp_path):
+def test_a_file_of_another_user_is_skipped(write, monkeypatch, tmp_path):
     write("pytools.toml", "limit = 7")
     if os.getuid() == 0:
         os.chown(tmp_path / "pytools.toml", 12345, -1)
@@ -232,9 +230,7 @@ def test_a_wrong_value_that_a_flag_replaces_is_not_an_error(write):
     assert Settings.from_flags({"limit": 3}).limit == 3
 
 
-def test_a_file_that_is_not_utf8_is_reported_where_it_is_named_and_passed_over_where_not(
-    tmp_path, monkeypatch
-):
+def test_a_file_that_is_not_utf8_is_reported_only_if_it_is_named(tmp_path, monkeypatch):
     file = tmp_path / "pyproject.toml"
     file.write_bytes(b"[tool.pytools]\nroot = '\xff'\n")
 

@@ -1,4 +1,4 @@
-"""Setting clients up: what is changed in their files comes back, and nothing is ever lost."""
+"""Setting up clients: changes of their files can be undone, and nothing is lost."""
 
 import json
 import os
@@ -23,7 +23,7 @@ THEIRS = st.fixed_dictionaries(
     {"command": st.sampled_from(["uvx", "node", "/* no */", "{[,"])},
     optional={"args": st.lists(st.text(max_size=5), max_size=2), "disabled": st.booleans()},
 )
-# Two at most are ours already, written by hand.
+# Entries for our server that were written by hand.
 OURS = st.just({"command": "/opt/pytools-hybrid", "args": ["serve", "--root", "/mine"]})
 OTHERS = st.dictionaries(
     st.sampled_from(["theme", "inputs", "x"]), st.none() | st.text(max_size=5) | st.lists(st.none())
@@ -39,7 +39,7 @@ def client(folder):
 
 
 def set_up(it, folder, names=None):
-    """Do what the command does once servers are imported: all of them, or those named."""
+    """Do what the command does once all servers, or those named, are imported."""
     ours = ServersFile(folder / "servers.json")
     change = Change.planned(it, ours, [folder / "tools"], folder)
     ours.save()
@@ -60,7 +60,7 @@ def plain(text):
 
 @st.composite
 def configurations(draw):
-    """The text of a file as people and clients write it."""
+    """Draw the text of a file as people and clients write it."""
     servers = draw(st.dictionaries(NAMES, THEIRS | OURS, max_size=4))
     content = draw(OTHERS) | draw(st.sampled_from([{}, {"mcpServers": servers}]))
     text = json.dumps(
@@ -74,9 +74,7 @@ def configurations(draw):
 
 
 @given(text=configurations(), names=st.sets(NAMES), data=st.data())
-def test_undo_gives_a_file_back_and_keeps_what_was_edited_since(
-    tmp_path_factory, text, names, data
-):
+def test_undo_restores_a_file_and_keeps_later_edits(tmp_path_factory, text, names, data):
     folder = tmp_path_factory.mktemp("home")
     it = client(folder)
     it.file.write_bytes(text.encode())
@@ -92,7 +90,7 @@ def test_undo_gives_a_file_back_and_keeps_what_was_edited_since(
         places = [*range(1, len(lines) + 1)]
         for number, line in enumerate(lines):
             if OWN in line:
-                # Not within our entry, which goes.
+                # No comments within our entry, which will be removed.
                 end = next(it for it in range(number, len(lines)) if lines[it].strip()[:1] == "}")
                 places = [it for it in places if not number <= it <= end]
         lines.insert(data.draw(st.sampled_from(places), "where"), note)
@@ -109,7 +107,7 @@ def test_undo_gives_a_file_back_and_keeps_what_was_edited_since(
 
 
 def is_killed(work, number):
-    """Do it in a process that is killed before it changes a file for the nth time."""
+    """Run work in a process that is killed before it changes a file for the nth time."""
     process = os.fork()
     if not process:
         left = iter(range(number))
@@ -132,7 +130,7 @@ def is_killed(work, number):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and kills the fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_run_that_is_killed_at_any_point_loses_nothing_and_the_next_one_goes_on(tmp_path):
+def test_a_run_killed_at_any_point_loses_nothing_and_the_next_one_completes(tmp_path):
     before = b'{"mcpServers": {"clock": {"command": "uvx", "args": ["clock"]}}}'
     killed, number = 1, 0
     while killed:
@@ -155,10 +153,10 @@ def test_a_run_that_is_killed_at_any_point_loses_nothing_and_the_next_one_goes_o
     assert number > 5
 
 
-def test_a_link_to_nothing_is_a_link_to_nothing_again_after_undo(tmp_path):
+def test_undo_restores_a_broken_link(tmp_path):
     it = client(tmp_path)
     it.file.symlink_to(tmp_path / "dotfiles" / "mcp.json")
-    with pytest.raises(SetupError, match=r"mcp\.json, whose folder does not exist; make"):
+    with pytest.raises(SetupError, match=r"mcp\.json, whose folder does not exist; create"):
         set_up(it, tmp_path)
     (tmp_path / "dotfiles").mkdir()
     set_up(it, tmp_path)
@@ -168,7 +166,7 @@ def test_a_link_to_nothing_is_a_link_to_nothing_again_after_undo(tmp_path):
     assert not it.file.exists()
 
 
-def test_a_copy_from_before_another_setup_is_neither_lost_nor_taken_for_this_one(tmp_path):
+def test_the_backup_of_an_earlier_setup_is_kept_and_not_restored(tmp_path):
     it = client(tmp_path)
     it.file.write_text('{"theme": "dark"}')
     set_up(it, tmp_path)
@@ -192,7 +190,7 @@ def test_a_copy_from_before_another_setup_is_neither_lost_nor_taken_for_this_one
         {"url": "https://example.org/", "headers": {"X-Any": "hunter2hunter2"}},
     ],
 )
-def test_a_key_is_not_shown_wherever_it_stands(tmp_path, server):
+def test_a_diff_shows_no_secrets(tmp_path, server):
     it = client(tmp_path)
     it.file.write_text(
         json.dumps({"mcpServers": {"one": server}, "apiKey": "hunter2hunter2"}, indent=2)
@@ -216,7 +214,7 @@ def test_a_key_is_not_shown_wherever_it_stands(tmp_path, server):
         ("linux", {"CLAUDE_CONFIG_DIR": "/me/work"}, ".config", "work"),
     ],
 )
-def test_each_client_keeps_its_servers_where_its_system_has_it(
+def test_each_client_has_its_configuration_file_on_each_system(
     system, environment, settings, claude
 ):
     home = Path("/me")

@@ -12,7 +12,7 @@ from toolindex import ToolFilter
 from toolindex.testing import check_store
 from toolscan import scan
 
-# Writes to each database whose path it is given until it is given the next one.
+# Writes to a database until it gets the path of the next one.
 BUSY_WRITER = """
 import sys, threading
 from pytools_hybrid.index import SQLiteStore
@@ -23,7 +23,7 @@ def write(path, ended):
         print("writing", flush=True)
         while not ended.is_set():
             store.query_vectors.put("another model", {"a query": [1.0, 2.0]})
-            # SQLite's lock is not fair: without a moment's rest, others may never get it.
+            # SQLite's lock is not fair: without a pause, others may never get it.
             ended.wait(0.001)
 
 thread, ended = None, threading.Event()
@@ -37,7 +37,7 @@ for line in sys.stdin:
 ended.set()
 """
 
-# Makes the index equal to the tree, whenever it is told to.
+# Syncs the index with the tree whenever it reads a line.
 FOLLOWER = """
 import sys
 from pytools_hybrid.index import SQLiteStore
@@ -62,7 +62,7 @@ def make(tmp_path):
 
 @contextmanager
 def running(program, *arguments):
-    """Run a program that is told things line by line, and check that nothing went wrong in it."""
+    """Run a program that reads lines, and check that it did not fail."""
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -90,7 +90,7 @@ def reopened(store):
     return SQLiteStore(store.path)
 
 
-def test_the_sqlite_store_keeps_every_promise_while_another_process_writes(make):
+def test_the_sqlite_store_passes_check_store_while_another_process_writes(make):
     with running(BUSY_WRITER) as writer:
 
         @contextmanager
@@ -102,7 +102,7 @@ def test_the_sqlite_store_keeps_every_promise_while_another_process_writes(make)
         check_store(contended, reopen=reopened)
 
 
-def test_what_another_process_writes_is_found_by_the_next_search(make, root, write_tool):
+def test_the_next_search_finds_what_another_process_wrote(make, root, write_tool):
     def found(store):
         with store.reading() as reader:
             words = reader.lexical("history", where=ToolFilter(), depth=9)
@@ -120,8 +120,8 @@ def test_what_another_process_writes_is_found_by_the_next_search(make, root, wri
         assert found(store) == (["mcptools:github:blame"], 4)
 
 
-def test_vectors_that_a_byte_stands_for_follow_what_others_write(make, root, monkeypatch):
-    """The least table counts as a large one here; each search of one state finds the same."""
+def test_vectors_kept_as_bytes_follow_the_writes_of_others(make, root, monkeypatch):
+    """Here, even the smallest table counts as large; searches of one state find the same."""
     monkeypatch.setattr("pytools_hybrid.index._store._FLOATS_IN_MEMORY", 0)
     with make() as store, SQLiteStore(store.path) as other:
         store.sync(scan(root), reader_version="1")

@@ -24,7 +24,7 @@ class Slow(AccurateEmbedder):
         self.fails = False
 
     def encode_documents(self, texts):
-        self.may_work.wait(30)
+        self.may_work.wait(60)
         return super().encode_documents(texts)
 
     def encode_queries(self, texts):
@@ -58,23 +58,19 @@ async def asked(search):
 
 async def until(search, model):
     """Search until a model answers."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (answer := await asked(search))[0] != model:
             await asyncio.sleep(0.01)
     return answer
 
 
-def test_where_its_weights_are_installed_and_no_model_is_set_it_is_the_default(
-    monkeypatch, no_model_set
-):
+def test_the_accurate_model_is_the_default_if_its_weights_are_installed(monkeypatch, no_model_set):
     assert Settings().embedding_model == "accurate"
     monkeypatch.setattr("toolembed.providers.find_spec", lambda name: None)
     assert Settings().embedding_model == "static"
 
 
-def test_the_static_model_answers_as_if_it_were_alone_until_the_other_has_all(
-    settings, toolbox, slow
-):
+def test_the_static_model_answers_until_the_accurate_one_has_all_tools(settings, toolbox, slow):
     async def main():
         async with searching(settings, toolbox) as search:
             alone = await asked(search)
@@ -91,21 +87,19 @@ def test_the_static_model_answers_as_if_it_were_alone_until_the_other_has_all(
     assert (after[1][0], after[2]) == (MERGE, ())
 
 
-def test_what_changes_while_it_takes_over_is_found_at_once_and_then_by_it_too(
-    settings, toolbox, slow, write_tool
-):
+def test_changes_during_the_takeover_are_found_by_both_models(settings, toolbox, slow, write_tool):
     async def main():
         async with searching(settings, toolbox, slow, follow=True) as search:
             await until(search, STATIC)
             write_tool("mcptools/zoo/feed.py", "Give the penguins their fish.")
             search.index.sync.changed.clear()
             await search.index.refresh()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while await vectors(search, STATIC) < len(await search.entries()):
                     await asyncio.sleep(0.01)
             animals = await search.search("nourish aquatic birds", mode=SearchMode.VECTOR)
             slow.may_work.set()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while await vectors(search, ACCURATE) < len(await search.entries()):
                     await asyncio.sleep(0.01)
             return animals, await asked(search)
@@ -116,8 +110,7 @@ def test_what_changes_while_it_takes_over_is_found_at_once_and_then_by_it_too(
     assert after[0] == ACCURATE
 
 
-def test_a_tool_that_is_new_is_no_reason_to_leave_others_out(settings, toolbox, slow, write_tool):
-    """Until it has its vector, the static model answers again."""
+def test_the_static_model_answers_until_a_new_tool_is_embedded(settings, toolbox, slow, write_tool):
     slow.may_work.set()
 
     async def main():
@@ -135,9 +128,7 @@ def test_a_tool_that_is_new_is_no_reason_to_leave_others_out(settings, toolbox, 
     assert (after.model, after.tools[0].id) == (ACCURATE, "mcptools:zoo:feed")
 
 
-def test_it_is_asked_in_the_words_of_the_tools_where_a_request_misspells_them(
-    settings, toolbox, slow, monkeypatch
-):
+def test_misspelt_words_are_corrected_for_the_accurate_model(settings, toolbox, slow, monkeypatch):
     slow.may_work.set()
     reads = []
 
@@ -158,9 +149,7 @@ def test_it_is_asked_in_the_words_of_the_tools_where_a_request_misspells_them(
     assert len(reads) == 3, "for the model and the words, for the tools, and for a note on them"
 
 
-def test_one_that_is_stopped_in_the_middle_goes_on_from_there_in_any_process(
-    settings, toolbox, slow
-):
+def test_an_interrupted_takeover_continues_in_any_process(settings, toolbox, slow):
     class Stopped(Slow):
         batches = 0
 
@@ -193,7 +182,7 @@ def test_one_that_is_stopped_in_the_middle_goes_on_from_there_in_any_process(
     assert (done + rest, after[0]) == (27, ACCURATE)
 
 
-def test_where_it_cannot_embed_a_request_the_static_model_answers_and_says_why(
+def test_the_static_model_answers_if_the_accurate_one_cannot_embed_the_request(
     settings, toolbox, slow
 ):
     slow.may_work.set()
@@ -211,14 +200,14 @@ def test_where_it_cannot_embed_a_request_the_static_model_answers_and_says_why(
     assert notes == (f"searched with vectors of {STATIC} (embedding model '{ACCURATE}': broken)",)
 
 
-def test_who_waits_for_an_answer_waits_for_a_few_tools_of_it_at_most(settings, toolbox, slow):
+def test_a_waiting_caller_waits_for_a_few_accurate_vectors_at_most(settings, toolbox, slow):
     slow.may_work.set()
 
     async def main():
         async with searching(settings, toolbox, slow, refresh=False) as search:
             counts = []
             for _ in range(8):
-                await search.index.bring_up_to_date(patience=20.0)
+                await search.index.bring_up_to_date(patience=60.0)
                 counts.append(await vectors(search, ACCURATE))
             return counts, await asked(search)
 

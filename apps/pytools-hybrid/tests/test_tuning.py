@@ -1,4 +1,4 @@
-"""Learning from a user's own requests: when the result is used, and when there is none."""
+"""Learning from a user's own requests, and searching with the result."""
 
 import asyncio
 import json
@@ -62,9 +62,7 @@ async def first(tools, text):
     return str(response.tools[0].entry.id), response
 
 
-def test_a_tuning_is_used_by_searches_that_are_open_already_and_can_be_undone(
-    toolbox, settings, capsys
-):
+def test_open_searches_use_a_new_tuning_and_it_can_be_undone(toolbox, settings, capsys):
     async def search():
         async with ToolSearch(toolbox, settings()) as tools:
             before, _ = await first(tools, "the holler")
@@ -88,15 +86,13 @@ def test_a_tuning_is_used_by_searches_that_are_open_already_and_can_be_undone(
     assert asyncio.run(once(toolbox, settings(), "the holler"))[0] == before
 
 
-def test_requests_that_contradict_each_other_change_nothing(
-    toolbox, settings, requests_file, capsys
-):
+def test_contradictory_requests_change_nothing(toolbox, settings, requests_file, capsys):
     async def every():
         async with ToolSearch(toolbox, settings()) as tools:
             return [str(entry.id) for entry in await tools.entries()]
 
     ids = asyncio.run(every())
-    # Neither a word nor a phrase has one tool more often than another.
+    # No word or phrase belongs to one tool more often than to another.
     file = requests_file(
         [(text, ids[7 * number % len(ids)]) for number, (text, _) in enumerate(REQUESTS)]
     )
@@ -105,17 +101,17 @@ def test_requests_that_contradict_each_other_change_nothing(
         main(tuning(toolbox, settings, file))
 
     assert ended.value.code == 1
-    assert "nothing was written, because the improvement may be chance" in capsys.readouterr().err
+    assert "nothing was written, because the improvement may be due" in capsys.readouterr().err
     assert not settings().resolved_tuning(toolbox).exists()
 
 
-def test_nothing_is_learned_from_fewer_than_ten_requests(toolbox, settings, requests_file, capsys):
+def test_fewer_than_ten_requests_are_refused(toolbox, settings, requests_file, capsys):
     file = requests_file(REQUESTS[:9])
 
     with pytest.raises(SystemExit):
         main(tuning(toolbox, settings, file))
 
-    assert "9 requests are too few to learn from; give 10" in capsys.readouterr().err
+    assert "9 requests are too few to learn from; at least 10" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +132,7 @@ def test_nothing_is_learned_from_fewer_than_ten_requests(toolbox, settings, requ
         ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_ignored_with_a_note(root, settings, content, reason):
+def test_an_unusable_tuning_file_is_ignored_with_a_note(root, settings, content, reason):
     settings().resolved_tuning(root).write_bytes(content)
 
     found, response = asyncio.run(once(root, settings(), "join documents into one"))
@@ -152,12 +148,12 @@ def test_a_file_that_is_not_a_tuning_is_not_overwritten(root, tmp_path, requests
     for arguments in (["--queries", str(requests_file(REQUESTS))], ["--undo"]):
         with pytest.raises(SystemExit):
             main(["tune", "--root", str(root), "--out", str(precious), *arguments])
-        assert "is another file; name one to create" in capsys.readouterr().err
+        assert "is not a tuning file; name a new file" in capsys.readouterr().err
 
     assert precious.read_text() == "mine"
 
 
-def test_recorded_searches_count_with_the_tools_that_worked_after_them():
+def test_recorded_searches_are_paired_with_tools_that_then_worked():
     now = time.time()
 
     def search(id_, at, query, *results):
@@ -190,7 +186,7 @@ rows = st.lists(numbers, min_size=4, max_size=4)
     up=st.lists(rows, min_size=2, max_size=2),
     vector=rows,
 )
-def test_a_tuning_comes_back_from_its_file_and_maps_alike_with_and_without_numpy(down, up, vector):
+def test_a_tuning_read_from_its_file_maps_the_same_without_numpy(down, up, vector):
     tuning = Tuning(
         model_id="m", down=tuple(down), up=tuple(up), requests=10, before=0.1, after=0.2
     )
@@ -221,7 +217,7 @@ def test_few_requests_move_vectors_little():
     assert cosines.min() > 0.9
 
 
-def test_several_models_are_a_row_each_and_the_tuned_one_has_another_without(tmp_path, settings):
+def test_each_model_is_compared_and_a_tuned_one_also_untuned(tmp_path, settings):
     file = tmp_path / "tuned"
     write_tuning(
         file,

@@ -1,4 +1,4 @@
-"""The usage record in figures: what they count is arithmetic on the records."""
+"""Figures and exports of the usage record."""
 
 import csv
 import io
@@ -32,7 +32,7 @@ def outcome(search_id, tool_id="mail:send", *, success=True, **fields):
     return OutcomeRecord(tool_id=tool_id, success=success, search_id=search_id, **fields)
 
 
-def test_queries_without_results_are_counted_the_most_frequent_first():
+def test_queries_without_results_are_counted_most_frequent_first():
     queries = ["fly", "swim", "swim", "walk"]
     searches = [search(str(n), query=query, results=()) for n, query in enumerate(queries)]
 
@@ -42,7 +42,7 @@ def test_queries_without_results_are_counted_the_most_frequent_first():
     assert report.total.share_without_results == 0.8
 
 
-def test_queries_are_counted_and_those_whose_tools_all_failed_are_named():
+def test_queries_are_counted_and_those_whose_tools_failed_are_listed():
     searches = [search("a"), search("b"), search("c", query="read mail"), search("d", query="go")]
     outcomes = [
         outcome("a"),
@@ -71,13 +71,13 @@ def test_the_outcomes_of_a_tool_are_counted_by_day():
     assert (second[1].outcomes, second[1].success_rate) == (1, 1.0)
 
 
-def test_a_search_is_accepted_where_a_tool_that_it_found_has_succeeded():
+def test_a_search_is_accepted_if_a_tool_that_it_found_succeeded():
     searches = [search("first"), search("second"), search("failed"), search("unjudged")]
     outcomes = [
         outcome("first", "mail:send"),
         outcome("second", "mail:read"),
         outcome("failed", success=False),
-        outcome("of a search that is forgotten"),
+        outcome("of a search that is not in the record"),
         outcome(None),
     ]
 
@@ -88,13 +88,13 @@ def test_a_search_is_accepted_where_a_tool_that_it_found_has_succeeded():
     assert total.acceptance_rate == 1 / 3
 
 
-def test_a_success_of_another_tool_than_was_found_accepts_nothing():
+def test_a_success_of_a_tool_that_was_not_found_does_not_accept_a_search():
     total = usage_report([search("a", results=())], [outcome("a")]).total
 
     assert (total.judged, total.accepted, total.first_accepted) == (1, 0, 0)
 
 
-def test_a_tool_is_counted_by_its_outcomes_and_by_the_searches_that_found_it():
+def test_outcomes_and_searches_are_counted_for_each_tool():
     outcomes = [
         outcome(None, latency_ms=5.0),
         outcome(None, latency_ms=7.0),
@@ -120,7 +120,7 @@ SOME = usage_report(
 )
 
 
-def test_for_people_it_is_a_page_of_text():
+def test_a_report_as_text_has_totals_days_tools_and_queries():
     assert as_text(SOME).splitlines() == [
         "searches               3 (1 bm25, 2 hybrid)",
         "without results        1 (33 %)",
@@ -150,7 +150,7 @@ def test_for_people_it_is_a_page_of_text():
     ]
 
 
-def test_a_long_record_is_cut_and_says_so():
+def test_a_long_report_is_cut_and_says_so():
     day = 86_400.0
     searches = [search(str(n), n * day) for n in range(20)]
     outcomes = [outcome(None, f"mail:tool_{n}") for n in range(20)]
@@ -161,7 +161,7 @@ def test_a_long_record_is_cut_and_says_so():
     assert "… and 5 more tools: --output json has them all" in text
 
 
-def test_records_are_written_out_whole():
+def test_searches_are_exported_with_all_fields():
     record = search("a", query='say "hi",\nthen wait', parameters={"limit": 5})
 
     (row,) = csv.DictReader(io.StringIO(table_as_csv(searches_table([record]))))
@@ -173,7 +173,7 @@ def test_records_are_written_out_whole():
     assert json.loads(row["parameters"]) == value["parameters"] == {"limit": 5}
 
 
-def test_outcomes_are_written_out_whole():
+def test_outcomes_are_exported_with_all_fields():
     text = table_as_csv(outcomes_table([outcome("s", latency_ms=1.5), outcome(None)]))
 
     assert text.splitlines() == [
@@ -184,7 +184,7 @@ def test_outcomes_are_written_out_whole():
 
 
 @pytest.mark.parametrize("name", ["usage.txt", "gone/usage.png"])
-def test_a_place_where_no_picture_can_lie_is_reported_first(tmp_path, name, capsys):
+def test_an_invalid_path_for_a_plot_is_reported_first(tmp_path, name, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["report", "--db", str(tmp_path / "gone.db"), "--plot", str(tmp_path / name)])
 

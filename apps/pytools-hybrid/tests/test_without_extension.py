@@ -1,4 +1,4 @@
-"""A machine that cannot load sqlite-vec: searches go on, and say what they go by."""
+"""A machine that cannot load sqlite-vec: searches continue, and say what they use instead."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ def scores(response):
 
 
 @pytest.mark.parametrize("mode", [SearchMode.HYBRID, SearchMode.VECTOR])
-def test_numpy_finds_the_same_in_the_place_of_the_extension(toolbox, settings, request, mode):
+def test_numpy_finds_the_same_as_the_extension(toolbox, settings, request, mode):
     able, silent = answer(toolbox, settings(), mode=mode)
     request.getfixturevalue("without_sqlite_vec")
 
@@ -58,7 +58,7 @@ def test_without_a_model_it_is_not_mentioned(root, settings):
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
 @pytest.mark.parametrize("model", ["static", "openai:stub"])
-def test_where_numpy_is_missing_too_searches_go_by_words(root, settings, openai, model):
+def test_without_numpy_too_searches_use_words(root, settings, openai, model):
     response, told = answer(root, settings(embedding_model=model))
 
     assert MERGE in scores(response)
@@ -68,9 +68,7 @@ def test_where_numpy_is_missing_too_searches_go_by_words(root, settings, openai,
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_where_numpy_is_missing_vectors_of_a_provider_are_kept_for_when_it_is_back(
-    root, settings, openai
-):
+def test_without_numpy_a_providers_vectors_are_kept_for_later(root, settings, openai):
     async def main():
         async with ToolSearch(root, settings(embedding_model="openai:stub")) as tools:
             await tools.index.refresh()

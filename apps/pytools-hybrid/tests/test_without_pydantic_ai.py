@@ -1,4 +1,4 @@
-"""pydantic-ai is an extra: what a plain installation does without it, and what it says of it."""
+"""pydantic-ai is an extra: what a plain installation does and says without it."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from pytools_hybrid.settings import check_model_name
 from toolembed import EmbeddingError, FailureKind
 
 MODULE = "pydantic_ai"
-# As where it is not installed: what looks for it and what imports it see None alike.
+# As if it were not installed: both finding and importing it fail.
 COMMAND = f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import main; main()"
 TO_INSTALL = [
     ("openai:x", install_command("pytools-hybrid[openai]")),
@@ -48,7 +48,7 @@ def run(root):
 
 @pytest.fixture
 def absent(monkeypatch):
-    # Other tests have imported it, and a part of it would be found without the whole.
+    # Other tests have imported it, and its submodules would still be found.
     for name in [each for each in sys.modules if each.partition(".")[0] == MODULE]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, MODULE, None)
@@ -75,9 +75,7 @@ def test_an_agent_is_served(root):
 
 
 @pytest.mark.parametrize("flag", ["--embedding-model", "--rerank"])
-def test_a_search_that_is_given_a_model_does_without_and_says_what_to_install(
-    run, monkeypatch, flag
-):
+def test_a_search_with_a_model_uses_words_and_says_what_to_install(run, monkeypatch, flag):
     # The model is asked for the order, however clear the lead is.
     monkeypatch.setenv("PYTOOLS_RERANK_CERTAIN", "1")
     monkeypatch.setenv("PYTOOLS_RERANK_GAP", "1")
@@ -89,7 +87,7 @@ def test_a_search_that_is_given_a_model_does_without_and_says_what_to_install(
     assert install_command("pytools-hybrid[openai]") in found.stderr
 
 
-def test_enriching_with_a_model_ends_with_what_to_install(run):
+def test_enriching_with_a_model_fails_and_says_what_to_install(run):
     done = run("enrich", "--dry-run", "--model", "openai:x")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(f"; {install_command('pytools-hybrid[openai]')}\n")
@@ -108,7 +106,7 @@ def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
     assert why.endswith(f"; {command}")
 
 
-def test_of_models_only_our_own_can_be_used(absent, monkeypatch):
+def test_only_our_own_models_can_be_used(absent, monkeypatch):
     monkeypatch.setenv("OLLAMA_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("OPENAI_API_KEY", "of no use")
     choices = {choice.setting: choice for choice in model_choices()}
@@ -118,7 +116,7 @@ def test_of_models_only_our_own_can_be_used(absent, monkeypatch):
     assert openai.remedy == install_command("pytools-hybrid[openai]")
 
 
-def test_a_module_that_is_for_it_alone_says_what_to_install(absent, monkeypatch):
+def test_modules_that_need_pydantic_ai_say_what_to_install(absent, monkeypatch):
     name = "pytools_hybrid.agents.adapters.pydantic_ai"
     monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"\[pydantic-ai\]"):

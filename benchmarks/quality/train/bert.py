@@ -1,7 +1,7 @@
-"""A transformer of BERT's kind in numpy, forwards and backwards (Devlin et al. 2019).
+"""A BERT transformer in numpy, with forward and backward passes (Devlin et al. 2019).
 
-Texts of like length go through it together, padded to the longest. What a layer remembers for
-its way back is a tuple that nobody else reads.
+Texts of similar length are processed together, padded to the longest. A layer returns a tuple that
+only its own backward pass reads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _A, _B = np.float32(0.7978845608), np.float32(0.044715)
 
 
 def batches(texts: Sequence[Sequence[int]], *, tokens: int = 1024) -> Iterator[list[int]]:
-    """Divide texts into groups of like length, each of some number of tokens at most."""
+    """Group texts by similar length, with a maximum number of tokens per group."""
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     group: list[int] = []
     for row in order:
@@ -37,7 +37,7 @@ def batches(texts: Sequence[Sequence[int]], *, tokens: int = 1024) -> Iterator[l
 
 
 def embed(weights: Mapping[str, Array], texts: Sequence[Sequence[int]]) -> tuple[Array, Array]:
-    """Return the texts' first hidden states, and which of them are padding (1 where not)."""
+    """Return the texts' first hidden states, and a mask that is 0 for padding."""
     longest = max(map(len, texts))
     numbers = np.zeros((len(texts), longest), int)
     mask = np.zeros((len(texts), longest), "f4")
@@ -51,7 +51,7 @@ def embed(weights: Mapping[str, Array], texts: Sequence[Sequence[int]]) -> tuple
 def layer(
     weights: Mapping[str, Array], number: int, states: Array, mask: Array
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Return the hidden states after a layer, and what its way back needs."""
+    """Return the hidden states after a layer, and what its backward pass needs."""
     texts, length, _ = states.shape
     mixed = _linear(states, weights, f"{number}.qkv")
     query, key, value = mixed.reshape(texts, length, 3, HEADS, _EACH).transpose(2, 0, 3, 1, 4)
@@ -80,12 +80,12 @@ def layer_back(
     slope: Array,
     slopes: MutableMapping[str, Array],
 ) -> Array:
-    """Add the slopes of a layer's weights to `slopes`; return the slope of what went in."""
+    """Add the gradients of a layer's weights to `slopes`; return the gradient of its input."""
     states, query, key, value, share, seen, middle, wide, gate, *norms = kept
     texts, length, _ = states.shape
     slope = _norm_back(slope, weights, f"{number}.norm2", norms[2:], slopes)
     inner = _linear_back(slope, weights, f"{number}.narrow", wide * gate, slopes)
-    # x·s(2u) with u = a·(x + b·x³) has the slope s + 2·x·s·(1 - s)·u'.
+    # The derivative of x·s(2u) with u = a·(x + b·x³) is s + 2·x·s·(1 - s)·u'.
     inside = wide * wide
     inside *= 6 * _A * _B
     inside += 2 * _A
@@ -120,7 +120,7 @@ def pool(states: Array, mask: Array) -> tuple[Array, tuple[Array, ...]]:
 
 
 def pool_back(kept: tuple[Array, ...], slope: Array) -> Array:
-    """Return the slope of the states."""
+    """Return the gradient of the states."""
     share, unit, length = kept
     slope = (slope - unit * (slope * unit).sum(axis=1, keepdims=True)) / length
     whole: Array = share[:, :, None] * slope[:, None, :]
@@ -133,7 +133,7 @@ def _gate(x: Array) -> Array:
     gate *= -2 * _A * _B
     gate -= 2 * _A
     gate *= x
-    # Where it would overflow the gate is shut.
+    # Clipping avoids an overflow; the gate is closed there anyway.
     np.exp(np.minimum(gate, 80, out=gate), out=gate)
     gate += 1
     return np.reciprocal(gate, out=gate)

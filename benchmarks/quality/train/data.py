@@ -1,4 +1,4 @@
-"""What is learned from: collections of tools, and requests with the tools that answer them."""
+"""The training data: collections of tools, and requests with the tools that answer them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Collection:
     """Tools that are searched together, and requests.
 
     Attributes:
-        name: What it is called in the output.
+        name: Its name in the output.
         tools: The text of each tool, as an index embeds it.
-        requests: What is asked.
-        right: For each request the tools that answer it, by their place.
+        requests: The texts of the requests.
+        right: For each request, the positions of the tools that answer it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Pool:
 
     Attributes:
         learned: A collection for each file.
-        held: The categories that nothing is learned from, all in one collection.
+        held: The categories that are never used for training, in one collection.
     """
 
     learned: tuple[Collection, ...]
@@ -59,9 +59,9 @@ def training_pool(folder: Path = TRAINING, *, hold: bool = True) -> Pool:
     """Read the tools and requests of a folder.
 
     Args:
-        folder: Holds `tools_X.jsonl` with their requests, and `compound_X.jsonl`, requests that
-            need several of those tools.
-        hold: Whether a tenth of the categories is held back; False learns from all.
+        folder: The folder with `tools_X.jsonl`, tools and their requests, and `compound_X.jsonl`,
+            requests that need several of those tools.
+        hold: Whether to hold back a tenth of the categories.
     """
     files = sorted(folder.glob("tools_*.jsonl"))
     learned: list[Collection] = []
@@ -79,7 +79,7 @@ def training_pool(folder: Path = TRAINING, *, hold: bool = True) -> Pool:
 def read_tree(root: Path, queries: Path) -> Collection:
     """Read a tree of tools and its queries, JSON lines with `query` and `gold`.
 
-    Those whose `split` is `test` are left out: nothing is ever learned from them.
+    Queries whose `split` is `test` are left out: they are never used for training.
     """
     records = sorted(scan(root).records, key=lambda record: str(record.id))
     place = {str(record.id): row for row, record in enumerate(records)}
@@ -113,7 +113,7 @@ def _own(
     ]
     for compound in compounds:
         right = [place.get((category, name)) for category, name in compound["gold"]]
-        # One whose tools are partly held back is in neither half.
+        # A request some of whose tools are held back is not used at all.
         if None not in right:
             judged.append((compound["query"], tuple(row for row in right if row is not None)))
     return _collection(name, texts, judged)
@@ -145,18 +145,18 @@ def _together(name: str, parts: Sequence[Collection]) -> Collection:
 
 
 def is_held(category: str) -> bool:
-    """Return whether nothing is ever learned from a category."""
+    """Return whether a category is never used for training."""
     return int(hashlib.sha256(category.encode()).hexdigest(), 16) % _TENTHS == 0
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
-    """Return the JSON object of each line; none where there is no file."""
+    """Return the JSON object of each line; none if there is no file."""
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
 def _tool_id(category: str, name: str) -> ToolId:
-    # Some of our tools are called what no file could be.
+    # Some names of our tools are not valid file names.
     words = (part.replace(":", " ").replace("/", " ") for part in (category, name))
     return ToolId(source="mcptools", **dict(zip(("category", "name"), words, strict=True)))

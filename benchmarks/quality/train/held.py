@@ -1,8 +1,9 @@
-"""Write the categories held back as a set, to search tools that no model of ours has seen.
+"""Write the held-back categories as a set of tools that no model of ours has seen.
 
 usage: PYTHONPATH=benchmarks/quality uv run python -m train.held OUT
 
-Of OUT, which receives `tools.jsonl` and `queries.jsonl`, `make_tree.py` makes a tree (README.md).
+It writes `tools.jsonl` and `queries.jsonl` to OUT. `make_tree.py` turns OUT into a tree
+(README.md).
 """
 
 from __future__ import annotations

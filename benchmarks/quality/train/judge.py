@@ -1,4 +1,4 @@
-"""How good vectors are by themselves: a quick look between two steps of training."""
+"""Measure vectors alone, a quick check between steps of training."""
 
 from __future__ import annotations
 

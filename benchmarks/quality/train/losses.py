@@ -1,4 +1,4 @@
-"""What training makes small, each with its slopes."""
+"""The losses of training, with their gradients."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["contrast", "likeness", "through_unit", "unit"]
 
 
 def unit(rows: Array) -> tuple[Array, Array]:
-    """Return unit vectors, and how long they were."""
+    """Return unit vectors, and the original lengths."""
     length = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     return rows / length, length
 
 
 def through_unit(slope: Array, rows: Array, length: Array) -> Array:
-    """Return the slope before `unit`: only what is across a vector changes its direction."""
+    """Return the gradient before `unit`, which is orthogonal to the vector."""
     across: Array = (slope - rows * (slope * rows).sum(axis=1, keepdims=True)) / length
     return across
 
@@ -24,13 +24,13 @@ def through_unit(slope: Array, rows: Array, length: Array) -> Array:
 def contrast(
     scores: Array, right: Array, temperature: float, *, left_out: Array | None = None
 ) -> tuple[float, Array]:
-    """Return InfoNCE (van den Oord, Li & Vinyals 2018), and the slope of the scores.
+    """Return InfoNCE (van den Oord, Li & Vinyals 2018), and the gradient of the scores.
 
     Args:
         scores: Cosines, a row for each request.
-        right: In each row what the shares of the answers should be.
-        temperature: What scores are divided by.
-        left_out: True where a score is of an answer that the row is not asked for.
+        right: The target shares of the answers in each row.
+        temperature: The divisor of the scores.
+        left_out: True for answers that do not count in a row.
     """
     logs = _log_shares(scores / temperature, left_out)
     slope = (np.exp(logs) * right.sum(axis=1, keepdims=True) - right) / temperature / len(scores)
@@ -38,9 +38,9 @@ def contrast(
 
 
 def likeness(rows: Array, taught: Array, temperature: float) -> tuple[float, Array]:
-    """Return how far the rows' likeness to each other is from the teacher's, and their slope.
+    """Return how far the rows' similarities differ from the teacher's, and the gradient.
 
-    The Kullback-Leibler divergence between the shares of each row's cosines to the others.
+    This is the Kullback-Leibler divergence between the softmax of each row's cosines to the others.
     """
     same = np.eye(len(rows), dtype=bool)
     theirs = _log_shares(taught @ taught.T / temperature, same)

@@ -1,14 +1,14 @@
-"""Train the static vectors: a table of word pieces that is taught by all-MiniLM-L6-v2.
+"""Train the static vectors: a table of word pieces, with all-MiniLM-L6-v2 as the teacher.
 
 usage: PYTHONPATH=benchmarks/quality uv run python -m train.student OUT.safetensors
            [--tree TREE QUERIES]... [--steps N]
 
-A text's vector is the weighted sum of its pieces' vectors, through the map of its kind, to unit
-length. The table begins as what the model says of each piece alone, in fewer dimensions (as
-model2vec does), and learns from requests and the tools that answer them, and from how alike the
-model finds whole texts. Pulls keep it near where it began, so that what the data do not speak of
-stays as it was. Set OPENBLAS_NUM_THREADS=1, or the last digits differ. Prints what the categories
-held back are worth, by vectors alone.
+A text's vector is the weighted sum of its pieces' vectors, multiplied by the map of its kind and
+scaled to unit length. The table starts with the model's vector of each piece alone, in fewer
+dimensions (as in model2vec). It learns from requests and the tools that answer them, and from the
+model's similarities of whole texts. Penalties keep all parameters near their start, so that those
+that the data do not affect stay. Set OPENBLAS_NUM_THREADS=1, or the last digits differ. Prints the
+quality on the held-back categories, by vectors alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REQUESTS = 128
 TOOLS = 200
 LONGEST = 200
 REPORT = 50
-# What a tool is called and what it does stands first: the 20th piece has half the say.
+# Texts begin with a tool's name and purpose, so the 20th piece has half of the weight.
 HALF_SAY = 20
 # Smooth inverse frequency (Arora, Liang & Ma 2017); the vocabulary is ordered by frequency.
 _SMOOTH = 1e-4
@@ -49,14 +49,14 @@ _SMOOTH = 1e-4
 
 @dataclass(slots=True)
 class Student:
-    """What is learned: where a table began, and how far each thing has moved."""
+    """The parameters: the start of the table, and the changes since."""
 
     start: Array
     learned: dict[str, Array]
 
     @property
     def table(self) -> Array:
-        """Return the vectors, as heavy as they are in a sum."""
+        """Return the vectors, multiplied by their weights in a sum."""
         weighted: Array = (self.start + self.learned["table"]) * np.exp(self.learned["weight"])[
             :, None
         ]
@@ -69,7 +69,7 @@ class Student:
 
 
 def begin(pieces: WordPieces) -> Array:
-    """Return the first table: principal components, frequent pieces lighter."""
+    """Return the first table: principal components, with less weight for frequent pieces."""
     rows = piece_vectors(pieces).astype("f8")
     directions = np.linalg.svd(rows[FIRST_PIECE:], full_matrices=False)[2]
     rank = np.arange(2, len(rows) + 2)
@@ -81,7 +81,7 @@ def begin(pieces: WordPieces) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A collection in pieces, and what the teacher says of each text."""
+    """A collection split into pieces, and the teacher's vector of each text."""
 
     collection: Collection
     requests: list[list[int]]
@@ -147,7 +147,7 @@ def _numbers(pieces: WordPieces, texts: Sequence[str]) -> list[list[int]]:
 def _learn(
     student: Student, given: _Given, random: np.random.Generator, slopes: dict[str, Array]
 ) -> float:
-    """Add what a batch of a collection says to the slopes; return its loss."""
+    """Add the gradients of a batch, and return its loss."""
     right = given.collection.right
     batch = random.choice(len(right), min(REQUESTS, len(right)), replace=False)
     others = random.choice(len(given.tools), min(TOOLS, len(given.tools)), replace=False)
@@ -189,7 +189,7 @@ def _learn(
 
 
 def _pull(student: Student, slopes: dict[str, Array]) -> None:
-    """Add to the slopes what leads back to where each thing began."""
+    """Add the gradients of the penalties for leaving the start."""
     rows = len(student.start)
     slopes["table"] += np.float32(2 * PULLS["table"] / rows) * student.learned["table"]
     slopes["weight"] += np.float32(2 * PULLS["weight"] / rows) * student.learned["weight"]
@@ -200,7 +200,7 @@ def _pull(student: Student, slopes: dict[str, Array]) -> None:
 
 
 def _counts(texts: Sequence[Sequence[int]], *, decay: bool) -> tuple[Array, Array]:
-    """Return how often each text has each piece, and the pieces that any has."""
+    """Return how often each text contains each piece, and the pieces that occur."""
     say = 1 / (1 + np.arange(LONGEST) / HALF_SAY) if decay else np.ones(LONGEST)
     flat = np.concatenate([np.asarray(text) for text in texts])
     shares = np.concatenate([say[: len(text)] for text in texts])
@@ -212,7 +212,7 @@ def _counts(texts: Sequence[Sequence[int]], *, decay: bool) -> tuple[Array, Arra
 
 
 def shipped(student: Student) -> dict[str, Array]:
-    """Return what is written: the queries' map is in the table already, and out of the other's."""
+    """Return the tensors to write: the queries' map moves into the table, and out of the other."""
     query_map = student.learned["query"].astype("f8")
     table, scale = rounded((student.table.astype("f8") @ query_map).astype("f4"), 1)
     document_map = np.linalg.solve(query_map, student.learned["document"].astype("f8"))

@@ -1,4 +1,4 @@
-"""What others' models say of texts and words: where the static vectors begin, what teaches them."""
+"""The vectors of other models, from which the static vectors start and learn."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _TOGETHER = 1024
 
 
 def number_texts(pieces: WordPieces, texts: Iterable[str]) -> list[list[int]]:
-    """Return the numbers of each text's pieces between those of its start and end."""
+    """Return the numbers of each text's pieces, with those of start and end around them."""
     return [[START, *pieces.numbers(text)[: LONGEST - 2], END] for text in texts]
 
 
 def vectors(pieces: WordPieces, texts: Sequence[str]) -> Array:
-    """Return a unit vector for each text; what was computed once is read from a file."""
+    """Return a unit vector for each text, cached in a file."""
     keys = [hashlib.sha256(text.encode("utf-8", "replace")).digest()[:16] for text in texts]
     known: dict[bytes, Array] = {}
     if _TEXTS.exists():
@@ -57,7 +57,7 @@ def vectors(pieces: WordPieces, texts: Sequence[str]) -> Array:
 
 
 def piece_vectors(pieces: WordPieces) -> Array:
-    """Return what two models say of each piece alone, side by side, each with the same say.
+    """Return the concatenated vectors of two models for each piece alone, with equal weights.
 
     all-MiniLM-L6-v2: the mean of its last states. wordllama: the piece's vector as a word.
     """

@@ -3,10 +3,10 @@
 usage: PYTHONPATH=benchmarks/quality uv run python -m train.transformer OUT.safetensors
            [--tree TREE QUERIES]... [--steps N]
 
-A batch is of one collection: some tools drawn at random and the nearest of each, so that wrong
-tools are hard to tell from right ones; of each tool one request. The embeddings and the lowest
-layers stay as published. Set OPENBLAS_NUM_THREADS=1, or the last digits differ. Prints what the
-categories held back are worth, by vectors alone.
+A batch has tools of one collection: some chosen at random and the nearest of each, so that wrong
+tools are hard to distinguish from right ones, with one request for each tool. The embeddings and
+the lowest layers stay as published. Set OPENBLAS_NUM_THREADS=1, or the last digits differ. Prints
+the quality on the held-back categories, by vectors alone.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ WARM_UP = 15
 DECAY = 0.01
 LONGEST_STEP = 1.0
 TEMPERATURE = 0.05
-# What the request's search for its tool counts; the rest is the tool's for its request.
+# The weight of the loss from request to tool; the rest is that from tool to request.
 TO_TOOLS = 0.75
 DRAWN = 6
 NEAREST = 8
 MOST_PAIRS = 1500
 REPORT = 50
-# Weights are written so often, for a run that is ended early.
+# The number of batches between writes of the weights, for a run that is interrupted.
 KEPT = 150
 _TOGETHER = 256
 
 
 class Encoder:
-    """Texts through the transformer; what the frozen layers say of one is kept."""
+    """Encodes texts with the transformer, and caches the output of the frozen layers."""
 
     def __init__(self, weights: dict[str, Array]) -> None:
         self.weights = weights
@@ -94,7 +94,7 @@ class Encoder:
         slope: Array,
         slopes: dict[str, Array],
     ) -> None:
-        """Add the slopes of the learned weights to `slopes`."""
+        """Add the gradients of the trained weights to `slopes`."""
         for group, way in kept:
             states = bert.pool_back(way[-1], slope[group])
             for number in reversed(range(FROZEN, LAYERS)):
@@ -125,7 +125,7 @@ class Draw:
         self._near = np.argsort(-(rows @ rows.T), axis=1)[:, : 5 * NEAREST]
 
     def pick(self, random: np.random.Generator) -> dict[int, int]:
-        """Return some tools that are hard to tell apart, and a request for each."""
+        """Return some tools that are hard to distinguish, and a request for each."""
         picked: dict[int, int] = {}
         drawn = min(DRAWN, len(self._tools))
         for seed in random.choice(len(self._tools), drawn, replace=False):
@@ -138,7 +138,7 @@ class Draw:
 def train(
     collections: Sequence[Collection], held: Collection, out: Path, *, steps: int, seed: int = 0
 ) -> None:
-    """Write the weights after some steps."""
+    """Train for a number of steps, and write the weights."""
     random = np.random.default_rng(seed)
     encoder = Encoder(base_weights())
     pieces = WordPieces()
@@ -178,7 +178,7 @@ def _slopes(
     told, of_told = encoder.forward([collection.tools[tool] for tool in tools])
     wanted = np.eye(len(tools), dtype="f4")
     right = [collection.right[request] for request in requests]
-    # Another right tool of the same request is no wrong one.
+    # Other right tools of the same request do not count as wrong.
     also = np.array([[tool in each for tool in tools] for each in right]) & (wanted == 0)
     scores = asked @ told.T
     loss, slope = contrast(scores, wanted, TEMPERATURE, left_out=also)

@@ -27,11 +27,11 @@ def cosine(a, b):
     return sum(map(mul, a, b)) / math.hypot(*a) / math.hypot(*b)
 
 
-def test_it_keeps_the_promises_of_an_embedder(embedder):
+def test_the_accurate_model_keeps_the_embedder_contract(embedder):
     asyncio.run(check_embedder(embedder))
 
 
-def test_a_request_is_nearest_to_the_tool_that_answers_it(embedder):
+def test_a_query_is_nearest_to_the_tool_that_answers_it(embedder):
     tools = ["Merge several PDF files into one.", "Send an e-mail.", "List open issues."]
     request = embedder.encode_queries(["I want all these contracts in a single document"])[0]
     cosines = [cosine(request, tool) for tool in embedder.encode_documents(tools)]
@@ -39,7 +39,7 @@ def test_a_request_is_nearest_to_the_tool_that_answers_it(embedder):
     assert max(cosines) == cosines[0]
 
 
-def test_a_cosine_is_seven_tenths_the_transformers_and_three_tenths_static(embedder):
+def test_a_cosine_is_70_percent_transformer_and_30_percent_static(embedder):
     request, tool = "remove a file", "Delete a document from disk."
     ours = embedder.encode_queries([request])[0], embedder.encode_documents([tool])[0]
     alone = StaticEmbedder()
@@ -56,7 +56,7 @@ def test_a_text_has_the_same_vector_alone_and_among_longer_ones(embedder):
         assert embedder.encode_documents([text])[0] == pytest.approx(vector, abs=1e-5)
 
 
-def test_of_a_long_text_the_rest_does_not_count_for_the_transformer(embedder):
+def test_the_transformer_ignores_the_end_of_a_long_text(embedder):
     begin = "word " * 200
     long, longer = embedder.encode_documents([begin, begin + "something else entirely"])
 
@@ -78,7 +78,7 @@ def test_onnxruntime_gives_the_same_vectors_where_it_is_installed(monkeypatch):
     assert theirs != ours, "another program has computed them"
 
 
-def test_products_are_made_by_one_thread_and_afterwards_by_as_many_as_before(embedder):
+def test_matrix_products_use_one_thread_and_restore_the_setting(embedder):
     threadpoolctl = pytest.importorskip("threadpoolctl")
 
     def threads():
@@ -103,13 +103,13 @@ def test_without_its_package_an_error_names_the_extra(monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 9, b"\x02" + b"\0" * 7 + b"{}"])
-def test_a_file_that_holds_no_such_weights_is_refused(tmp_path, content):
+def test_a_file_without_valid_weights_is_refused(tmp_path, content):
     weights = tmp_path / "weights"
     weights.write_bytes(content)
     with pytest.raises(EmbeddingError, match="it cannot be loaded"):
         AccurateEmbedder(weights=weights).encode_queries(["anything"])
 
 
-def test_whether_the_weights_are_there_is_known_without_loading_them():
+def test_weights_are_found_without_loading_them():
     assert has_accurate_weights()
     assert AccurateEmbedder().dimensions == 640

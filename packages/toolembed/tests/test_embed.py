@@ -134,7 +134,7 @@ def test_every_pending_text_is_embedded_once_and_stored_under_its_hash():
     assert set(model.sizes) == {64, 2500 % 64}
 
 
-def test_when_nothing_is_pending_nobody_is_waited_for():
+def test_without_pending_texts_no_lease_is_awaited():
     index = Memory()
     assert index.lease("embed-m").acquire(timeout=0)
 
@@ -144,34 +144,14 @@ def test_when_nothing_is_pending_nobody_is_waited_for():
 # Limits
 
 
-def test_a_request_holds_as_many_texts_as_allowed():
+def test_a_request_has_at_most_the_allowed_number_of_texts():
     model = Model()
     embed(Memory(10), model, limits=EmbeddingLimits(texts_per_request=4))
     assert model.sizes == [4, 4, 2]
 
 
-def test_what_is_asked_for_while_texts_are_embedded_is_embedded_next():
-    memory, wanted = Memory(20), set()
-
-    class Watched(Model):
-        async def embed_documents(self, texts):
-            # Asked for during the first request; one of them is under way, one not pending.
-            wanted.update({"hash00001", "hash00013", "hash00019", "nowhere"})
-            return await super().embed_documents(texts)
-
-    model = Watched()
-    embed(memory, model, limits=EmbeddingLimits(texts_per_request=4), first=wanted)
-    assert model.requests[1] == ["text 00013", "text 00019"]
-    assert model.requests[0] == [f"text {n:05}" for n in range(4)]
-    assert Counter(text for request in model.requests for text in request) == Counter(
-        memory.texts.values()
-    )
-
-
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_what_is_asked_for_is_embedded_next_however_many_texts_stand_before_it(
-    monkeypatch, concurrency
-):
+def test_requested_texts_are_embedded_next_however_many_are_pending(monkeypatch, concurrency):
     monkeypatch.setattr("toolembed._embed._PAGE_TEXTS", 8)
     memory, wanted = Memory(40), set()
 
@@ -192,7 +172,7 @@ def test_what_is_asked_for_is_embedded_next_however_many_texts_stand_before_it(
     )
 
 
-def test_who_asks_for_texts_of_a_store_that_cannot_be_read_is_told(monkeypatch):
+def test_requesting_texts_of_an_unreadable_store_is_an_error(monkeypatch):
     wanted = set()
 
     class Broken(Memory):
@@ -212,7 +192,7 @@ def test_who_asks_for_texts_of_a_store_that_cannot_be_read_is_told(monkeypatch):
     assert len(index.vectors) == 4
 
 
-def test_a_request_holds_no_more_tokens_than_allowed():
+def test_a_request_has_at_most_the_allowed_number_of_tokens():
     index, model = Memory(), Model()
     index.texts = {str(number): "x" * length for number, length in enumerate([30, 60, 3, 900, 3])}
 
@@ -227,7 +207,7 @@ def test_a_request_holds_no_more_tokens_than_allowed():
     tokens=st.integers(1, 30),
     longest=st.none() | st.integers(1, 10),
 )
-def test_requests_are_all_texts_in_order_within_the_limits(texts, most, tokens, longest):
+def test_requests_contain_all_texts_in_order_within_the_limits(texts, most, tokens, longest):
     limits = EmbeddingLimits(
         texts_per_request=most, tokens_per_request=tokens, tokens_per_text=longest
     )
@@ -244,14 +224,14 @@ def test_requests_are_all_texts_in_order_within_the_limits(texts, most, tokens, 
 
 
 @given(st.text(st.characters(codec=None), max_size=50), st.integers(1, 20))
-def test_a_text_is_cut_between_two_characters_to_what_the_model_takes(text, tokens):
+def test_a_text_is_truncated_between_characters_to_the_models_limit(text, tokens):
     cut = EmbeddingLimits(tokens_per_text=tokens).cut(text)
 
     assert text.encode("utf-8", "replace").decode().startswith(cut)
     assert 3 * tokens - 4 < len(cut.encode()) <= 3 * tokens or len(cut) == len(text)
 
 
-def test_an_overlong_text_is_cut_before_it_is_sent():
+def test_an_overlong_text_is_truncated_before_it_is_sent():
     index, model = Memory(), Model()
     index.texts = {"long": "ab名" * 1000, "short": "\ud800"}
 
@@ -260,14 +240,14 @@ def test_an_overlong_text_is_cut_before_it_is_sent():
     assert model.requests == [["ab名ab", "?"]]
 
 
-def test_requests_are_under_way_at_once_where_the_model_allows():
+def test_requests_run_concurrently_if_the_model_allows_it():
     model = Model()
     embed(Memory(64), model, limits=EmbeddingLimits(texts_per_request=4, concurrency=3))
     assert model.most_under_way == 3
     assert set(model.embedded.values()) == {1}
 
 
-def test_one_request_at_a_time_is_the_default_and_each_is_stored_before_the_next():
+def test_by_default_each_request_is_stored_before_the_next_one():
     index = Memory(200)
     stored_before = []
     model = Model(lambda texts, number: stored_before.append(len(index.vectors)))
@@ -278,7 +258,7 @@ def test_one_request_at_a_time_is_the_default_and_each_is_stored_before_the_next
     assert stored_before == [0, 64, 128, 192]
 
 
-def test_a_rate_spreads_the_requests():
+def test_a_rate_limit_spreads_the_requests():
     times = []
 
     async def answer(texts, number):
@@ -297,7 +277,7 @@ def test_a_rate_spreads_the_requests():
 
 
 @pytest.mark.parametrize("field", ["texts_per_request", "concurrency", "tokens_per_text"])
-def test_a_limit_that_allows_nothing_is_a_mistake(field):
+def test_a_limit_of_nothing_is_refused(field):
     with pytest.raises(ValueError, match=field):
         EmbeddingLimits(**{field: 0})
 
@@ -306,14 +286,14 @@ def test_a_limit_that_allows_nothing_is_a_mistake(field):
 
 
 @pytest.mark.parametrize("failures", [1, 3])
-def test_what_failed_for_the_moment_is_tried_again(failures):
+def test_temporary_failures_are_retried(failures):
     model = Model(failing(FailureKind.TRANSIENT, times=failures))
 
     assert embed(Memory(10), model).embedded == 10
     assert len(model.requests) == failures + 1
 
 
-def test_tries_are_bounded_and_what_was_stored_stays():
+def test_retries_are_bounded_and_stored_vectors_stay():
     index = Memory(100)
     model = Model(
         lambda texts, number: failing(FailureKind.TRANSIENT)(texts, 1) if number else None
@@ -327,7 +307,7 @@ def test_tries_are_bounded_and_what_was_stored_stays():
     assert len(model.requests) == 1 + IMPATIENT.tries
 
 
-def test_a_permanent_failure_is_not_tried_again():
+def test_a_permanent_failure_is_not_retried():
     model = Model(failing(FailureKind.UNAVAILABLE))
 
     with pytest.raises(EmbeddingError) as caught:
@@ -337,33 +317,22 @@ def test_a_permanent_failure_is_not_tried_again():
     assert len(model.requests) == 1
 
 
-def test_a_provider_is_left_alone_for_as_long_as_it_asks():
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_provider_gets_no_requests_during_its_retry_after(concurrency):
     times = []
 
     async def answer(texts, number):
         times.append(asyncio.get_running_loop().time())
         failing(FailureKind.TRANSIENT, times=1, retry_after=0.05)(texts, number)
 
-    embed(Memory(3), Model(answer), limits=EmbeddingLimits(texts_per_request=1, concurrency=1))
-
-    assert times[1] - times[0] >= 0.0499
-
-
-def test_while_a_provider_is_left_alone_no_other_request_starts():
-    times = []
-
-    async def answer(texts, number):
-        times.append(asyncio.get_running_loop().time())
-        failing(FailureKind.TRANSIENT, times=1, retry_after=0.05)(texts, number)
-
-    limits = EmbeddingLimits(texts_per_request=1, concurrency=2)
+    limits = EmbeddingLimits(texts_per_request=1, concurrency=concurrency)
     embed(Memory(6), Model(answer), limits=limits)
 
-    # Two were under way when it asked; the other one's worker waits as well.
-    assert times[2] - times[0] >= 0.0499
+    # Workers whose requests were under way when it asked wait as well.
+    assert times[concurrency] - times[0] >= 0.0499
 
 
-def test_a_wait_longer_than_patience_is_the_callers_to_arrange():
+def test_a_retry_after_beyond_the_patience_is_raised():
     model = Model(failing(FailureKind.TRANSIENT, retry_after=3600))
 
     with pytest.raises(EmbeddingError) as caught:
@@ -380,7 +349,7 @@ def test_a_wait_longer_than_patience_is_the_callers_to_arrange():
     jitter=st.booleans(),
     asked=st.none() | st.floats(0, 10**6),
 )
-def test_a_delay_doubles_with_each_failure_up_to_a_bound_and_is_never_less_than_was_asked(
+def test_a_delay_doubles_up_to_a_bound_and_is_at_least_the_requested_one(
     failures, first, longest, jitter, asked
 ):
     backoff = Backoff(first=first, longest=longest, jitter=jitter)
@@ -398,7 +367,7 @@ def test_delays_with_jitter_are_spread_from_zero_to_the_bound():
     assert 6.4 < max(delays) <= 8
 
 
-def test_requests_under_way_when_another_fails_are_awaited_and_stored():
+def test_running_requests_are_stored_when_another_one_fails():
     index = Memory(4)
 
     async def answer(texts, number):
@@ -415,7 +384,7 @@ def test_requests_under_way_when_another_fails_are_awaited_and_stored():
     assert len(model.requests) == 3
 
 
-def test_a_failure_does_not_wait_for_the_pauses_of_others():
+def test_a_failure_does_not_wait_for_the_delays_of_others():
     async def answer(texts, number):
         if number == 0:
             raise EmbeddingError("m", "busy")
@@ -432,7 +401,7 @@ def test_a_failure_does_not_wait_for_the_pauses_of_others():
         )
 
 
-def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_forever():
+def test_an_index_that_keeps_no_vectors_does_not_cause_an_endless_loop():
     class Forgetful(Memory):
         def put_vectors(self, model_id, vectors):
             pass
@@ -443,7 +412,7 @@ def test_an_index_that_keeps_no_vectors_does_not_make_it_go_on_forever():
     assert set(model.embedded.values()) == {1}
 
 
-def test_an_error_that_is_not_an_embedding_error_goes_through():
+def test_an_error_that_is_not_an_embedding_error_is_passed_on():
     def answer(texts, number):
         raise LookupError("a bug")
 
@@ -462,7 +431,7 @@ def refusing(*unwanted):
     return answer
 
 
-def test_a_refused_text_is_found_left_out_and_reported():
+def test_a_refused_text_is_identified_left_out_and_reported():
     index, model = Memory(64), Model(refusing("text 00017"))
 
     report = embed(index, model)
@@ -476,7 +445,7 @@ def test_a_refused_text_is_found_left_out_and_reported():
     assert len(model.requests) == 2 * math.log2(64) + 2
 
 
-def test_a_refusal_is_kept_before_the_next_request():
+def test_a_refusal_is_stored_before_the_next_request():
     index = Memory(20)
 
     def answer(texts, number):
@@ -505,7 +474,7 @@ def test_whichever_texts_are_refused_all_others_are_embedded_once(unwanted, conc
 
 
 @pytest.mark.parametrize("number", [1, 5000])
-def test_a_model_that_refused_everything_is_repaired_and_no_text_is_left_out_for_it(number):
+def test_after_a_model_refused_everything_no_text_is_left_out_once_it_works(number):
     """Some providers refuse a wrong key as they refuse a text."""
     index, model = Memory(number), Model(failing(FailureKind.REFUSED))
 
@@ -518,7 +487,7 @@ def test_a_model_that_refused_everything_is_repaired_and_no_text_is_left_out_for
     assert embed(index, Model()).embedded == number
 
 
-def test_a_model_that_comes_to_refuse_everything_has_few_texts_left_out_for_it():
+def test_a_model_that_starts_refusing_everything_loses_few_texts():
     index = Memory(5000)
 
     def answer(texts, number):
@@ -532,7 +501,7 @@ def test_a_model_that_comes_to_refuse_everything_has_few_texts_left_out_for_it()
     assert len(index.refusals) <= 8
 
 
-def test_a_model_that_takes_text_may_refuse_all_that_is_pending():
+def test_a_working_model_can_refuse_all_pending_texts():
     index = Memory(30)
     model = Model(refusing(*index.texts.values()))
 
@@ -542,7 +511,7 @@ def test_a_model_that_takes_text_may_refuse_all_that_is_pending():
     assert set(index.refusals) == set(index.texts)
 
 
-def test_what_fails_while_a_refusal_is_looked_into_is_not_a_refusal():
+def test_a_failure_while_isolating_a_refusal_is_not_a_refusal():
     index = Memory(1)
 
     def answer(texts, number):
@@ -556,7 +525,7 @@ def test_what_fails_while_a_refusal_is_looked_into_is_not_a_refusal():
 
 
 @pytest.mark.parametrize(("length", "taken"), [(6_000, 1_500), (2_001, 1_000), (2_000, None)])
-def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
+def test_a_refused_long_text_is_retried_truncated(length, taken):
     """Three bytes are a token by estimate; of hexadecimal digits they are two."""
     index = Memory()
     index.texts = {"plain": "text", "long": "0f" * (length // 2) + "0" * (length % 2)}
@@ -591,7 +560,7 @@ def test_a_long_text_that_is_refused_is_tried_in_part(length, taken):
         ([10**400] * 4, "other than a vector"),
     ],
 )
-def test_one_unusable_vector_costs_its_own_text_only(bad, why):
+def test_an_unusable_vector_affects_only_its_own_text(bad, why):
     index = Memory(10)
 
     def answer(texts, number):
@@ -608,7 +577,7 @@ def test_one_unusable_vector_costs_its_own_text_only(bad, why):
 
 
 @pytest.mark.parametrize("given_back", [0, 9, 11])
-def test_the_wrong_number_of_vectors_is_an_error_that_names_the_model(given_back):
+def test_a_wrong_number_of_vectors_is_an_error_that_names_the_model(given_back):
     index = Memory(10)
     model = Model(lambda texts, number: [[1.0, 2.0]] * given_back)
 
@@ -619,12 +588,12 @@ def test_the_wrong_number_of_vectors_is_an_error_that_names_the_model(given_back
     assert len(model.requests) == 4
 
 
-def test_a_wrong_number_of_vectors_is_forgiven_once():
+def test_a_wrong_number_of_vectors_is_retried_once():
     model = Model(lambda texts, number: None if number else [[1.0, 2.0]])
     assert embed(Memory(10), model).embedded == 10
 
 
-def test_other_dimensions_than_before_are_an_error_that_names_the_model():
+def test_changed_dimensions_are_an_error_that_names_the_model():
     index = Memory(100)
     model = Model(lambda texts, number: [[1.0] * (2 + number)] * len(texts))
 
@@ -636,14 +605,14 @@ def test_other_dimensions_than_before_are_an_error_that_names_the_model():
     assert len(index.vectors) == 64
 
 
-def test_other_dimensions_than_announced_are_an_error_that_names_the_model():
+def test_unexpected_dimensions_are_an_error_that_names_the_model():
     model = Model()
     model.dimensions = 8
     with pytest.raises(DimensionsError, match="'m' gave vectors of 4 dimensions where 8"):
         embed(Memory(3), model)
 
 
-def test_a_model_that_gives_only_zeros_is_not_asked_about_every_text():
+def test_a_model_that_returns_only_zeros_is_not_called_for_every_text():
     model = Model(lambda texts, number: [[0.0, 0.0]] * len(texts))
 
     with pytest.raises(EmbeddingError, match=r"vector of zeros, .*, whatever the text") as caught:
@@ -656,7 +625,7 @@ def test_a_model_that_gives_only_zeros_is_not_asked_about_every_text():
 @pytest.mark.parametrize("bad", [[math.nan] * 4, [0.0] * 4, None, [math.inf] * 4, ["a"]])
 @pytest.mark.parametrize("number", [1, 60])
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_first_answer_that_is_nonsense_costs_no_text_its_vector(bad, number, times):
+def test_an_invalid_first_answer_loses_no_vectors(bad, number, times):
     index = Memory(number)
     model = Model(lambda texts, request: [bad] * len(texts) if request < times else None)
 
@@ -667,7 +636,7 @@ def test_a_first_answer_that_is_nonsense_costs_no_text_its_vector(bad, number, t
 
 
 @given(seed=st.integers(0, 10**6), share=st.floats(0, 0.6))
-def test_nonsense_now_and_then_costs_a_vector_only_what_was_nonsense_twice(seed, share):
+def test_occasional_invalid_answers_lose_only_texts_that_failed_twice(seed, share):
     fate, seen, index = random.Random(seed), Counter(), Memory(40)
 
     def answer(texts, number):
@@ -684,7 +653,7 @@ def test_nonsense_now_and_then_costs_a_vector_only_what_was_nonsense_twice(seed,
     assert all(seen[index.texts[each.text_hash]] >= 2 for each in report.refused)
 
 
-def test_the_vectors_that_a_broken_answer_holds_are_kept_and_the_others_asked_for_again():
+def test_valid_vectors_of_a_partly_invalid_answer_are_kept():
     index = Memory(64)
 
     def answer(texts, number):
@@ -709,7 +678,7 @@ def slow_above(most):
     return answer
 
 
-def test_a_slow_model_is_asked_for_less_at_once():
+def test_a_slow_model_gets_smaller_requests():
     model = Model(slow_above(5))
 
     assert embed(Memory(130), model).embedded == 130
@@ -718,7 +687,7 @@ def test_a_slow_model_is_asked_for_less_at_once():
     assert set(model.embedded.values()) == {1}
 
 
-def test_a_model_that_does_not_answer_at_all_is_an_error_soon():
+def test_a_model_that_never_answers_is_an_error_soon():
     model = Model(slow_above(0))
 
     with pytest.raises(EmbeddingError, match="no answer"):
@@ -730,13 +699,13 @@ def test_a_model_that_does_not_answer_at_all_is_an_error_soon():
 # Progress
 
 
-def test_progress_shows_how_far_it_is_and_how_far_there_is_to_go():
+def test_progress_reports_done_and_total():
     seen = []
     embed(Memory(150), Model(), progress=lambda done, total: seen.append((done, total)))
     assert seen == [(0, 150), (64, 150), (128, 150), (150, 150)]
 
 
-def test_texts_that_are_added_meanwhile_are_left_to_whoever_adds_them():
+def test_texts_added_meanwhile_are_left_to_the_process_that_added_them():
     index = Memory(10)
 
     def answer(texts, number):
@@ -766,7 +735,7 @@ async def cancelled_after(steps, coroutine):
 
 
 @given(steps=st.integers(0, 150), concurrency=st.integers(1, 3), seed=st.integers(0, 9))
-def test_a_cancellation_at_any_moment_loses_only_what_is_under_way(steps, concurrency, seed):
+def test_cancelling_at_any_moment_loses_only_running_requests(steps, concurrency, seed):
     index = Memory(200)
     fate = random.Random(seed)
 
@@ -798,13 +767,13 @@ def test_a_cancellation_at_any_moment_loses_only_what_is_under_way(steps, concur
     assert len(index.puts) >= puts
 
 
-def test_a_cancellation_during_the_write_waits_for_its_end():
+def test_cancelling_during_a_write_waits_for_it():
     writing, may_end = threading.Event(), threading.Event()
 
     class SlowWrites(Memory):
         def put_vectors(self, model_id, vectors):
             writing.set()
-            assert may_end.wait(timeout=30)
+            assert may_end.wait(timeout=60)
             super().put_vectors(model_id, vectors)
 
     index = SlowWrites(10)
@@ -828,7 +797,7 @@ def test_a_cancellation_during_the_write_waits_for_its_end():
 # Others at the same work
 
 
-def test_who_comes_second_waits_and_finds_the_work_done():
+def test_a_second_process_waits_and_finds_the_work_done():
     async def answer(texts, number):
         await asyncio.sleep(0.001)
 
@@ -855,7 +824,7 @@ def test_different_models_do_not_wait_for_each_other():
     assert embed(index, Model()).embedded == 10
 
 
-def test_who_waits_goes_on_when_nothing_is_left_to_do_though_the_lease_is_not_free():
+def test_waiting_for_the_lease_ends_when_nothing_is_pending():
     index = Memory(10)
     holder = index.lease("embed-m")
     assert holder.acquire(timeout=0)
@@ -865,7 +834,7 @@ def test_who_waits_goes_on_when_nothing_is_left_to_do_though_the_lease_is_not_fr
         await asyncio.sleep(0.01)
         assert not task.done()
         index.vectors = {key: vector_of(text) for key, text in index.texts.items()}
-        return await asyncio.wait_for(task, timeout=30)
+        return await asyncio.wait_for(task, timeout=60)
 
     assert asyncio.run(job()) == EmbeddingReport(embedded=0, refused=())
 
@@ -886,7 +855,7 @@ def test_waiting_for_others_can_be_cancelled():
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_ten_thousand_texts_through_a_provider_that_fails_in_every_way(concurrency):
+def test_ten_thousand_texts_are_embedded_by_a_provider_with_every_failure(concurrency):
     fate = random.Random(concurrency)
     moments = count()
     miscounted = set()

@@ -96,7 +96,7 @@ def test_every_embedder_keeps_the_contract(embedder):
     asyncio.run(check_embedder(embedder))
 
 
-def test_none_gives_no_embedder():
+def test_the_model_none_means_no_embedder():
     assert create_embedder("none") is None
 
 
@@ -105,7 +105,7 @@ def cosine(one, other):
     return product / math.hypot(*one) / math.hypot(*other)
 
 
-def test_the_offline_default_knows_what_words_mean():
+def test_the_offline_default_places_similar_texts_together():
     (query,) = StaticEmbedder().encode_queries(["delete a file"])
     near, far = StaticEmbedder().encode_documents(
         ["remove documents from disk", "weather forecast for tomorrow"]
@@ -129,7 +129,7 @@ def test_a_text_has_the_same_vector_alone_and_in_any_batch(loaded, texts):
             assert max(map(abs, map(sub, one, other))) < 1e-9
 
 
-def test_the_first_words_of_a_document_say_most(loaded):
+def test_the_first_words_of_a_document_count_most(loaded):
     (query,) = loaded.encode_queries(["merge"])
     first, last = loaded.encode_documents(
         [
@@ -154,7 +154,7 @@ def test_without_numpy_a_query_has_the_same_vector():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_the_pydantic_ai_model_gives_the_same_vectors():
+def test_the_pydantic_ai_model_returns_the_same_vectors():
     texts = ["open an issue", "merge two files"]
 
     async def through_pydantic_ai():
@@ -200,18 +200,18 @@ def test_many_texts_are_sent_in_requests_that_a_provider_accepts():
         ("test", 64, 1),
     ],
 )
-def test_limits_are_those_of_the_provider(model, texts, concurrency):
+def test_limits_match_the_providers(model, texts, concurrency):
     limits = create_embedder(model, dimensions=256).limits
     assert (limits.texts_per_request, limits.concurrency) == (texts, concurrency)
 
 
-def test_no_more_than_two_batches_are_under_way_at_once():
+def test_at_most_two_batches_run_concurrently():
     for provider in PROVIDERS.values():
         for limits in (provider.limits, *dict(provider.limits_of_models).values()):
             assert limits.texts_per_request * limits.concurrency <= 2 * 64
 
 
-def test_the_rate_of_requests_is_the_one_that_is_set():
+def test_requests_are_sent_at_the_configured_rate():
     model = "google:gemini-embedding-001"
     limits = create_embedder(model, requests_per_minute=100).limits
 
@@ -221,7 +221,7 @@ def test_the_rate_of_requests_is_the_one_that_is_set():
         create_embedder(model, requests_per_minute=0)
 
 
-def test_texts_and_queries_are_cut_to_what_the_provider_takes():
+def test_texts_and_queries_are_truncated_to_the_providers_limit():
     model = HashingModel(system="openai")
     embedder = ProviderEmbedder(model)
 
@@ -231,7 +231,7 @@ def test_texts_and_queries_are_cut_to_what_the_provider_takes():
     assert [len(text) for text in model.texts] == [8_191, 3 * 8_191]
 
 
-def test_requests_hold_no_more_tokens_than_the_provider_takes():
+def test_requests_have_no_more_tokens_than_the_provider_accepts():
     model = HashingModel(system="google-cloud")
 
     asyncio.run(ProviderEmbedder(model).embed_documents(["word " * 1_000] * 20))
@@ -239,7 +239,7 @@ def test_requests_hold_no_more_tokens_than_the_provider_takes():
     assert model.requests == [("document", 11), ("document", 9)]
 
 
-def test_dimensions_are_those_chosen_or_those_of_the_first_vector():
+def test_dimensions_are_the_configured_ones_or_those_of_the_first_vector():
     assert create_embedder("static").dimensions == 256
     assert create_embedder("openai:text-embedding-3-small", dimensions=512).dimensions == 512
     embedder = ProviderEmbedder(HashingModel())
@@ -256,7 +256,7 @@ def test_queries_are_embedded_as_queries():
     assert model.requests == [("query", 1)]
 
 
-def test_a_provider_that_gives_too_few_vectors_is_asked_once_more_and_named():
+def test_a_provider_that_returns_too_few_vectors_twice_is_named():
     model = HashingModel(answers=1)
 
     with pytest.raises(EmbeddingError, match=r"hashing:sha256.*1 vectors for 2 texts") as caught:
@@ -266,7 +266,7 @@ def test_a_provider_that_gives_too_few_vectors_is_asked_once_more_and_named():
     assert len(model.requests) == 2
 
 
-def test_a_provider_that_gave_too_few_vectors_once_is_forgiven():
+def test_a_provider_that_returns_too_few_vectors_once_is_retried():
     class Slipping(HashingModel):
         async def embed(self, inputs, **options):
             result = await super().embed(inputs, **options)
@@ -284,7 +284,7 @@ def test_a_provider_that_gave_too_few_vectors_once_is_forgiven():
         (None, [32, 16] * 2, "gave vectors of 16 and 32 dimensions where 32 were expected"),
     ],
 )
-def test_a_provider_that_gives_other_dimensions_is_named(dimensions, lengths, message):
+def test_a_provider_that_returns_other_dimensions_is_named(dimensions, lengths, message):
     embedder = ProviderEmbedder(HashingModel(lengths=lengths), dimensions=dimensions)
 
     with pytest.raises(EmbeddingError, match=f"hashing:sha256.*{message}"):
@@ -353,7 +353,7 @@ def test_an_error_of_a_provider_says_what_to_do(error, kind):
         ({}, None),
     ],
 )
-def test_a_provider_says_when_to_come_back(headers, seconds):
+def test_a_providers_retry_after_is_respected(headers, seconds):
     error = http(ModelRateLimitError, 429, headers=headers)
 
     with pytest.raises(EmbeddingError) as caught:
@@ -362,7 +362,7 @@ def test_a_provider_says_when_to_come_back(headers, seconds):
     assert caught.value.retry_after == seconds
 
 
-def test_a_key_that_a_provider_repeats_is_not_shown(monkeypatch):
+def test_a_key_in_a_providers_message_is_redacted(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "sk-1234/5678")
     monkeypatch.setenv("OTHER_TOKEN", "sk-1234/5678-9")
     monkeypatch.setenv("SHORT_KEY", "http")
@@ -375,7 +375,7 @@ def test_a_key_that_a_provider_repeats_is_not_shown(monkeypatch):
     assert str(caught.value).endswith(expected)
 
 
-def test_what_fails_in_this_process_is_not_tried_again_at_once():
+def test_a_failed_model_is_not_retried_immediately_in_this_process():
     """Each try could be a download."""
     model = HashingModel(error=OSError("no model of that name"), system="sentence-transformers")
 
@@ -385,7 +385,7 @@ def test_what_fails_in_this_process_is_not_tried_again_at_once():
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
 
-def test_a_provider_that_does_not_answer_is_given_up():
+def test_a_provider_that_does_not_answer_times_out():
     class Silent(HashingModel):
         async def embed(self, inputs, *, input_type, settings=None):
             await asyncio.Event().wait()
@@ -396,7 +396,7 @@ def test_a_provider_that_does_not_answer_is_given_up():
     assert caught.value.kind is FailureKind.SLOW
 
 
-def test_a_model_whose_loading_was_cut_off_is_loaded_again():
+def test_a_model_whose_loading_was_cancelled_is_loaded_again():
     embedder = create_embedder("test")
 
     async def in_a_hurry():
@@ -436,7 +436,7 @@ def test_a_provider_without_a_key_is_unavailable(monkeypatch):
         ("hashing:sha256", "hashing:sha1", None),
     ],
 )
-def test_a_model_stands_in_for_another_where_it_costs_no_surprise(model_id, wanted, given):
+def test_only_a_free_model_stands_in_for_another(model_id, wanted, given):
     embedder = stand_in(model_id, wanted)
     assert (embedder and embedder.model_id) == (model_id if given else None)
 
@@ -448,7 +448,7 @@ def test_a_provider_without_its_package_is_named_with_the_remedy():
         asyncio.run(embedder.embed_query("anything"))
 
 
-def test_dimensions_that_the_default_does_not_have_are_pointed_out(caplog):
+def test_dimensions_that_the_default_does_not_support_are_ignored(caplog):
     create_embedder("static", dimensions=3072)
 
     assert "3072 is ignored" in caplog.text
@@ -470,7 +470,7 @@ def test_an_unknown_provider_is_named():
         ("test", None, "test"),
     ],
 )
-def test_the_model_id_tells_apart_what_gives_other_vectors(setting, dimensions, model_id):
+def test_models_with_different_vectors_have_different_ids(setting, dimensions, model_id):
     assert create_embedder(setting, dimensions=dimensions).model_id == model_id
 
 
@@ -491,7 +491,7 @@ def damaged(weights):
 @pytest.mark.parametrize(
     "damage", ["empty", "text", "cut", "without its map", "of other dimensions"]
 )
-def test_weights_that_are_damaged_are_reported_and_not_used(tmp_path, damage):
+def test_damaged_weights_are_reported_and_not_used(tmp_path, damage):
     file = tmp_path / "weights.safetensors"
     file.write_bytes(damaged(_WEIGHTS.read_bytes())[damage])
 
@@ -499,7 +499,7 @@ def test_weights_that_are_damaged_are_reported_and_not_used(tmp_path, damage):
         StaticEmbedder(weights=file).encode_queries(["anything"])
 
 
-def test_weights_of_your_own_give_vectors_of_a_model_of_their_own(tmp_path):
+def test_custom_weights_count_as_another_model(tmp_path):
     file = tmp_path / "weights.safetensors"
     file.write_bytes(_WEIGHTS.read_bytes())
     own = StaticEmbedder(weights=file)

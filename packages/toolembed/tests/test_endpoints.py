@@ -71,9 +71,7 @@ def ollama(monkeypatch):
         ("https://host/ollama/v1/", "https://host/ollama/v1"),
     ],
 )
-def test_ollamas_address_is_where_it_usually_is_unless_a_variable_says_so(
-    monkeypatch, variable, address
-):
+def test_ollamas_address_is_the_default_unless_a_variable_is_set(monkeypatch, variable, address):
     monkeypatch.setenv("OLLAMA_BASE_URL", variable)
 
     assert ollama_address() == address
@@ -94,14 +92,14 @@ def test_ollama_keeps_the_contract_of_embedders():
 
 @pytest.mark.usefixtures("ollama")
 @pytest.mark.parametrize(("name", "word"), [("nothing", "nothing"), ("x; evil", "'x; evil'")])
-def test_a_model_that_ollama_does_not_have_is_reported_with_the_command_that_fetches_it(name, word):
+def test_a_model_missing_from_ollama_is_reported_with_the_pull_command(name, word):
     with pytest.raises(EmbeddingError, match=f"run: ollama pull {word}$") as caught:
         asyncio.run(create_embedder(f"ollama:{name}").embed_query("four"))
 
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
 
-def test_that_ollama_does_not_run_is_reported_with_the_command_that_starts_it(monkeypatch):
+def test_a_stopped_ollama_is_reported_with_the_start_command(monkeypatch):
     with serving(Endpoint) as address:
         monkeypatch.setenv("OLLAMA_BASE_URL", address)
 
@@ -122,7 +120,7 @@ def test_that_ollama_does_not_run_is_reported_with_the_command_that_starts_it(mo
         (lambda count: [0] * count, [1.0, 2.0, 3.0]),
     ],
 )
-def test_vectors_are_those_of_their_texts_by_their_index(monkeypatch, places, lengths):
+def test_vectors_are_matched_to_texts_by_index(monkeypatch, places, lengths):
     class Other(Endpoint):
         pass
 

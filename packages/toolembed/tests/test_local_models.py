@@ -23,12 +23,12 @@ from toolembed.providers import Remedies
         ("", None),
     ],
 )
-def test_a_name_without_an_owner_is_of_sentence_transformers(name, repository):
+def test_a_model_name_without_an_owner_is_from_sentence_transformers(name, repository):
     assert repository_of(name) == repository
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths begin otherwise there")
-def test_a_folder_is_named_by_its_path_and_not_by_what_lies_beside_a_program(tmp_path):
+def test_a_model_folder_is_identified_by_its_full_path(tmp_path):
     (tmp_path / "all-MiniLM-L6-v2").mkdir()
 
     assert repository_of("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
@@ -37,7 +37,7 @@ def test_a_folder_is_named_by_its_path_and_not_by_what_lies_beside_a_program(tmp
     assert not is_downloaded(str(tmp_path / "absent"))
 
 
-def test_what_only_other_programs_read_is_left_out():
+def test_files_for_other_programs_are_not_downloaded():
     files = [
         "modules.json", "config.json", "1_Pooling/config.json", "2_Dense/pytorch_model.bin",
         "2_Dense/config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5",
@@ -51,11 +51,11 @@ def test_what_only_other_programs_read_is_left_out():
     ]  # fmt: skip
 
 
-def test_old_weights_are_taken_where_there_are_no_others():
+def test_old_weight_formats_are_used_if_there_are_no_others():
     assert "pytorch_model.bin" in _needed(["config.json", "pytorch_model.bin", "tf_model.h5"])
 
 
-def test_what_marks_a_model_as_there_comes_last():
+def test_the_file_that_marks_a_model_as_complete_is_downloaded_last():
     *_, last = _needed(["modules.json", "model.safetensors", "config.json", "vocab.txt"])
 
     assert last == "modules.json"
@@ -114,13 +114,13 @@ def test_a_model_in_a_folder_embeds(model):
     assert vectors[0] != vectors[1]
 
 
-def test_it_gives_as_many_dimensions_as_are_wanted(model):
+def test_vectors_have_the_requested_dimensions(model):
     embedder = create_embedder(f"sentence-transformers:{model}", dimensions=4)
 
     assert len(embed(embedder, "merge pdf")[0]) == 4
 
 
-def test_a_device_that_is_not_there_is_reported_with_the_setting(model):
+def test_a_missing_device_is_reported_with_the_setting(model):
     embedder = create_embedder(f"sentence-transformers:{model}", device="mps:7")
 
     with pytest.raises(EmbeddingError, match="set device to 'auto'") as caught:
@@ -128,7 +128,7 @@ def test_a_device_that_is_not_there_is_reported_with_the_setting(model):
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
 
-def test_a_model_whose_files_are_broken_is_reported(model, tmp_path):
+def test_a_model_with_damaged_files_is_reported(model, tmp_path):
     import shutil
 
     broken = shutil.copytree(model, tmp_path / "broken")
@@ -138,7 +138,7 @@ def test_a_model_whose_files_are_broken_is_reported(model, tmp_path):
         embed(create_embedder(f"sentence-transformers:{broken}"), "merge pdf")
 
 
-def test_a_model_that_is_not_here_is_not_fetched(model, monkeypatch):
+def test_a_missing_model_is_not_downloaded(model, monkeypatch):
     """No address is contacted: the error would mention a closed one."""
     with pytest.raises(EmbeddingError, match="run: hf download sentence-transformers/no-such"):
         embed(create_embedder("sentence-transformers:no-such-model-anywhere"), "merge pdf")

@@ -37,24 +37,24 @@ def test_the_first_use_of_a_model_says_what_to_install(model, command):
     assert str(refused.value).endswith(f"; {command}")
 
 
-def test_a_program_has_it_said_in_its_own_words():
+def test_a_program_can_replace_the_installation_hint():
     embedder = create_embedder("openai:x", remedies=Remedies(distribution="finder"))
 
     with pytest.raises(EmbeddingError, match=r'install "finder\[openai\]"$'):
         asyncio.run(embedder.embed_query("merge"))
 
 
-def test_a_provider_that_only_pydantic_ai_may_know_could_be_misspelt():
+def test_an_unknown_provider_could_be_a_typo_or_one_of_pydantic_ais():
     said = Remedies().missing("opnai:x")
 
     assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
 
 
-def test_vectors_of_an_unknown_provider_have_no_stand_in():
+def test_a_model_of_an_unknown_provider_has_no_stand_in():
     assert stand_in("unheard:x", "unheard:y") is None
 
 
-def test_the_module_that_is_for_it_alone_says_what_to_install(monkeypatch):
+def test_importing_the_pydantic_ai_module_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "toolembed.pydantic_ai", raising=False)
 
     with pytest.raises(ModuleNotFoundError, match=r'install "toolembed\[pydantic-ai\]"'):

@@ -29,23 +29,23 @@ def spelt(text):
         ("half a pair \ud83d", ["half", "a", "pair"]),
     ],
 )
-def test_a_text_is_divided_into_the_longest_pieces_there_are(text, pieces):
+def test_a_text_is_divided_into_the_longest_known_pieces(text, pieces):
     assert spelt(text) == pieces
 
 
 @given(st.text(alphabet=st.characters(codec="ascii"), max_size=200))
-def test_pieces_put_together_are_the_words_of_the_text(text):
+def test_joined_pieces_are_the_words_of_the_text(text):
     if UNKNOWN not in PIECES.numbers(text):
         joined = "".join(piece.removeprefix("##") for piece in spelt(text))
         assert joined == "".join(text.lower().split())
 
 
 @given(st.text(max_size=200))
-def test_any_text_has_numbers_of_the_vocabulary(text):
+def test_any_text_becomes_ids_of_the_vocabulary(text):
     assert all(0 <= number < len(PIECES) for number in PIECES.numbers(text))
 
 
-def test_characters_that_are_not_in_the_vocabulary_are_told_apart():
+def test_characters_outside_the_vocabulary_have_distinct_ids():
     mail, send = "邮", "发"
     assert mail not in PIECES
     assert send not in PIECES

@@ -7,10 +7,10 @@ from hypothesis import settings
 from toolimport.generate import _importer
 from toolimport.generate._worker import ModelWorker
 
-# Seconds that a test waits for anything: many times what a slow machine takes.
+# The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
 
-# A machine under load is slow at times; how fast things are is measured elsewhere.
+# No deadline, because a machine under load may be slow; speed is measured elsewhere.
 settings.register_profile(
     "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
 )
@@ -26,7 +26,7 @@ def _no_configuration_from_outside(monkeypatch, tmp_path):
 
 
 class _KeptWorker(ModelWorker):
-    """Outlives the imports that it makes models for."""
+    """A worker that outlives the imports that use it."""
 
     def close(self):
         pass
@@ -34,7 +34,7 @@ class _KeptWorker(ModelWorker):
 
 @pytest.fixture(scope="session")
 def kept_worker():
-    """The process that makes models: loading the generator takes a second, so that few start it."""
+    """The worker shared by the tests, because loading the generator takes a second."""
     made = _KeptWorker()
     yield made
     ModelWorker.close(made)
@@ -42,5 +42,5 @@ def kept_worker():
 
 @pytest.fixture
 def quick_imports(kept_worker, monkeypatch):
-    """Have imports share one process for their models; test_worker.py tests separate ones."""
+    """Have imports share one worker; test_worker.py tests separate ones."""
     monkeypatch.setattr(_importer, "ModelWorker", lambda: kept_worker)

@@ -1,12 +1,12 @@
-"""An MCP server over stdio in a few lines, which starts at once and misbehaves as it is told.
+"""A small MCP server over stdio, which starts at once and misbehaves on demand.
 
 usage: python small_server.py PLAN.json
 
 The plan has `tools`, as a server lists them, and may have `page` (how many at a time),
-`instructions`, `stderr` (written at the start), `calls` (a file to which each call is added),
-`after` (a file without which nothing is answered) and `instead`: "die", "hang" or "garbage", in
-place of an answer to the first request. What a call does follows from the tool's name; "hang" is
-never answered, and "ask" with what the client answered to a question.
+`instructions`, `stderr` (written at the start), `calls` (a file to which each call is appended),
+`after` (a file that must exist before anything is answered) and `instead`: "die", "hang" or
+"garbage" instead of an answer to the first request. A tool's name determines what a call does:
+"hang" never answers, "ask" answers with the client's answer to a question.
 """
 
 from __future__ import annotations

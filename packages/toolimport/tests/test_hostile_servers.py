@@ -1,4 +1,4 @@
-"""Servers that answer what no client expects: one call fails, and the next is answered."""
+"""Servers with unexpected answers: a call fails, and the next one is answered."""
 
 import asyncio
 import json
@@ -82,7 +82,7 @@ def odd(tmp_path, monkeypatch):
     close()
 
 
-def test_of_a_flood_of_reports_the_last_is_passed_on(odd, caplog):
+def test_the_last_of_many_progress_reports_is_passed_on(odd, caplog):
     told = []
 
     async def on_progress(progress, *_):
@@ -96,7 +96,7 @@ def test_of_a_flood_of_reports_the_last_is_passed_on(odd, caplog):
     assert not [it for it in caplog.records if "parse" in it.getMessage()], caplog.text
 
 
-def test_of_many_calls_that_report_at_once_each_gets_its_report(odd):
+def test_simultaneous_calls_each_get_their_own_progress_reports(odd):
     told = []
 
     async def on_progress(progress, *_):
@@ -110,7 +110,7 @@ def test_of_many_calls_that_report_at_once_each_gets_its_report(odd):
     assert sorted(told) == list(range(20))
 
 
-def test_a_call_with_an_impossible_answer_fails_at_once_and_the_next_works(odd, caplog):
+def test_a_call_with_an_invalid_answer_fails_immediately_and_the_next_works(odd, caplog):
     for name, said in {
         "list": "its answer is invalid",
         "null": "its answer is invalid",

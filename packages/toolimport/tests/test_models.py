@@ -1,4 +1,4 @@
-"""Pydantic models of the schemas that servers have, and of those that they should not have."""
+"""Pydantic models from valid and invalid schemas of servers."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ def built(source, name="Params"):
     return vars(module)[name]
 
 
-def test_models_look_as_those_of_mcpygen():
+def test_models_look_like_those_of_mcpygen():
     schema = {
         "type": "object",
         "properties": {
@@ -55,7 +55,7 @@ def test_models_look_as_those_of_mcpygen():
 
 @pytest.mark.parametrize("key", ["$defs", "definitions"])
 @pytest.mark.parametrize("part", ["Result", "Params", "params", "RESULT"])
-def test_a_part_that_is_called_like_a_model_of_ours_does_not_take_its_place(part, key):
+def test_a_definition_named_like_one_of_our_models_does_not_replace_it(part, key):
     item = {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]}
     reference = {"$ref": f"#/{key}/{part}"}
     schema = {
@@ -71,7 +71,7 @@ def test_a_part_that_is_called_like_a_model_of_ours_does_not_take_its_place(part
         assert model.model_validate(given).model_dump(by_alias=True) == given
 
 
-def test_a_part_that_is_all_of_a_schema_is_the_model_itself():
+def test_a_schema_that_is_only_a_reference_becomes_the_model_itself():
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Result"}}}
     models = models_of({}, {"$ref": "#/$defs/Result", "$defs": {"Result": node}})
     assert set(built(models.params + models.result, "Result").model_fields) == {"next"}
@@ -84,7 +84,7 @@ def doubled(schema, times):
 
 
 def referring(times):
-    """A schema of a few parts, each of which is two of the one before."""
+    """Return a schema of a few parts, each of which refers twice to the previous one."""
     parts = {"p0": {"anyOf": [{"type": "string"}, {"type": "object"}]}}
     for number in range(times):
         one = {"$ref": f"#/$defs/p{number}"}
@@ -100,26 +100,26 @@ def referring(times):
         {"properties": {f"p{number}": {"type": "string"} for number in range(30_000)}},
     ],
 )
-def test_a_schema_without_end_allows_anything(schema):
+def test_a_recursive_schema_without_end_allows_anything(schema):
     models = models_of(schema, None)
     assert "too many parts, or combinations" in "".join(models.notes)
     assert built(models.params).model_validate({"a": 1}).model_dump() == {"a": 1}
 
 
-def test_an_output_schema_gives_a_second_model_without_a_second_future_import():
+def test_an_output_schema_adds_a_model_without_a_second_future_import():
     result = models_of({}, {"type": "object", "properties": {"n": {"type": "integer"}}}).result
     assert "class Result(BaseModel)" in result
     assert "__future__" not in result
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, True, None, {"properties": {}}])
-def test_no_parameters_are_an_empty_model(schema):
+def test_a_tool_without_parameters_has_an_empty_model(schema):
     models = models_of(schema, None)
     assert models.notes == ()
     assert built(models.params)().model_dump() == {}
 
 
-def test_names_that_python_cannot_have_get_others_and_both_are_taken():
+def test_names_invalid_in_python_get_aliases_and_both_are_accepted():
     properties = {name: {"type": "string"} for name in ("class", "a b", "_x", "json", "$ref-to")}
     models = models_of({"type": "object", "properties": properties}, None)
     params = built(models.params)
@@ -129,13 +129,13 @@ def test_names_that_python_cannot_have_get_others_and_both_are_taken():
 
 
 @pytest.mark.parametrize("reference", ["file:/etc/hostname", "../x.json", "http://127.0.0.1:9/x"])
-def test_a_reference_that_leads_outside_is_not_followed(reference):
+def test_a_reference_outside_the_schema_is_not_followed(reference):
     models = models_of({"type": "object", "properties": {"a": {"$ref": reference}}}, None)
     assert models.notes == ("a reference out of its schema was ignored",)
     assert built(models.params)(a=[1]).a == [1]
 
 
-def test_a_server_cannot_have_modules_imported_by_keywords_of_the_generator():
+def test_a_server_cannot_make_the_generator_import_modules():
     stranger = {
         "customTypePath": "os.system",
         "x-python-import": {"module": "os", "name": "system"},
@@ -145,13 +145,13 @@ def test_a_server_cannot_have_modules_imported_by_keywords_of_the_generator():
     assert cleaned_schema(schema)[0] == {"type": "object", "properties": {"a": {}}}
 
 
-def test_a_property_may_be_called_like_a_keyword_of_json_schema():
+def test_a_property_can_be_named_like_a_json_schema_keyword():
     names = ["type", "properties", "$ref", "pattern", "enum", "default", "items", "customTypePath"]
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
     assert cleaned_schema(schema)[0] == schema
 
 
-def test_a_pattern_that_pydantic_does_not_know_costs_only_the_pattern():
+def test_an_unsupported_pattern_is_left_out_alone():
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-"}}}
     models = models_of(schema, None)
     assert models.notes == ("a pattern that pydantic does not know was left out",)
@@ -159,7 +159,7 @@ def test_a_pattern_that_pydantic_does_not_know_costs_only_the_pattern():
 
 
 @pytest.mark.parametrize("format_", ["email", "password", "uri", "byte", "nonsense"])
-def test_no_value_is_changed_or_refused_for_its_format(format_):
+def test_formats_neither_change_nor_reject_values(format_):
     schema = {"type": "object", "properties": {"a": {"type": "string", "format": format_}}}
     params = built(models_of(schema, None).params)
     assert params(a="http://x.org").model_dump(mode="json") == {"a": "http://x.org"}
@@ -175,11 +175,11 @@ def test_no_value_is_changed_or_refused_for_its_format(format_):
         {"type": "object", "required": "a"},
     ],
 )
-def test_a_schema_that_cannot_be_done_never_stops_the_others(schema):
+def test_an_unsupported_schema_does_not_affect_others(schema):
     built(models_of(schema, None).params)
 
 
-def test_a_schema_that_is_nested_beyond_reason_allows_anything():
+def test_an_excessively_nested_schema_allows_anything():
     schema = {"type": "string"}
     for _ in range(200):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -188,7 +188,7 @@ def test_a_schema_that_is_nested_beyond_reason_allows_anything():
     assert built(models.params)(b=1).model_dump() == {"b": 1}
 
 
-def test_a_part_of_the_result_that_is_called_params_does_not_take_the_place_of_the_tools():
+def test_a_result_definition_called_params_does_not_replace_the_parameters():
     part = {"type": "object", "properties": {"x": {"type": "string"}}}
     output = {
         "type": "object",
@@ -218,9 +218,9 @@ SCHEMAS = st.recursive(
 )
 
 
-# Each makes and runs models.
+# Few examples, because each generates and runs models.
 @settings(max_examples=settings().max_examples // 4)
 @given(st.dictionaries(TEXTS, SCHEMAS, max_size=3))
-def test_any_schema_gives_a_model_that_can_be_built(properties):
+def test_any_schema_becomes_a_valid_model(properties):
     schema = {"type": "object", "properties": json.loads(json.dumps(properties))}
     compile(models_of(schema, None).params, "params", "exec")

@@ -1,4 +1,4 @@
-"""The text of generated modules: whole, safe, and tools for a scan."""
+"""The source of generated modules: complete, safe, and found by a scan."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ def module_of(tool, runtime="pytools"):
     return package.files["it.py"]
 
 
-def test_a_module_hands_its_parameters_to_the_client_of_its_package():
+def test_a_module_passes_its_parameters_to_its_packages_client():
     text = module_of(Tool(name="get-x", description="Get it.", input_schema={}))
     assert text.endswith(
         "from . import CLIENT\n\n"
@@ -29,14 +29,14 @@ def test_a_module_hands_its_parameters_to_the_client_of_its_package():
     )
 
 
-def test_a_module_with_a_result_has_its_answer_checked():
+def test_a_module_with_a_result_model_validates_the_answer():
     tool = Tool(name="x", description="Get it.", input_schema={}, output_schema={})
     assert module_of(tool).endswith(
         '    return CLIENT.run_sync(tool_name="x", tool_args=params, result_model=Result)\n'
     )
 
 
-def test_the_work_can_be_stopped_between_two_tools():
+def test_generating_can_be_stopped_between_two_tools():
     tools = [Tool(name=f"t{number}", input_schema={}) for number in range(5)]
     made = iter([models_of({}, None)] * 2)
     with pytest.raises(StopIteration):
@@ -50,7 +50,7 @@ def test_the_work_can_be_stopped_between_two_tools():
         )
 
 
-def test_a_module_for_mcpygen_gives_it_a_mapping():
+def test_a_module_for_mcpygen_passes_a_mapping():
     output = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tool = Tool(name="x", description="Get it.", input_schema={}, output_schema=output)
     assert module_of(tool, "mcpygen").endswith(
@@ -92,7 +92,7 @@ NASTY = st.text() | st.sampled_from(
 @given(st.lists(NASTY).map("".join))
 @example('""\0"')
 @example('"\ud800""+evil()+"""')
-def test_a_docstring_says_what_the_server_said_whatever_that_is(text):
+def test_a_docstring_contains_any_description_unchanged(text):
     source = f"def run():\n    {docstring(text)}\n"
     found = ast.get_docstring(ast.parse(source).body[0], clean=False)
     assert [line.strip() for line in found.split("\n")[:-1]] == [
@@ -106,23 +106,23 @@ def _storable(text):
     return "".join(kept).replace("\r\n", "\n")
 
 
-# Each writes and reads a module.
+# Few examples, because each writes and reads a module.
 @settings(max_examples=settings().max_examples // 2)
 @given(st.text(min_size=1, max_size=40))
 @example('😀 "it\'s"')
 @example("\ud800")
-def test_the_real_name_of_a_tool_is_in_its_module(name):
+def test_a_module_contains_the_original_name_of_its_tool(name):
     text = module_of(Tool(name=name, description="Get it.", input_schema={}))
     call = ast.parse(text).body[-1].body[-1].value
     assert call.keywords[0].value.value == name
 
 
-def test_a_description_that_is_very_long_is_cut_and_not_left_out():
+def test_a_very_long_description_is_truncated():
     text = module_of(Tool(name="x", description="word " * 500_000, input_schema={}))
     assert len(text) < 200_000
 
 
-def test_one_schema_that_cannot_be_done_leaves_the_other_tools_as_they_are():
+def test_an_unsupported_schema_leaves_the_other_tools_unchanged():
     tools = [
         Tool(name="good", description="Good.", input_schema={}),
         Tool(name="bad", description="Bad.", input_schema={"type": "string"}),
@@ -146,7 +146,7 @@ def entry(tmp_path):
 SECRETS = {"env": {"API_KEY": "hunter2"}, "headers": {"Authorization": "Bearer hunter2"}}
 
 
-def test_a_package_knows_where_its_server_is_configured_and_no_value(entry, tmp_path):
+def test_a_package_names_its_configuration_file_and_no_values(entry, tmp_path):
     text = initial_for_pytools(entry({"command": "x", "args": ["hunter2"]} | SECRETS), "A shop.")
     assert text == (
         '"""A shop.\n"""\n\n'
@@ -163,7 +163,7 @@ def parameters_of(text):
     return {it.arg: it.value for it in call.keywords}["server_params"]
 
 
-def test_for_mcpygen_values_become_references_and_references_stay(entry, monkeypatch, tmp_path):
+def test_for_mcpygen_values_become_references_to_variables(entry, monkeypatch, tmp_path):
     definition = {
         "command": "x",
         "args": [
@@ -193,7 +193,7 @@ def test_for_mcpygen_values_become_references_and_references_stay(entry, monkeyp
     assert needed == (*(f"MY_SHOP_{it}" for it in of_args), "API_KEY", "THEIRS", "MIXED")
 
 
-def test_for_mcpygen_an_address_has_references_too(entry):
+def test_for_mcpygen_secrets_in_urls_become_references_too(entry):
     definition = {
         "type": "http",
         "url": "https://x.org/s/0123456789hunter2/api?token=hunter2&v=1",
@@ -225,7 +225,7 @@ ODD = (
 
 @pytest.mark.parametrize("password", ODD)
 @pytest.mark.parametrize("form", ["{}", "--db={}", "--url {}"])
-def test_for_mcpygen_no_password_is_written_however_odd_it_is(entry, password, form):
+def test_for_mcpygen_no_password_is_written_whatever_its_characters(entry, password, form):
     address = form.format(f"postgres://me:{password}@db.org:5432/x")
     text, needed = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
     assert ast.literal_eval(parameters_of(text))["args"] == [
@@ -242,12 +242,12 @@ def test_for_mcpygen_no_password_is_written_however_odd_it_is(entry, password, f
         *("https://x.org:${PORT}/@x", "https://x.org#a@b"),
     ],
 )
-def test_for_mcpygen_an_address_without_a_user_stays(entry, address):
+def test_for_mcpygen_a_url_without_a_user_is_unchanged(entry, address):
     text, _ = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
     assert ast.literal_eval(parameters_of(text))["args"] == [address]
 
 
-def test_for_mcpygen_a_user_goes_and_the_version_behind_stays(entry):
+def test_for_mcpygen_a_user_is_removed_and_a_version_after_it_kept(entry):
     addresses = ["git+https://me:hunter2@x.org/o/r@v1", "https://me:hunter2@x.org/@scope/x"]
     text, _ = initial_for_mcpygen(entry({"command": "x", "args": addresses}), "")
     user = "${MY_SHOP_USER}:${MY_SHOP_PASSWORD}"
@@ -256,7 +256,7 @@ def test_for_mcpygen_a_user_goes_and_the_version_behind_stays(entry):
     ]
 
 
-def test_for_mcpygen_each_of_several_addresses_is_freed(entry):
+def test_for_mcpygen_each_of_several_urls_is_redacted(entry):
     text, _ = initial_for_mcpygen(
         entry({"command": "x", "args": ["https://a:hunter2@x.org https://b:hunter3@y.org/z@1"]}), ""
     )

@@ -28,11 +28,11 @@ from toolimport.generate._names import distinct_names, module_name
         ("", "tool"),
     ],
 )
-def test_a_module_is_called_after_its_tool_as_far_as_python_allows(name, module):
+def test_a_module_is_named_after_its_tool_as_far_as_python_allows(name, module):
     assert module_name(name) == module
 
 
-def test_a_name_that_was_given_stays_and_a_foreign_one_is_not_taken():
+def test_assigned_names_are_stable_and_names_of_other_files_are_avoided():
     known = {"git-hub": "git_hub", "other": "../x", "gone": "git_hub_2"}
     assert distinct_names(["git-hub", "git_hub", "other"], known) == {
         "git-hub": "git_hub",
@@ -42,7 +42,7 @@ def test_a_name_that_was_given_stays_and_a_foreign_one_is_not_taken():
 
 
 @given(st.text(max_size=300))
-def test_every_name_gives_one_that_can_be_imported_found_and_stored(name):
+def test_every_tool_name_becomes_a_usable_module_name(name):
     module = module_name(name)
     assert module.isidentifier()
     assert not keyword.iskeyword(module)
@@ -51,25 +51,25 @@ def test_every_name_gives_one_that_can_be_imported_found_and_stored(name):
 
 
 @given(st.lists(st.text(max_size=20), unique=True))
-def test_no_two_names_share_a_module_not_even_where_case_does_not_count(names):
+def test_no_two_tools_share_a_module_even_if_case_is_ignored(names):
     modules = distinct_names(names)
     assert list(modules) == names
     assert len({module.casefold() for module in modules.values()}) == len(names)
 
 
 @given(st.lists(st.sampled_from(["get-x", "get_x", "GET_X", "get.x", "get_x_2", "other"])))
-def test_the_order_in_which_a_server_lists_its_tools_changes_no_name(names):
+def test_module_names_do_not_depend_on_the_order_of_tools(names):
     names = list(dict.fromkeys(names))
     assert distinct_names(names) == distinct_names(sorted(names))
 
 
-def test_the_tool_that_is_spelled_like_the_module_keeps_it():
+def test_a_tool_spelled_like_a_module_name_gets_that_name():
     assert distinct_names(["get-forecast", "get_forecast"]) == {
         "get-forecast": "get_forecast_2",
         "get_forecast": "get_forecast",
     }
 
 
-def test_long_names_that_begin_alike_stay_apart():
+def test_long_names_with_the_same_beginning_stay_distinct():
     names = [f"{'x' * 200}{end}" for end in "ab"]
     assert len(set(distinct_names(names).values())) == 2

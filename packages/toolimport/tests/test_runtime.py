@@ -1,4 +1,4 @@
-"""Generated modules that run: the answers of real servers, and what happens when there are none."""
+"""Running generated modules: answers of real servers, and failures."""
 
 import asyncio
 import importlib
@@ -35,7 +35,7 @@ from .conftest import PATIENCE
 
 SERVER = Path(__file__).with_name("small_server.py")
 NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "ask", "picture", "structured")
-# Not as the protocol has them; the library would refuse all of a list, and each call's result.
+# Invalid by the protocol: the library would reject the whole list, and each call's result.
 WRONG = (
     {"name": "unnamed-schema"},
     {"name": "stray", "inputSchema": {}, "outputSchema": {"$ref": Path("/etc/passwd").as_uri()}},
@@ -77,7 +77,7 @@ def runner(file):
 
 @pytest.fixture
 def imported(file, tmp_path, quick_imports, monkeypatch):
-    """The package `mcptools.shop`, made and importable."""
+    """The package `mcptools.shop`, generated and importable."""
 
     async def job():
         return await import_servers(file, tmp_path / "tree", ImportOptions())
@@ -92,7 +92,7 @@ def imported(file, tmp_path, quick_imports, monkeypatch):
 
 @pytest.fixture
 def script(file, tmp_path):
-    """Run a program that has a runner; gives its end, and the servers that it left behind."""
+    """Run a program that has a runner; return its result, and the servers that it left behind."""
 
     def run(text, **options):
         program = tmp_path / "program.py"
@@ -115,11 +115,11 @@ def script(file, tmp_path):
     return run
 
 
-def wait_until_gone(pid, seconds=20):
+def wait_until_gone(pid, seconds=60):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
-            # A process that nobody has waited for yet is gone as well.
+            # A zombie, which its parent has not waited for, counts as gone.
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return
             os.kill(pid, 0)
@@ -129,25 +129,25 @@ def wait_until_gone(pid, seconds=20):
     raise AssertionError(f"the server {pid} is still there")
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         threading.Event().wait(0.02)
 
 
-def test_a_generated_module_gives_the_servers_answer(imported):
+def test_a_generated_module_returns_the_servers_answer(imported):
     module = imported("echo")
     assert module.run(module.Params(name="x")) == '{"name": "x"}'
     assert module.run(module.Params()) == "{}"
 
 
-def test_a_tool_with_an_output_schema_gives_a_model(imported):
+def test_a_tool_with_an_output_schema_returns_a_model(imported):
     module = imported("structured")
     assert module.run(module.Params(count=3)) == module.Result(count=3)
 
 
-def test_an_answer_that_is_not_a_result_is_the_one_error_too(imported, monkeypatch):
+def test_an_answer_that_is_not_a_result_is_a_tool_call_error(imported, monkeypatch):
     module = imported("structured")
     monkeypatch.setattr(module.CLIENT, "call", lambda *_: CallToolResult(content=[]))
     with pytest.raises(ToolCallError, match="does not match its schema: all of it: Input"):
@@ -159,28 +159,28 @@ def test_importing_a_module_does_not_import_the_library_that_calls():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
 
 
-def test_the_server_is_started_once_and_stays(runner):
+def test_the_server_is_started_once_and_kept_running(runner):
     assert len({runner.run_sync("pid", {}) for _ in range(3)}) == 1
 
 
-def test_pictures_are_named_in_the_text_and_given_by_call(runner):
+def test_images_are_mentioned_in_the_text_and_returned_by_call(runner):
     assert runner.run_sync("picture", {}) == "{}\n[image: image/png, 4 characters of base64]"
     assert runner.call("picture", {}).content[1].data == "AAAA"
 
 
-def test_what_the_server_says_of_a_failure_is_the_error(runner):
+def test_the_error_has_the_servers_message(runner):
     with pytest.raises(ToolCallError, match="shop: refuse: there is no such thing") as caught:
         runner.run_sync("refuse", {})
     assert (caught.value.server, caught.value.tool) == ("shop", "refuse")
 
 
-def test_what_a_server_says_of_a_failure_is_freed_of_its_secrets(runner, monkeypatch):
+def test_secrets_are_redacted_from_a_servers_error(runner, monkeypatch):
     monkeypatch.setenv("SHOP_KEY", "hunter2")
     with pytest.raises(ToolCallError, match=r"wrong key: \[API_KEY\]"):
         runner.run_sync("leak", {})
 
 
-def test_an_answer_that_is_not_as_its_schema_says_is_an_error_and_the_server_stays(runner):
+def test_an_answer_that_violates_its_schema_is_an_error_and_the_server_stays(runner):
     pid = runner.run_sync("pid", {})
     with pytest.raises(ToolCallError, match="structured: Invalid structured content"):
         runner.run_sync("structured", {"count": "many"})
@@ -196,14 +196,14 @@ def test_an_answer_without_the_structure_that_its_schema_has_is_an_error(file, r
         runner.run_sync("plain", {})
 
 
-def test_the_schemas_of_other_tools_results_cost_a_call_nothing(script):
-    """A server may list hundreds, and checking one takes as long as a call."""
+def test_other_tools_output_schemas_do_not_slow_a_call_down(script):
+    """Checking a schema takes as long as a call, and a server may list hundreds."""
     with script("print(any(it.startswith('jsonschema.') for it in sys.modules))") as running:
         assert running.communicate(timeout=120)[0].split()[1:] == ["False"]
 
 
 @pytest.mark.parametrize("name", [it["name"] for it in WRONG])
-def test_a_tool_whose_schemas_are_none_can_be_called(runner, name):
+def test_a_tool_without_schemas_can_be_called(runner, name):
     assert runner.run_sync(name, {"structured": True}) == {"count": 1}
 
 
@@ -222,7 +222,7 @@ def test_a_request_that_may_have_been_carried_out_is_not_sent_again(runner, call
     assert calls().count("crash {}") == 1
 
 
-def test_a_server_that_has_died_is_started_again(runner):
+def test_a_dead_server_is_restarted(runner):
     first = int(runner.run_sync("pid", {}))
     with pytest.raises(ToolCallError):
         runner.run_sync("crash", {})
@@ -231,7 +231,7 @@ def test_a_server_that_has_died_is_started_again(runner):
     os.kill(second, signal.SIGKILL)
     wait_until_gone(second)
     third = ""
-    for _ in range(2):  # the first may go out before the end is seen
+    for _ in range(2):  # the first may be sent before the end is noticed
         try:
             third = runner.run_sync("pid", {})
             break
@@ -240,7 +240,7 @@ def test_a_server_that_has_died_is_started_again(runner):
     assert third.isdecimal()
 
 
-def test_a_call_that_takes_too_long_is_given_up_and_the_server_stays(runner, monkeypatch):
+def test_a_call_that_takes_too_long_times_out_and_the_server_stays(runner, monkeypatch):
     pid = runner.run_sync("pid", {})
     monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.2")
     with pytest.raises(ToolCallError, match=r"no answer within 0\.2 s.*PYTOOLS_CALL_TIMEOUT"):
@@ -267,7 +267,7 @@ def test_the_configuration_can_be_another_file(file, tmp_path, monkeypatch):
     close()
 
 
-def test_opening_is_part_of_the_call_and_one_attempt_for_all_who_wait(file, monkeypatch):
+def test_the_time_limit_includes_connecting_which_waiting_calls_share(file, monkeypatch):
     hanging = [sys.executable, "-c", "import sys; sys.stderr.write('x'); sys.stdin.read()"]
     content = json.loads(file.read_text())
     content["mcpServers"]["shop"] |= {"command": hanging[0], "args": hanging[1:]}
@@ -284,12 +284,12 @@ def test_opening_is_part_of_the_call_and_one_attempt_for_all_who_wait(file, monk
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert len(told) == 3
     close()
 
 
-def test_those_who_wait_for_an_attempt_get_its_error(file):
+def test_calls_that_wait_for_a_connection_get_its_error(file):
     link, attempts = Link("shop", lambda: attempts.append(1) or _raise()), []
 
     def _raise():
@@ -303,7 +303,7 @@ def test_those_who_wait_for_an_attempt_get_its_error(file):
     assert len(attempts) == 1
 
 
-def test_a_server_that_the_configuration_no_longer_has_is_reported(file):
+def test_a_server_removed_from_the_configuration_is_reported(file):
     with pytest.raises(ToolCallError, match="no longer contains it"):
         ToolRunner("another", file).run_sync("echo", {})
 
@@ -329,7 +329,7 @@ def test_a_tool_can_be_called_inside_a_running_event_loop(runner):
     assert asyncio.run(job()) == "{}"
 
 
-def test_at_the_end_of_a_program_its_servers_end_even_one_that_is_stubborn(script, file):
+def test_servers_end_with_their_program_even_if_they_ignore_signals(script, file):
     content = json.loads(file.read_text())
     entry = content["mcpServers"]["shop"]
     stubborn = (
@@ -346,9 +346,11 @@ def test_at_the_end_of_a_program_its_servers_end_even_one_that_is_stubborn(scrip
 
 def test_ctrl_c_ends_a_call_and_the_servers_with_it(script):
     waiting = """
-        import signal
-        # Whoever starts the tests in the background has it ignored by all that they start.
+        import signal, warnings
+        # A shell that runs the tests in the background makes their processes ignore SIGINT.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # On a busy machine, the signal may arrive before the call has begun.
+        warnings.filterwarnings('ignore', 'coroutine .* was never awaited')
         try:
             print('waiting', flush=True)
             runner.run_sync('hang', {})
@@ -365,7 +367,7 @@ def test_ctrl_c_ends_a_call_and_the_servers_with_it(script):
 
 
 def test_an_interrupt_at_any_moment_of_a_call_leaves_the_next_one_working(script):
-    # Python looks for interrupts when a call begins and after one of C has ended.
+    # Python checks for interrupts when a call begins, and after a call of a C function.
     interrupting = """
         import asyncio, warnings
         import toolimport.runtime._background
@@ -400,9 +402,7 @@ def test_an_interrupt_at_any_moment_of_a_call_leaves_the_next_one_working(script
     wait_until_gone(int(pid))
 
 
-def test_threads_that_outlive_the_main_one_can_call_and_the_servers_end_after_them(
-    script, tmp_path
-):
+def test_threads_that_outlive_the_main_thread_can_call_and_servers_end_after_them(script, tmp_path):
     late = """
         def work():
             threading.main_thread().join()
@@ -434,13 +434,13 @@ if sys.argv[2] == "again":
 threading.Thread(target=work).start()
 """
 
-# CPython has it that way in these only: https://github.com/python/cpython/issues/113964
+# Only these versions of CPython do this: https://github.com/python/cpython/issues/113964
 STARTS_LATE_THREADS = not (3, 12) <= sys.version_info < (3, 12, 3)
 
 
 @pytest.fixture(params=["first", "again"])
 def late(request, file):
-    """The result of a call that opens a connection in a thread that outlives the main one."""
+    """Return the result of a call that connects in a thread that outlives the main thread."""
     command = [sys.executable, "-W", "error", "-c", LATE, str(file), request.param]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == ""
@@ -448,17 +448,17 @@ def late(request, file):
 
 
 @pytest.mark.skipif(not STARTS_LATE_THREADS, reason="this Python starts no thread so late")
-def test_a_server_may_be_started_by_a_thread_that_outlives_the_main_one(late):
+def test_a_server_can_be_started_by_a_thread_that_outlives_the_main_thread(late):
     wait_until_gone(int(late))
 
 
 @pytest.mark.skipif(STARTS_LATE_THREADS, reason="this Python starts threads as long as one runs")
-def test_who_starts_a_server_when_no_thread_can_be_started_is_told_what_to_do(late):
+def test_starting_a_server_too_late_is_an_error_with_the_remedy(late):
     assert late.startswith("shop: pid: the main thread has ended")
     assert "or use Python 3.12.3 or later" in late
 
 
-def test_a_program_that_is_killed_leaves_no_server_behind(script):
+def test_a_killed_program_leaves_no_server_behind(script):
     with script("time.sleep(60)") as program:
         pid = int(program.stdout.readline())
         program.kill()
@@ -467,7 +467,7 @@ def test_a_program_that_is_killed_leaves_no_server_behind(script):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_process_has_servers_of_its_own_and_leaves_its_parents_alone(script):
+def test_a_forked_process_has_separate_servers(script):
     forking = """
         import warnings
         warnings.simplefilter('ignore')
@@ -489,11 +489,11 @@ def test_a_forked_process_has_servers_of_its_own_and_leaves_its_parents_alone(sc
 
 def ended(threads):
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     return not any(thread.is_alive() for thread in threads)
 
 
-def test_who_calls_while_the_connections_are_closed_is_told(runner, calls):
+def test_calling_while_connections_are_being_closed_is_an_error(runner, calls):
     pid, told = int(runner.run_sync("pid", {})), []
 
     def call():
@@ -512,7 +512,7 @@ def test_who_calls_while_the_connections_are_closed_is_told(runner, calls):
     assert int(runner.run_sync("pid", {})) != pid
 
 
-def test_what_waits_for_something_else_when_all_is_closed_does_not_wait_forever():
+def test_closing_all_connections_ends_waiting_calls():
     running, waiting, told = Background(), threading.Event(), []
 
     async def job():
@@ -520,7 +520,7 @@ def test_what_waits_for_something_else_when_all_is_closed_does_not_wait_forever(
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0)  # what it has to tidy up
+            await asyncio.sleep(0)  # stands for cleanup
 
     def call():
         with pytest.raises(CancelledError):
@@ -529,13 +529,13 @@ def test_what_waits_for_something_else_when_all_is_closed_does_not_wait_forever(
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    assert waiting.wait(20)
+    assert waiting.wait(60)
     running.close()
     assert ended([thread])
     assert told == [True]
 
 
-def test_calls_from_many_threads_end_however_often_all_is_closed(runner):
+def test_calls_from_many_threads_end_however_often_connections_are_closed(runner):
     stop, problems = threading.Event(), []
 
     def call():
@@ -575,7 +575,7 @@ class Given(BaseModel):
     limit: int | None = 10
 
 
-def test_arguments_have_the_servers_names_and_nothing_that_was_left_out():
+def test_arguments_have_the_servers_names_and_omit_defaults():
     item = Item.model_validate({"the size": None})
     given = Given(items=[item], by_name={"a": item}, maybe=None)
     assert arguments_of(given) == {
@@ -587,11 +587,11 @@ def test_arguments_have_the_servers_names_and_nothing_that_was_left_out():
     }
 
 
-def test_none_is_sent_where_the_default_is_something_else():
+def test_none_is_sent_if_the_default_is_another_value():
     assert arguments_of(Given(maybe="x", limit=None))["limit"] is None
 
 
-def test_arguments_may_be_a_mapping_or_a_root_model_and_nothing_else():
+def test_arguments_can_be_a_mapping_or_a_root_model_only():
     assert arguments_of({"a": 1}) == {"a": 1}
     assert arguments_of(RootModel[dict[str, int]]({"a": 1})) == {"a": 1}
     for wrong in (3, RootModel[int](3)):
@@ -601,7 +601,7 @@ def test_arguments_may_be_a_mapping_or_a_root_model_and_nothing_else():
 
 @pytest.fixture
 def tool(imported, tmp_path):
-    """The tool that a generated module stands for."""
+    """The imported tool of a generated module."""
     return lambda name: imported_tool(tmp_path / f"tree/mcptools/shop/{name}.py")
 
 
@@ -619,7 +619,7 @@ def test_an_imported_tool_has_the_servers_schema_and_hints(tool):
     assert tool("pid").annotations == {}
 
 
-def test_a_module_that_was_not_generated_stands_for_no_tool(tool, tmp_path):
+def test_a_module_that_was_not_generated_is_not_an_imported_tool(tool, tmp_path):
     (tmp_path / "mine.py").write_text("def run(): ...")
     (tmp_path / "tree/mcptools/shop/mine.py").write_text("def run(): ...")
 
@@ -638,7 +638,7 @@ def test_a_failure_that_the_server_reports_is_its_answer_without_secrets(tool, m
     assert result.content[0].text == "wrong key: [API_KEY]"
 
 
-def test_progress_and_what_is_sent_beside_the_arguments_reach_the_other_side(tool):
+def test_progress_and_meta_data_are_passed_on(tool):
     told = []
 
     async def on_progress(progress, total, message):
@@ -669,7 +669,7 @@ def test_a_call_that_is_cancelled_is_cancelled_on_the_server(tool, calls):
     anyio.run(job)
 
 
-def test_a_call_whose_connection_is_closed_meanwhile_is_an_error(tool, calls):
+def test_a_call_whose_connection_closes_is_an_error(tool, calls):
     async def job():
         async with anyio.create_task_group() as group:
 
@@ -685,7 +685,7 @@ def test_a_call_whose_connection_is_closed_meanwhile_is_an_error(tool, calls):
     anyio.run(job)
 
 
-def test_a_server_that_dies_in_a_call_is_an_error_and_is_back_for_the_next(tool):
+def test_a_server_that_dies_during_a_call_is_an_error_and_restarts_for_the_next(tool):
     async def job():
         with pytest.raises(ToolCallError, match="ended before it answered"):
             await tool("crash").call({})
@@ -721,7 +721,7 @@ SCHEMA = {
         ({"path": "a" * 40 + "!"}, ()),
     ],
 )
-def test_arguments_are_compared_with_the_schema_in_sentences(given, says):
+def test_violations_of_the_schema_are_described_in_sentences(given, says):
     tool = ImportedTool(server="s", name="t", servers_file=Path("f"), input_schema=SCHEMA)
     assert tool.problems(given) == says
 
@@ -736,14 +736,12 @@ def test_arguments_are_compared_with_the_schema_in_sentences(given, says):
         {"properties": {"x": {"enum": list(range(6000))}}},
     ],
 )
-def test_a_schema_that_cannot_be_used_leaves_the_check_to_the_server(schema):
+def test_with_an_unusable_schema_the_server_checks_the_arguments(schema):
     tool = ImportedTool(server="s", name="t", servers_file=Path("f"), input_schema=schema)
     assert tool.problems({"x": "y"}) == ()
 
 
-def test_servers_are_reported_with_their_connection_and_what_their_configuration_lacks(
-    tool, tmp_path
-):
+def test_servers_are_listed_with_their_connection_and_configuration_errors(tool, tmp_path):
     (before,) = imported_servers(tmp_path / "tree")
 
     async def job():
@@ -776,7 +774,7 @@ async def asked(runner, caller):
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
-async def test_a_server_s_question_goes_to_the_caller_and_to_nobody_where_that_is_unclear(runner):
+async def test_a_servers_question_reaches_its_caller_or_nobody_if_that_is_unclear(runner):
     assert await asked(runner, asker("ada")) == {"action": "decline"}
 
     waiting = asyncio.create_task(runner.forward("hang", {}, caller=asker("ada")))
@@ -793,7 +791,7 @@ async def test_a_server_s_question_goes_to_the_caller_and_to_nobody_where_that_i
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
-async def test_a_question_whose_call_is_cancelled_is_not_passed_on_to_another_client(runner, calls):
+async def test_a_question_of_a_cancelled_call_reaches_no_other_client(runner, calls):
     open_, passed_on = asyncio.Event(), []
 
     async def wait(_):
@@ -818,7 +816,7 @@ async def test_a_question_whose_call_is_cancelled_is_not_passed_on_to_another_cl
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
-async def test_a_caller_who_fails_to_answer_costs_its_call_only(runner, monkeypatch):
+async def test_a_caller_that_fails_to_answer_affects_only_its_call(runner, monkeypatch):
     async def fail(_):
         raise LookupError("no dialog")
 

@@ -1,4 +1,4 @@
-"""Values that must not be shown, and the texts that are freed of them."""
+"""Finding and redacting values that must not be shown."""
 
 import base64
 import json
@@ -30,33 +30,33 @@ SECRET = 'sk-"live/é\\ 42+x'
         f"Authorization: Bearer {SECRET}!",
     ],
 )
-def test_a_secret_is_found_however_it_is_written(form):
+def test_a_secret_is_redacted_in_any_encoding(form):
     shown = Redactor({"API_KEY": SECRET}.items()).text(form)
     assert "[API_KEY]" in shown
     assert "live" not in shown
     assert "42" not in shown
 
 
-def test_the_parts_of_a_header_are_secrets_too():
+def test_parts_of_a_header_are_secrets_too():
     redactor = Redactor({"Authorization": "Bearer abc-123-def"}.items())
     assert redactor.text("refused abc-123-def; Bearer wanted") == (
         "refused [Authorization]; Bearer wanted"
     )
 
 
-def test_each_line_of_a_secret_is_one():
+def test_each_line_of_a_secret_is_a_secret():
     assert "MIIEvQ" not in Redactor({"KEY": "-----BEGIN\nMIIEvQ\n-----END"}.items()).text(
         "x MIIEvQ y"
     )
 
 
 @pytest.mark.parametrize("value", ["", "1", "on", "true", "8080", "info", "localhost"])
-def test_what_is_nobodys_secret_stays_in_messages(value):
+def test_values_that_are_not_secret_stay_in_messages(value):
     text = f"listening on {value}, with the value {value}"
     assert Redactor({"SETTING": value}.items()).text(text) == text
 
 
-def test_descriptions_keep_words_that_a_variable_happens_to_hold():
+def test_descriptions_keep_words_that_equal_a_variables_value():
     redactor = Redactor(
         {"MODE": "read", "ROOT": "/srv/shop/projects", "API_TOKEN": "hunter2x"}.items()
     )
@@ -65,7 +65,7 @@ def test_descriptions_keep_words_that_a_variable_happens_to_hold():
     assert "read" not in redactor.text("to read")
 
 
-def test_names_and_choices_of_a_schema_stay_what_the_server_wants():
+def test_names_and_choices_in_a_schema_are_not_redacted():
     values = {
         "AUTH_METHOD": "password",
         "PRIVATE_REPOS": "include",
@@ -83,7 +83,7 @@ def test_names_and_choices_of_a_schema_stay_what_the_server_wants():
     assert redactor.listing({"enum": ["hunter2-0123456789"]}) == {"enum": ["[SECRET]"]}
 
 
-def test_an_address_has_secrets_in_its_query_and_before_its_host():
+def test_secrets_in_a_urls_query_and_user_are_redacted():
     found = dict(Redactor.of_address("https://me:p4ss@x.org/mcp?api_key=abcd&v=1"))
     assert found == {"user": "me", "password": "p4ss", "api_key": "abcd", "v": "1"}
     assert dict(Redactor.of_address("http://[")) == {}
@@ -97,13 +97,13 @@ def test_an_address_has_secrets_in_its_query_and_before_its_host():
 
 @pytest.mark.parametrize("password", ["hun@ter2", "hun/ter2", "hun#ter2", "hun?ter2", "hun[ter2"])
 @pytest.mark.parametrize("scheme", ["postgres", "--db=https", "name=https"])
-def test_an_address_has_its_password_however_odd_it_is(scheme, password):
+def test_a_urls_password_is_redacted_whatever_its_characters(scheme, password):
     redactor = Redactor(Redactor.of_address(f"{scheme}://me:{password}@x.org/y"))
     assert redactor.text(f"no {password} at x.org") == "no [password] at x.org"
     assert "ter2" not in redactor.text("Invalid port: 'hun' or host 'ter2@x.org'")
 
 
-def test_a_password_is_found_as_its_server_reads_it_too():
+def test_a_password_is_redacted_in_its_decoded_form_too():
     redactor = Redactor(Redactor.of_address("https://me:hunter%2F2@x.org"))
     assert redactor.text("hunter/2 hunter%2F2") == "[password] [password]"
 
@@ -119,12 +119,12 @@ def test_a_password_is_found_as_its_server_reads_it_too():
         (["serve", "ghp_0123456789abcdefABC"], "ghp_0123456789abcdefABC", "argument"),
     ],
 )
-def test_arguments_have_secrets_by_the_names_of_their_flags(arguments, secret, name):
+def test_arguments_are_secret_by_the_names_of_their_flags(arguments, secret, name):
     ((place, start, found),) = secret_parts(arguments)
     assert (arguments[place][start:], found) == (secret, name)
 
 
-def test_other_arguments_are_no_secrets():
+def test_other_arguments_are_not_secret():
     arguments = [
         "-y",
         "@scope/server-v2@2025.1",
@@ -136,19 +136,19 @@ def test_other_arguments_are_no_secrets():
     assert list(secret_parts(arguments)) == []
 
 
-def test_one_name_may_have_several_secrets():
+def test_one_name_can_have_several_secrets():
     redactor = Redactor([("key", "hunter2"), ("key", "hunter3")])
     assert redactor.text("hunter2, hunter3") == "[key], [key]"
 
 
-# Among what variables hold besides words.
+# Values of variables that are not words.
 NOBODYS_SECRETS = {"127.0.0.1", "application/json", "utf-8"}
 
 
 @given(st.text(min_size=4), st.text(), st.text())
 @example("127.0.0.1", "", "")
 @example("application/json ", "", "")
-def test_no_text_is_shown_with_a_secret_in_it(secret, before, after):
+def test_no_text_is_shown_with_a_secret(secret, before, after):
     shown = Redactor({"N": secret}.items()).text(f"{before}{secret}{after}")
     if shown == f"{before}{secret}{after}":
         harmless = secret.strip().isdecimal() or len(secret.strip()) < 4
@@ -159,7 +159,7 @@ def test_no_text_is_shown_with_a_secret_in_it(secret, before, after):
 
 
 @pytest.mark.parametrize("before", [490, 1990])
-def test_what_is_too_long_is_cut_after_its_secrets_are_gone(before):
+def test_text_is_truncated_after_its_secrets_are_redacted(before):
     tail, redactor = StderrTail(), Redactor([("API_KEY", SECRET)])
     with tail.writing() as file:
         file.write("x" * before + SECRET + "\n" + "y" * 20_000 + "\nlast\n")
@@ -173,7 +173,7 @@ def test_what_is_too_long_is_cut_after_its_secrets_are_gone(before):
     assert len(str(error)) < 2100
 
 
-def test_an_error_of_the_server_is_reported_from_the_end_of_its_connection():
+def test_a_server_error_that_ends_the_connection_is_reported():
     def told(error):
         return explain(error, "shop", StderrTail(), Redactor(())).detail
 

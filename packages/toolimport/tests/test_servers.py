@@ -1,4 +1,4 @@
-"""From a file of servers to packages of tools, with real processes."""
+"""From a servers file to packages of tools, with real processes."""
 
 import ast
 import asyncio
@@ -29,7 +29,7 @@ def tool(name, description="Do it.", **others):
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a configuration whose servers follow plans; a plan's `entry` is put into its entry."""
+    """Write a configuration whose servers follow plans; a plan's `entry` is merged into it."""
 
     def write_servers(**plans):
         servers = {}
@@ -92,12 +92,12 @@ def test_each_tool_of_each_server_becomes_a_tool_of_the_tree(write, run, ids):
     }
 
 
-def test_a_list_is_asked_for_page_by_page(write, run):
+def test_tools_are_listed_page_by_page(write, run):
     tools = [tool(f"t{number}") for number in range(7)]
     assert run(write(paged={"tools": tools, "page": 3}))["paged"].tools == 7
 
 
-def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run, ids):
+def test_an_invalid_tool_does_not_affect_other_tools(write, run, ids):
     wrong = {
         "bare": {},
         "none": None,
@@ -119,7 +119,7 @@ def test_a_tool_that_is_not_as_it_should_be_costs_no_other_its_place(write, run,
 
 @pytest.fixture
 def over_http():
-    """Serve a plan's tools over streamable HTTP, as one of `application/json` and so on."""
+    """Serve a plan's tools over streamable HTTP, with a given content type."""
     with ExitStack() as servers:
 
         def serve(plan, kind):
@@ -171,9 +171,7 @@ def over_http():
 
 
 @pytest.mark.parametrize("way", ["stdio", "application/json", "text/event-stream", "gzip"])
-def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(
-    write, over_http, run, ids, way
-):
+def test_invalid_json_affects_only_its_own_tool(write, over_http, run, ids, way):
     deep: dict = {"type": "string"}
     for _ in range(400):
         deep = {"anyOf": [deep]}
@@ -194,7 +192,7 @@ def test_json_that_no_strict_reader_accepts_costs_at_most_its_own_tool(
     assert report.notes == {"deep": "Params allows anything: its schema is nested too deeply"}
 
 
-def test_a_schema_that_is_too_large_costs_its_own_tool_what_is_too_much(write, run, ids):
+def test_an_oversized_schema_affects_only_its_own_tool(write, run, ids):
     listed = [
         tool("fine"),
         tool("choices", inputSchema={"properties": {"a": {"enum": list(range(30_000))}}}),
@@ -209,7 +207,7 @@ def test_a_schema_that_is_too_large_costs_its_own_tool_what_is_too_much(write, r
     }
 
 
-def test_a_generator_that_cannot_be_loaded_fails_each_server_at_once(write, run, monkeypatch):
+def test_without_the_generator_each_server_fails_immediately(write, run, monkeypatch):
     monkeypatch.setattr(_importer, "ModelWorker", _worker.ModelWorker)
     monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
     reports = run(write(a={}, b={}))
@@ -218,7 +216,7 @@ def test_a_generator_that_cannot_be_loaded_fails_each_server_at_once(write, run,
     assert all("the generator was not loaded within" in it.error for it in reports.values())
 
 
-def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
+def test_a_failing_server_is_reported_and_does_not_stop_others(write, run, tmp_path):
     reports = run(
         write(
             good={},
@@ -243,18 +241,24 @@ def test_a_server_that_fails_stops_no_other_and_says_why(write, run, tmp_path):
     assert [it.name for it in (tmp_path / "tree/mcptools").iterdir() if it.is_dir()] == ["good"]
 
 
-def test_a_server_without_an_answer_is_given_up_in_time(write, run):
+def test_a_server_that_does_not_answer_times_out(write, run):
     servers = write(hangs={"instead": "hang"}, garbles={"instead": "garbage"})
-    assert {name: it.error for name, it in run(servers, seconds=4).items()} == {
-        "hangs": "did not list its tools within 4 s",
-        "garbles": "did not list its tools within 4 s; it wrote something that is not a message: "
+    # A busy machine may take longer to start the server that writes.
+    for seconds in (2, 8, 32, 128):
+        errors = {name: it.error for name, it in run(servers, seconds=seconds).items()}
+        if "it wrote" in errors["garbles"]:
+            break
+    given_up = f"did not list its tools within {seconds} s"
+    assert errors == {
+        "hangs": given_up,
+        "garbles": f"{given_up}; it wrote something that is not a message: "
         "Invalid JSON: expected ident at line 1 column 2",
     }
 
 
 @pytest.fixture
 def refusing():
-    """An HTTP server that refuses every request; gives its port and the headers that it saw."""
+    """An HTTP server that refuses every request; yields its port and the received headers."""
 
     class Refusing(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -276,7 +280,9 @@ def refusing():
         thread.join(PATIENCE)
 
 
-def test_a_server_that_refuses_is_reported_with_its_status(run, refusing, tmp_path, monkeypatch):
+def test_a_server_that_refuses_is_reported_with_its_http_status(
+    run, refusing, tmp_path, monkeypatch
+):
     port, seen = refusing
     monkeypatch.setenv("SHOP_KEY", "hunter2")
     file = tmp_path / "servers.json"
@@ -291,13 +297,9 @@ def test_no_secret_is_reported_or_written(write, run, tmp_path, caplog, monkeypa
     monkeypatch.setenv("MINE", "hunter2-from-outside")
     secrets = {"env": {"API_KEY": "hunter2-literal", "OTHER": "${MINE}"}}
     leaking = [tool("do", "Uses hunter2-literal and hunter2-from-outside.")]
-    reports = run(
-        write(
-            dies={"instead": "die", "stderr": ["API_KEY", "OTHER"], "entry": secrets},
-            garbles={"instead": "garbage", "entry": secrets},
-        ),
-        seconds=3,
-    )
+    dies = {"instead": "die", "stderr": ["API_KEY", "OTHER"], "entry": secrets}
+    reports = run(write(dies=dies))
+    reports |= run(write(garbles={"instead": "garbage", "entry": secrets}), seconds=3)
     leaks = {"tools": leaking, "instructions": "hunter2-literal", "entry": secrets}
     reports |= run(write(leaks=leaks))
     assert "[API_KEY] | [OTHER]" in reports["dies"].error
@@ -306,7 +308,7 @@ def test_no_secret_is_reported_or_written(write, run, tmp_path, caplog, monkeypa
     assert "hunter2" not in "".join([*written, repr(reports), caplog.text])
 
 
-def test_a_server_whose_tools_are_as_they_were_is_left_alone(write, run, tmp_path):
+def test_a_server_with_unchanged_tools_is_not_written(write, run, tmp_path):
     file = write(a={"tools": [tool("one"), tool("two")]})
     run(file)
     before = {it: it.stat().st_mtime_ns for it in (tmp_path / "tree").rglob("*")}
@@ -315,7 +317,7 @@ def test_a_server_whose_tools_are_as_they_were_is_left_alone(write, run, tmp_pat
     assert before == {it: it.stat().st_mtime_ns for it in (tmp_path / "tree").rglob("*")}
 
 
-def test_a_change_of_a_server_is_taken_over_file_by_file(write, run, ids):
+def test_a_servers_change_rewrites_only_the_files_it_affects(write, run, ids):
     run(write(a={"tools": [tool("stays"), tool("changes"), tool("goes")]}))
     report = run(write(a={"tools": [tool("stays"), tool("changes", "New."), tool("comes")]}))["a"]
     assert report.status == "updated"
@@ -323,14 +325,14 @@ def test_a_change_of_a_server_is_taken_over_file_by_file(write, run, ids):
     assert set(ids()) == {f"mcptools:a:{name}" for name in ("stays", "changes", "comes")}
 
 
-def test_a_module_that_was_lost_comes_back(write, run, tmp_path):
+def test_a_deleted_module_is_restored(write, run, tmp_path):
     file = write(a={})
     run(file)
     (tmp_path / "tree/mcptools/a/do.py").unlink()
     assert run(file)["a"].added == ("do",)
 
 
-def test_what_was_edited_is_kept_and_reported(write, run, tmp_path):
+def test_edited_files_are_kept_and_reported(write, run, tmp_path):
     file = write(a={})
     run(file)
     module = tmp_path / "tree/mcptools/a/do.py"
@@ -341,7 +343,7 @@ def test_what_was_edited_is_kept_and_reported(write, run, tmp_path):
     assert module.read_text() != "mine"
 
 
-def test_a_folder_that_somebody_else_has_made_is_not_touched(write, run, tmp_path):
+def test_a_folder_of_another_program_is_not_changed(write, run, tmp_path):
     module = tmp_path / "tree/mcptools/a/do.py"
     module.parent.mkdir(parents=True)
     module.write_text("mine")
@@ -351,7 +353,7 @@ def test_a_folder_that_somebody_else_has_made_is_not_touched(write, run, tmp_pat
     assert run(file, force=True)["a"].status == "imported"
 
 
-def test_two_files_do_not_take_a_server_from_each_other(write, run, tmp_path):
+def test_two_configurations_do_not_remove_each_others_server(write, run, tmp_path):
     file = write(a={})
     run(file)
     other = tmp_path / "other.json"
@@ -361,7 +363,7 @@ def test_two_files_do_not_take_a_server_from_each_other(write, run, tmp_path):
     assert run(other)["a"].status == "updated", "the file has moved"
 
 
-def test_a_server_that_is_gone_is_reported_and_removed_only_on_demand(write, run, tmp_path, ids):
+def test_a_removed_server_is_reported_and_deleted_only_on_request(write, run, tmp_path, ids):
     run(write(a={}, b={}))
     file = write(b={})
     report = run(file)["a"]
@@ -374,7 +376,7 @@ def test_a_server_that_is_gone_is_reported_and_removed_only_on_demand(write, run
     assert ids() == {}
 
 
-def test_tools_are_chosen_by_name_module_or_id(write, run, ids):
+def test_tools_are_selected_by_name_module_or_id(write, run, ids):
     tools = [tool(name) for name in ("read-it", "write-it", "delete_it")]
     file = write(a={"tools": tools}, b={"tools": tools})
     run(file, include=("read-*", "mcptools:b:*"), exclude=("*delete*",))
@@ -383,26 +385,26 @@ def test_tools_are_chosen_by_name_module_or_id(write, run, ids):
     assert len(ids()) == 6
 
 
-def test_only_the_servers_that_are_named_are_asked(write, run):
+def test_only_the_named_servers_are_contacted(write, run):
     file = write(a={"instead": "die"}, b={})
     assert {name: it.status for name, it in run(file, only=("b",)).items()} == {"b": "imported"}
     with pytest.raises(OptionError, match="has no server 'c'; it has a, b"):
         run(file, only=("c",))
 
 
-def test_to_prune_and_to_look_at_some_servers_only_is_refused(write, run, tmp_path):
+def test_pruning_while_importing_only_some_servers_is_refused(write, run, tmp_path):
     with pytest.raises(OptionError, match=r"only: .*prune"):
         run(write(a={}), only=("a",), prune=True)
     assert not (tmp_path / "tree").exists()
 
 
-def test_servers_whose_names_fall_together_are_both_kept(write, run, ids):
+def test_servers_whose_folder_names_collide_are_both_kept(write, run, ids):
     reports = run(write(**{"my-shop": {}, "my_shop": {}, "class": {}}))
     assert {it.category for it in reports.values()} == {"my_shop", "my_shop_2", "class_"}
     assert len(ids()) == 3
 
 
-def test_what_comes_later_takes_no_name_away(write, run):
+def test_a_later_server_does_not_take_an_existing_name(write, run):
     run(write(**{"my-shop": {"tools": [tool("get-x")]}}))
     both = {"tools": [tool("get-x"), tool("get_x")]}
     reports = run(write(**{"my-shop": both, "my_shop": both}))
@@ -447,7 +449,7 @@ def test_each_server_is_reported_as_soon_as_it_is_finished(write, tmp_path, quic
     ]
 
 
-def test_who_is_told_and_fails_stops_no_server_and_the_error_comes_last(write, run, tmp_path):
+def test_an_error_in_the_callback_stops_no_server_and_is_raised_at_the_end(write, run, tmp_path):
     run(write(gone={}))
     file = write(a={}, b={}, c={})
     told = []
@@ -467,7 +469,7 @@ def test_who_is_told_and_fails_stops_no_server_and_the_error_comes_last(write, r
     assert all((tmp_path / "tree/mcptools" / name / "do.py").exists() for name in "abc")
 
 
-def test_a_package_that_cannot_be_removed_fails_and_the_next_one_goes(write, run, tmp_path):
+def test_a_package_that_cannot_be_removed_does_not_stop_the_next_one(write, run, tmp_path):
     run(write(a={}, b={}))
     manifest = tmp_path / "tree/mcptools/a/_manifest.json"
     content = json.loads(manifest.read_text())
@@ -480,7 +482,7 @@ def test_a_package_that_cannot_be_removed_fails_and_the_next_one_goes(write, run
     assert not reports["a"].is_fine
 
 
-def test_a_module_that_the_caller_cannot_use_is_left_out_with_the_reason(write, tmp_path):
+def test_a_module_that_the_caller_rejects_is_left_out_with_the_reason(write, tmp_path):
     file = write(a={"tools": [tool("one"), tool("two")]})
 
     def problem_of(source):
@@ -493,7 +495,7 @@ def test_a_module_that_the_caller_cannot_use_is_left_out_with_the_reason(write, 
     assert (report.added, report.failed) == (("one",), {"two": "it is the second"})
 
 
-def test_what_was_imported_with_the_old_runtime_gets_the_new_one(write, run, tmp_path):
+def test_modules_of_the_old_runtime_are_updated(write, run, tmp_path):
     file = write(a={})
     run(file)
     package = tmp_path / "tree/mcptools/a"

@@ -1,4 +1,4 @@
-"""Which servers a configuration names, and what a connection to one gets."""
+"""Reading servers from a configuration, and the parameters of their connections."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def only(write):
-    """The one server that a definition makes."""
+    """Return the server of a definition."""
 
     def entry(definition, **others):
         return read_servers(write({"mcpServers": {"one": definition}} | others))[0]
@@ -54,7 +54,7 @@ def test_the_usual_configurations_are_read(write, content, names):
     assert [entry.name for entry in read_servers(write(content))] == names
 
 
-def test_comments_and_trailing_commas_are_read_over(write):
+def test_comments_and_trailing_commas_are_ignored(write):
     file = write(
         """{
           // of the team
@@ -74,7 +74,7 @@ def test_comments_and_trailing_commas_are_read_over(write):
         ('{"mcpServers": ', 1, 16),
     ],
 )
-def test_what_is_not_json_is_reported_with_its_place(write, text, line, column):
+def test_invalid_json_is_reported_with_its_position(write, text, line, column):
     with pytest.raises(ServersFileError, match=rf"line {line}, column {column}") as caught:
         read_servers(write(text))
     assert (caught.value.line, caught.value.column) == (line, column)
@@ -95,19 +95,19 @@ def test_what_is_not_json_is_reported_with_its_place(write, text, line, column):
         ),
     ],
 )
-def test_an_unknown_shape_is_wrong_use_and_says_what_is_expected(write, content, message):
+def test_an_unknown_structure_is_an_error_that_says_what_is_expected(write, content, message):
     with pytest.raises(ServersFileError, match=message):
         read_servers(write(content))
 
 
-def test_a_server_that_would_be_lost_to_another_of_its_name_is_reported(tmp_path):
+def test_a_server_hidden_by_another_of_the_same_name_is_reported(tmp_path):
     file = tmp_path / "servers.json"
     file.write_text('{"servers": {"a": {"command": "x"}, "a": {"command": "y"}}}')
     with pytest.raises(ServersFileError, match="'a' twice"):
         read_servers(file)
 
 
-def test_a_file_that_is_not_there_is_wrong_use(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(ServersFileError, match=r"none\.json: cannot be read"):
         read_servers(tmp_path / "none.json")
 
@@ -126,7 +126,7 @@ def test_a_file_that_is_not_there_is_wrong_use(tmp_path):
         ({"serverUrl": "https://x.org"}, "http"),
     ],
 )
-def test_the_transport_is_the_one_that_is_named_else_that_which_fits(only, definition, transport):
+def test_the_transport_is_the_named_one_or_the_one_that_fits(only, definition, transport):
     assert only(definition).transport == transport
 
 
@@ -186,14 +186,14 @@ def test_a_reference_without_a_value_names_the_variable_and_the_server(only, ref
         only({"url": "http://x.org", "headers": {"Authorization": reference}}).parameters()
 
 
-def test_headers_and_addresses_are_expanded(only, monkeypatch):
+def test_variables_in_headers_and_urls_are_expanded(only, monkeypatch):
     monkeypatch.setenv("HOST", "x.org")
     parameters = only({"url": "https://${HOST}/mcp", "headers": {"H": "${HOST}"}}).parameters()
     assert isinstance(parameters, HttpParameters)
     assert (parameters.url, parameters.headers) == ("https://x.org/mcp", {"H": "x.org"})
 
 
-def test_a_server_starts_in_the_workspace_wherever_the_caller_is(write, tmp_path, monkeypatch):
+def test_a_server_starts_in_the_workspace_wherever_it_is_called_from(write, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     definition = {"command": sys.executable}
@@ -204,7 +204,7 @@ def test_a_server_starts_in_the_workspace_wherever_the_caller_is(write, tmp_path
     assert entry.parameters().cwd == tmp_path / "elsewhere"
 
 
-def test_variables_of_an_env_file_are_under_those_of_the_entry(only, tmp_path):
+def test_variables_of_the_entry_override_those_of_the_env_file(only, tmp_path):
     (tmp_path / "x.env").write_text('A=1\nB="two words"\n# C=3\n')
     entry = only(
         {"command": sys.executable, "envFile": "${workspaceFolder}/x.env", "env": {"A": "0"}}
@@ -212,13 +212,13 @@ def test_variables_of_an_env_file_are_under_those_of_the_entry(only, tmp_path):
     assert given(entry.parameters()) == {"A": "0", "B": "two words"}
 
 
-def test_an_interpreter_is_not_exchanged_for_what_its_link_leads_to(only, tmp_path):
+def test_an_interpreters_link_is_not_resolved(only, tmp_path):
     link = tmp_path / "python"
     link.symlink_to(sys.executable)
     assert Path(only({"command": "./python"}).parameters().command) == link
 
 
-def test_nothing_secret_is_in_what_entries_and_parameters_show(only):
+def test_entries_and_parameters_show_no_secrets(only):
     entry = only({"command": sys.executable, "args": ["s3cret"], "env": {"A": "s3cret"}})
     web = only({"url": "http://x.org/?key=s3cret", "headers": {"A": "s3cret"}})
     shown = [repr(entry), repr(entry.parameters()), repr(web), repr(web.parameters())]
@@ -226,11 +226,11 @@ def test_nothing_secret_is_in_what_entries_and_parameters_show(only):
 
 
 def given(parameters):
-    """The variables that a server gets in addition to the common ones."""
+    """Return the variables that a server gets in addition to the common ones."""
     return {name: it for name, it in parameters.env.items() if len(name) == 1}
 
 
-def test_a_server_gets_what_it_needs_to_be_started_and_no_secret_of_others(only, monkeypatch):
+def test_a_server_gets_the_needed_variables_and_no_secrets_of_others(only, monkeypatch):
     needed = ["HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE", "UV_INDEX_URL", "npm_config_registry"]
     others = ["OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "UV_PUBLISH_TOKEN", "DATABASE_URL"]
     for name in (*needed, *others):
@@ -249,7 +249,7 @@ def test_a_server_gets_what_it_needs_to_be_started_and_no_secret_of_others(only,
         ("UV_INDEX", "ours=https://me:hunter/2@y.org/simple"),
     ],
 )
-def test_what_an_index_or_a_proxy_is_opened_with_is_handed_on_and_not_shown(
+def test_package_index_and_proxy_variables_are_passed_on_but_not_shown(
     only, monkeypatch, name, value
 ):
     monkeypatch.setenv(name, value)
@@ -259,5 +259,5 @@ def test_what_an_index_or_a_proxy_is_opened_with_is_handed_on_and_not_shown(
 
 
 @pytest.mark.parametrize("mark", [{"disabled": True}, {"enabled": False}])
-def test_a_disabled_server_is_known_as_such(only, mark):
+def test_a_disabled_server_is_marked_as_disabled(only, mark):
     assert only({"command": "x"} | mark).disabled

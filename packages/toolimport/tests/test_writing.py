@@ -1,4 +1,4 @@
-"""A server's folder: brought up to date file by file, and nothing of anybody else's touched."""
+"""Updating a server's folder file by file, without touching other files."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def contents(folder):
     return {it.name: it.read_text() for it in folder.glob("*.py")}
 
 
-def test_a_new_folder_appears_at_once_with_all_its_files(write, folder):
+def test_a_new_folder_appears_atomically_with_all_its_files(write, folder):
     written = write({"a.py": "1"})
     assert written.added == ("__init__.py", "a.py")
     assert contents(folder) == {"__init__.py": "i", "a.py": "1"}
@@ -46,7 +46,7 @@ def test_a_new_folder_appears_at_once_with_all_its_files(write, folder):
     assert {it.name for it in folder.parent.iterdir()} == {"shop", "_importing.lock"}
 
 
-def test_only_what_differs_is_written(write, folder):
+def test_only_changed_files_are_written(write, folder):
     write({"a.py": "1", "b.py": "1", "c.py": "1"})
     before = {it.name: it.stat().st_mtime_ns for it in folder.glob("*.py")}
     written = write({"a.py": "1", "b.py": "2", "d.py": "1"})
@@ -58,12 +58,12 @@ def test_only_what_differs_is_written(write, folder):
     )
 
 
-def test_two_imports_at_once_write_one_after_the_other(write, folder):
+def test_simultaneous_imports_write_one_after_the_other(write, folder):
     versions = [{f"{name}.py": str(number) for name in "abc"} for number in range(8)]
     start = threading.Barrier(len(versions))
 
     def write_version(files):
-        start.wait(20)
+        start.wait(60)
         return write_package(folder, {"__init__.py": "i"} | files, MANIFEST)
 
     with ThreadPoolExecutor(len(versions)) as threads:
@@ -73,7 +73,7 @@ def test_two_imports_at_once_write_one_after_the_other(write, folder):
     assert Manifest.read(folder).is_whole(folder)
 
 
-def test_what_somebody_has_edited_or_added_stays(write, folder):
+def test_edited_and_added_files_are_kept(write, folder):
     write({"a.py": "1", "b.py": "1"})
     (folder / "a.py").write_text("mine")
     (folder / "b.py").write_text("mine")
@@ -87,7 +87,7 @@ def test_what_somebody_has_edited_or_added_stays(write, folder):
         assert (written.changed, written.removed) == ((), ())
 
 
-def test_force_overwrites_and_removes_what_was_edited(write, folder):
+def test_force_overwrites_and_removes_edited_files(write, folder):
     write({"a.py": "1", "b.py": "1"})
     (folder / "a.py").write_text("mine")
     (folder / "b.py").write_text("mine")
@@ -97,7 +97,9 @@ def test_force_overwrites_and_removes_what_was_edited(write, folder):
 
 
 @pytest.mark.parametrize("moves", range(5))
-def test_a_kill_at_any_moment_leaves_what_the_next_run_finishes(write, folder, monkeypatch, moves):
+def test_after_a_kill_at_any_moment_the_next_run_completes_the_work(
+    write, folder, monkeypatch, moves
+):
     write({"a.py": "1", "b.py": "1", "c.py": "1"})
     done, real = 0, _writing.Path.replace
 
@@ -119,7 +121,7 @@ def test_a_kill_at_any_moment_leaves_what_the_next_run_finishes(write, folder, m
     assert Manifest.read(folder).is_whole(folder)
 
 
-def test_removing_takes_what_was_generated_and_leaves_the_rest(write, folder):
+def test_removing_deletes_only_generated_files(write, folder):
     write({"a.py": "1", "b.py": "1"})
     (folder / "__pycache__").mkdir()
     (folder / "a.py").write_text("mine")
@@ -130,7 +132,7 @@ def test_removing_takes_what_was_generated_and_leaves_the_rest(write, folder):
     assert not folder.exists()
 
 
-def test_a_manifest_reaches_nothing_outside_of_its_folder(write, folder, tmp_path):
+def test_a_manifest_cannot_name_files_outside_its_folder(write, folder, tmp_path):
     write({"a.py": "1"})
     outside = tmp_path / "outside.py"
     outside.write_text("1")
@@ -158,13 +160,13 @@ def test_nothing_is_written_through_a_link(write, folder, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"server": 1}', '{"server": "a", "files": 3}', "\0"])
-def test_a_manifest_that_is_damaged_counts_as_none(folder, text):
+def test_a_damaged_manifest_counts_as_missing(folder, text):
     folder.mkdir(parents=True)
     (folder / "_manifest.json").write_text(text)
     assert Manifest.read(folder) is None
 
 
-def test_what_a_killed_run_has_left_is_cleared_once_it_is_old(tmp_path):
+def test_leftovers_of_a_killed_run_are_deleted_once_they_are_old(tmp_path):
     new, old = tmp_path / "_importing-new", tmp_path / "_importing-old"
     for it in (new, old):
         (it / "shop").mkdir(parents=True)

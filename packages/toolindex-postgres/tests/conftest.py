@@ -1,20 +1,22 @@
-"""A PostgreSQL of our own, stores that share its trees, and what they are filled with."""
+"""Fixtures: PostgreSQL servers for the tests, and stores that share their trees."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from toolindex_postgres import Database, SharedStore
+from toolindex import Pages
+from toolindex_postgres import Database, EngineStore, SharedStore, _pool
 
 from .postgres import Server, serving
 from .sqlite_store import SQLiteStore
 
-# Shrinking runs a server's worth of work again and again.
+# There is no shrinking phase, because each example takes a server seconds.
 settings.register_profile(
     "bounded",
     deadline=None,
@@ -27,20 +29,24 @@ settings.load_profile("bounded")
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let searches wait until the copy is up to date, however slow this machine is."""
+    """Let every request wait a minute for the server, so that a slow machine fails no test."""
     monkeypatch.setattr("toolindex_postgres._refresh._PATIENCE", 60.0)
+    monkeypatch.setattr(_pool, "_CONNECT_SECONDS", 60)
+    for limit in ("_LOOK_MS", "_READ_MS"):
+        monkeypatch.setattr(_pool, limit, 60_000)
+    monkeypatch.setattr(_pool.Connection, "patience", 60.0)
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server that keeps running."""
+    """A server that no test stops."""
     with serving() as started:
         yield started
 
 
 @pytest.fixture
 def mortal() -> Iterator[Server]:
-    """A server that a test may stop, and start again."""
+    """A server that a test may stop and start again."""
     with serving() as started:
         yield started
 
@@ -59,7 +65,7 @@ _TREES = count(1)
 
 @pytest.fixture
 def tree() -> str:
-    """The name of a tree that nobody has."""
+    """The name of a new tree."""
     return f"tree {next(_TREES)}"
 
 
@@ -82,3 +88,29 @@ def host(tmp_path: Path, database: str, tree: str) -> Iterator[Host]:
     yield make
     for store in opened:
         store.close()
+
+
+Engine = Callable[..., EngineStore]
+
+
+@pytest.fixture
+def engine(tmp_path: Path, database: str, tree: str) -> Iterator[Engine]:
+    """Make a host without a copy; like `host`, which makes hosts with copies."""
+    numbers = count(1)
+    with ExitStack() as stack:
+
+        def make(
+            *, address: str = database, seen: list[Pages] | None = None, **options: bool
+        ) -> EngineStore:
+            path = tmp_path / f"engine-{next(numbers)}.db"
+
+            def index(pages: Pages) -> SQLiteStore:
+                if seen is not None:
+                    seen.append(pages)
+                return SQLiteStore(path, pages=pages)
+
+            store = EngineStore(index, address, tree=tree, **options)
+            stack.callback(store.close)
+            return store
+
+        yield make

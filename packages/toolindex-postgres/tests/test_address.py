@@ -1,4 +1,4 @@
-"""Addresses of servers, as they are shown."""
+"""Addresses of servers in messages."""
 
 import pytest
 from toolindex_postgres import redacted

@@ -1,4 +1,4 @@
-"""A shared store keeps the contract of stores, between two hosts too."""
+"""A shared store keeps the contract of stores, also between two hosts."""
 
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -12,7 +12,7 @@ from .sqlite_store import SQLiteStore
 
 
 @pytest.mark.parametrize("mode", ["copy", "engine"])
-def test_a_shared_store_keeps_every_promise_and_two_hosts_are_two_handles(database, tmp_path, mode):
+def test_a_shared_store_keeps_the_contract_between_two_hosts(database, tmp_path, mode):
     numbers = count(1)
 
     def opened(tree):
@@ -23,7 +23,7 @@ def test_a_shared_store_keeps_every_promise_and_two_hosts_are_two_handles(databa
 
     @contextmanager
     def new():
-        # What other trees have embedded would not be pending.
+        # Texts that another tree has embedded would not be pending.
         with psycopg.connect(database) as connection:
             connection.execute("TRUNCATE toolindex.tree_vector, toolindex.query_vector")
         with ExitStack() as stack:

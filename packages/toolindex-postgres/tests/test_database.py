@@ -1,4 +1,4 @@
-"""The owner's tasks: schema, rights, status; and roles that are refused."""
+"""Tasks of the owner: schema, rights and status; and roles that are refused."""
 
 import threading
 
@@ -24,13 +24,13 @@ TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 
 @pytest.fixture
 def own(server):
-    """The address of a database of the test's own, without the schema."""
+    """The address of a new database without the schema."""
     return server.new_database()
 
 
 @pytest.fixture
 def role(server):
-    """Make a role that may log in, and return its name; what it was granted goes with it."""
+    """Make a role that may log in, and return its name."""
     made = []
 
     def make(name):
@@ -41,7 +41,7 @@ def role(server):
     return make
 
 
-def test_the_schema_is_made_once_however_many_do_it_at_once(own):
+def test_concurrent_inits_create_the_schema_once(own):
     found, owners = [], [Database(own) for _ in range(3)]
     threads = [threading.Thread(target=lambda it=it: found.append(it.init())) for it in owners]
     for thread in threads:
@@ -53,7 +53,7 @@ def test_the_schema_is_made_once_however_many_do_it_at_once(own):
         owner.close()
 
 
-def test_what_there_is_is_reported_of_an_empty_database_and_of_each_tree(own, host):
+def test_status_reports_an_empty_database_and_each_tree(own, host):
     with Database(own) as owner:
         empty = owner.status()
         assert (empty.schema, empty.supported, empty.trees, empty.size) == (None, 1, (), 0)
@@ -71,7 +71,7 @@ def test_what_there_is_is_reported_of_an_empty_database_and_of_each_tree(own, ho
         assert owner.status().trees == ()
 
 
-def test_vectors_stay_as_long_as_a_tree_has_them(own, host):
+def test_dropping_a_tree_keeps_the_vectors_of_other_trees(own, host):
     with Database(own) as owner:
         owner.init()
         first, second = host(address=own, tree="first"), host(address=own, tree="second")
@@ -85,7 +85,7 @@ def test_vectors_stay_as_long_as_a_tree_has_them(own, host):
     assert len(third.pending(MODEL, limit=9)) == 1
 
 
-def test_vectors_are_taken_only_from_trees_that_the_same_role_may_write(own, host, role):
+def test_vectors_are_reused_only_from_trees_that_the_role_may_write(own, host, role):
     mine, stranger = (own.replace("user=postgres", f"user={role(it)}") for it in ("mine", "odd"))
     with Database(own) as owner:
         owner.init()
@@ -107,7 +107,7 @@ def test_vectors_are_taken_only_from_trees_that_the_same_role_may_write(own, hos
     assert known(also)["near"] == known(ours)["near"]
 
 
-def test_a_database_without_the_schema_is_refused_with_what_to_do(own, host, tmp_path):
+def test_a_database_without_the_schema_is_refused_with_the_command_to_run(own, host, tmp_path):
     store = host(address=own)
     with pytest.raises(SchemaError, match=r"there is no index yet.*database init"):
         store.bind(str(tmp_path))
@@ -121,7 +121,7 @@ def test_a_database_without_the_schema_is_refused_with_what_to_do(own, host, tmp
             owner.drop("tree")
 
 
-def test_an_older_client_goes_on_searching_and_is_refused_to_write(own, host, tmp_path):
+def test_an_older_client_continues_to_search_but_cannot_write(own, host, tmp_path):
     with Database(own) as owner:
         owner.init()
         store = host(address=own)
@@ -141,7 +141,7 @@ def test_an_older_client_goes_on_searching_and_is_refused_to_write(own, host, tm
         assert owner.status().schema == 99
 
 
-def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server, host, role):
+def test_a_role_can_only_read_and_write_its_own_trees(own, server, host, role):
     writer, reader = role("the writer"), role("the reader")
     with Database(own) as owner:
         owner.init()
@@ -170,7 +170,7 @@ def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server
         looks.annotate({"mcptools:mail:send": ["letter"]})
 
     for address in (as_writer, as_reader):
-        # A tree that one may not read looks like one that is not there.
+        # A tree that a role may not read seems not to exist.
         assert ids(host(address=address, tree="theirs")) == []
         with pytest.raises(DatabaseError):
             sync(host(address=address, tree="theirs"), ONE)
@@ -186,6 +186,10 @@ def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server
             else:
                 assert not other.drop("theirs")
         with psycopg.connect(address, autocommit=True) as connection:
+            # Nor does it learn what another role may do.
+            asked = "SELECT toolindex.may(it, 'theirs', false), toolindex.trees(it, false) "
+            rights = connection.execute(f"{asked} FROM (SELECT name 'postgres') AS it (it)")
+            assert rights.fetchone() == (False, [])
             for table in ("entry", "tree_vector", "query_vector", "step"):
                 rows = connection.execute(
                     f"SELECT count(*) FROM toolindex.{table} WHERE tree_id = 1"
@@ -214,7 +218,80 @@ def test_a_role_reads_and_writes_its_own_trees_and_nothing_of_others(own, server
         assert {it.name: it.entries for it in owner.status().trees} == {"ours": 1, "theirs": 2}
 
 
-def test_a_tenant_gets_nothing_of_another_by_any_statement_that_we_send(
+def test_a_role_that_may_not_write_a_tree_cannot_block_its_writers(own, host, role):
+    with Database(own) as owner:
+        owner.init()
+        owner.grant(role("ours"), write=True, trees=["ours"])
+        owner.grant(role("theirs"), write=True, trees=["theirs"])
+        owner.grant(role("looks"), write=False)
+    purposes = "files", f"embed-{MODEL}"
+
+    def turns(user):
+        store = host(address=own.replace("user=postgres", f"user={user}"), tree="ours")
+        return [store.lease(purpose) for purpose in purposes]
+
+    for lease in turns("ours"):
+        assert lease.acquire(timeout=0)
+        lease.release()
+    with (
+        psycopg.connect(own, user="theirs") as theirs,
+        psycopg.connect(own, user="looks") as looks,
+    ):
+        locking = "SELECT FROM toolindex.lease FOR UPDATE"
+        assert not theirs.execute(locking).rowcount
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            theirs.execute("INSERT INTO toolindex.lease VALUES ('ours', '', 'other')")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            looks.execute(locking)
+        # They may begin work, but cannot store its results.
+        held = turns("theirs") + turns("looks")
+        assert all(it.acquire(timeout=0) for it in held)
+        mine, others = turns("ours"), turns("ours")
+        assert all(it.acquire(timeout=0) for it in mine)
+        assert not any(it.acquire(timeout=0) for it in others)
+        for it in mine + held:
+            it.release()
+
+
+def test_a_role_that_only_reads_cannot_lock_a_table_by_our_functions(own, role):
+    with Database(own) as owner:
+        owner.init()
+        owner.grant(role("locks"), write=False)
+    with psycopg.connect(own) as other, psycopg.connect(own, user="locks") as reader:
+        other.execute("SELECT FROM toolindex.entry")
+        reader.execute("SET lock_timeout = '20s'")
+        # Waiting for the table's lock would hold up every later search.
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reader.execute("SELECT toolindex.index_near('entry')")
+
+
+def test_functions_in_other_schemas_of_the_database_are_never_called(own, host):
+    with psycopg.connect(own) as connection:
+        # Before PostgreSQL 15, every role may create these, for others to run with their rights.
+        connection.execute(
+            "CREATE FUNCTION public.trap() RETURNS bigint LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE 'a trap'; END $$;"
+            "CREATE FUNCTION public.trapped(bigint, text) RETURNS bigint "
+            "LANGUAGE sql AS 'SELECT public.trap()';"
+            "CREATE AGGREGATE public.count(text) "
+            "(SFUNC = public.trapped, STYPE = bigint, INITCOND = '0');"
+            "CREATE FUNCTION public.sum(float8, int) RETURNS float8 "
+            "LANGUAGE sql AS 'SELECT public.trap()::float8';"
+            "CREATE OPERATOR public.+ (LEFTARG = float8, RIGHTARG = int, FUNCTION = public.sum)"
+        )
+    with Database(own) as owner:
+        owner.init()
+        assert owner.status().pgvector
+        store = host(address=own, tree="t")
+        sync(store, ONE)
+        embed(store)
+        assert owner.status().trees[0].vectors == {MODEL: 1}
+        with owner._connections.reading() as connection:
+            assert connection.execute("SELECT 1::float8 + 0").fetchone() == (1.0,)
+        assert owner._connections.ask("SELECT 1::float8 + 0") == (1.0,)
+
+
+def test_no_statement_that_we_send_gives_a_tenant_data_of_another(
     own, host, role, tmp_path, monkeypatch
 ):
     said = []
@@ -282,8 +359,8 @@ def test_a_tenant_gets_nothing_of_another_by_any_statement_that_we_send(
         assert rows(owner) == before
 
 
-def test_a_role_that_was_granted_nothing_is_told_so_and_grants_are_replaced(own, host, role):
-    name = role("somebody")
+def test_a_role_without_grants_is_refused_and_grants_are_replaced(own, host, role):
+    name = role("anyone")
     address = own.replace("user=postgres", f"user={name}")
     with Database(own) as owner:
         owner.init()
@@ -295,11 +372,12 @@ def test_a_role_that_was_granted_nothing_is_told_so_and_grants_are_replaced(own,
         with pytest.raises(DeniedError):
             sync(store, TWO)
         assert ids(store) == ["mail:send"]
-        with pytest.raises(DatabaseError, match="does not exist"):
-            owner.grant("nobody at all", write=False)
+        for no_role in ("nobody at all", "public"):
+            with pytest.raises(DatabaseError, match="does not exist"):
+                owner.grant(no_role, write=False)
 
 
-def test_what_is_not_an_address_is_refused_and_no_password_is_shown(tmp_path):
+def test_invalid_addresses_are_refused_without_showing_passwords(tmp_path):
     for address in (
         "postgresql://me:s3cret@[h/db",
         "host=h password=s3cret nonsense",
@@ -311,7 +389,7 @@ def test_what_is_not_an_address_is_refused_and_no_password_is_shown(tmp_path):
         with pytest.raises(AddressError, match="%40") as refused:
             Database(address)
         assert "et@" not in str(refused.value)
-    # A slash in a password ends what is read as the host's port.
+    # Because of the slash in the password, the text before it is read as a port.
     for address in (f"host={tmp_path} password=s3cret", "postgresql://me:s3cret/s3cret@h/db"):
         with Database(address) as away, pytest.raises(UnreachableStoreError) as lost:
             away.init()

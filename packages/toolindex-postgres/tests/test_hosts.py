@@ -1,4 +1,4 @@
-"""Hosts that share a tree see each other's changes, and are as if they had one store."""
+"""Hosts that share a tree see each other's changes, as if they had one store."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ from toolindex import ReadOnlyIndexError, VectorError
 from toolindex_postgres import Database, EngineStore, SharedStore
 
 from .sqlite_store import SQLiteStore
-from .test_faults import until
+from .test_faults import forked, until
 from .trees import MODEL, READER, embed, ids, known, report, sync, vector
 
 ONE = {"mail/send": "Send a message to somebody."}
@@ -33,7 +33,7 @@ def test_two_hosts_see_each_others_tools_vectors_and_aliases(host):
         assert reader.coverage(MODEL).vectors == 2
 
 
-def test_a_host_that_comes_later_gets_all_and_pays_for_nothing(host):
+def test_a_new_host_gets_all_tools_vectors_and_aliases(host):
     here = host()
     sync(here, TWO)
     embed(here)
@@ -53,7 +53,7 @@ def test_a_text_that_another_tree_has_embedded_is_not_pending(host):
         assert reader.coverage(MODEL).vectors == 1
 
 
-def test_a_text_that_two_trees_meet_at_the_same_moment_is_embedded_by_one_of_them(host):
+def test_two_trees_with_the_same_new_text_embed_it_once(host):
     here, there = host(), host(tree="the same text elsewhere")
     for store in (here, there):
         sync(store, {"same/text": "Two trees say this at the same moment."})
@@ -61,24 +61,24 @@ def test_a_text_that_two_trees_meet_at_the_same_moment_is_embedded_by_one_of_the
     mine, theirs = here.lease("embed-paid"), there.lease("embed-paid")
     assert mine.acquire(timeout=0)
     assert not theirs.acquire(timeout=0)
-    # Nothing else is waited for.
+    # Other work does not wait.
     for purpose in ("files", "embed-other"):
         other = there.lease(purpose)
-        assert other.acquire(timeout=9)
+        assert other.acquire(timeout=60)
         other.release()
     embed(here, model="paid")
     mine.release()
-    assert theirs.acquire(timeout=9)
+    assert theirs.acquire(timeout=60)
     assert not there.pending("paid", limit=9)
     theirs.release()
 
 
-def test_a_process_sees_what_another_process_on_another_host_has_changed(host, tmp_path):
+def test_a_process_sees_changes_of_a_process_on_another_host(host, tmp_path):
     here = host()
     sync(here, ONE)
-    child = os.fork()
+    child = forked()
     if not child:
-        # It is a separate host, which uses nothing of the parent's.
+        # The child is a separate host, which uses no store of its parent.
         status = 1
         try:
             there = host(copy=tmp_path / "there.db")
@@ -126,7 +126,7 @@ def test_a_copy_that_something_else_has_changed_is_compared_with_the_tree(host, 
     with SQLiteStore(path) as alone:
         sync(alone, {"pdf/merge": "Merge files."})
     again = host(copy=path)
-    until(lambda: ids(again) == ["mail:read", "mail:send"], "it is compared")
+    until(lambda: ids(again) == ["mail:read", "mail:send"], "the copy is compared")
     assert ids(host()) == ["mail:read", "mail:send"]
 
 
@@ -141,7 +141,7 @@ def test_a_copy_without_its_note_is_compared_with_the_tree(host, tmp_path):
     assert ids(again) == ids(host()) == ["mail:send"]
 
 
-def test_a_tree_that_was_dropped_is_filled_again_by_the_next_scan(host, database, tree):
+def test_a_dropped_tree_is_filled_again_by_the_next_scan(host, database, tree):
     here, there = host(), host()
     sync(here, TWO)
     assert ids(there)
@@ -153,7 +153,21 @@ def test_a_tree_that_was_dropped_is_filled_again_by_the_next_scan(host, database
     assert ids(there) == ["mail:send"]
 
 
-def test_a_store_for_reading_follows_the_tree_and_never_writes(host, database, tree):
+def test_a_dropped_tree_is_complete_after_the_next_whole_scan(host, database, tree):
+    here = host()
+    sync(here, ONE)
+    with Database(database) as owner:
+        assert owner.drop(tree)
+    # The copy was complete, but a sync of some paths does not complete the new tree.
+    sync(here, {}, within=["mail/send"])
+    sync(here, ONE)
+    there = host()
+    with there.reading() as reader:
+        assert reader.is_complete()
+    assert ids(there) == ["mail:send"]
+
+
+def test_a_read_only_store_follows_the_tree_and_never_writes(host, database, tree):
     here = host()
     sync(here, ONE)
     reader = host(read_only=True)
@@ -178,13 +192,13 @@ def test_a_store_for_reading_follows_the_tree_and_never_writes(host, database, t
     assert (status.entries, status.vectors) == (2, {})
 
 
-def test_a_store_for_reading_of_a_tree_that_nobody_made_is_empty(host, database, tree):
+def test_a_read_only_store_of_a_missing_tree_is_empty(host, database, tree):
     assert ids(host(read_only=True)) == []
     with Database(database) as owner:
         assert tree not in {it.name for it in owner.status().trees}
 
 
-def test_vectors_that_the_copy_would_refuse_never_reach_the_server(host, database, tree):
+def test_invalid_vectors_never_reach_the_server(host, database, tree):
     here = host()
     sync(here, TWO)
     hashes = list(here.pending("refused", limit=9))
@@ -195,7 +209,7 @@ def test_vectors_that_the_copy_would_refuse_never_reach_the_server(host, databas
         assert all(not it.vectors for it in owner.status().trees if it.name == tree)
 
 
-def test_what_postgresql_has_no_letters_for_is_shared_all_the_same(host):
+def test_texts_that_postgresql_cannot_store_are_shared_too(host):
     here, there = host(), host()
     sync(here, {"odd/nul": r"Say \0 and \ud800 and メール."})
     here.annotate({"mcptools:odd:nul": ["a\0b", "\ud800"]})
@@ -204,7 +218,7 @@ def test_what_postgresql_has_no_letters_for_is_shared_all_the_same(host):
     assert list(there.query_vectors.get("m\0", "\ud800")) == [1.0, 0.0]
 
 
-def test_a_model_that_is_to_embed_again_does_so_once_for_all_hosts(host):
+def test_forgotten_vectors_are_embedded_again_once_for_all_hosts(host):
     here, there = host(), host()
     sync(here, {"once/more": "This is embedded twice."})
     (text_hash,) = embed(here)
@@ -216,7 +230,7 @@ def test_a_model_that_is_to_embed_again_does_so_once_for_all_hosts(host):
     assert not there.pending(MODEL, limit=9)
 
 
-def test_what_is_made_anew_is_made_anew_on_every_host(host):
+def test_a_rebuild_reaches_every_host(host):
     here, there = host(), host()
     sync(here, TWO)
     assert ids(there)
@@ -229,7 +243,7 @@ def test_what_is_made_anew_is_made_anew_on_every_host(host):
         assert store.stored(reader_version=READER).is_current
 
 
-def test_aliases_that_change_nothing_wait_for_nobody(host, database, tree):
+def test_unchanged_aliases_wait_for_no_lock(host, database, tree):
     here = host()
     sync(here, ONE)
     here.annotate({"mcptools:mail:send": ["post"]})
@@ -240,8 +254,8 @@ def test_aliases_that_change_nothing_wait_for_nobody(host, database, tree):
     assert here.annotate({}) == 1
 
 
-def test_what_no_tool_needs_is_deleted_on_the_server(host, database, tree, monkeypatch):
-    monkeypatch.setattr("toolindex_postgres._tree._SPARES", 1)
+def test_pruning_deletes_unneeded_data_on_the_server(host, database, tree, monkeypatch):
+    monkeypatch.setattr("toolindex_postgres._changes._SPARES", 1)
     here = host()
     for tools in (TWO, ONE, {"mail/send": "Send it."}):
         sync(here, tools)
@@ -249,7 +263,7 @@ def test_what_no_tool_needs_is_deleted_on_the_server(host, database, tree, monke
         here.query_vectors.put(MODEL, {next(iter(tools.values())): vector("q")})
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("UPDATE toolindex.query_vector SET used_at = now() - interval '1 year'")
-        # So that it is the last state which no host can still have.
+        # Hosts with an older state now compare their whole copy.
         connection.execute(
             "DELETE FROM toolindex.step WHERE generation < (SELECT generation "
             "FROM toolindex.tree WHERE name = %s)",
@@ -264,25 +278,25 @@ def test_what_no_tool_needs_is_deleted_on_the_server(host, database, tree, monke
             ).fetchone()[0]
             for table in ("tree_vector", "query_vector", "entry")
         ]
-    # One in use, and the two newest others: twice as many as there are tools.
+    # One is in use; of the others, twice as many as there are tools are kept.
     assert counts == [3, 0, 1]
     assert known(host()) == known(here)
 
 
-def test_a_new_host_is_given_the_vectors_of_the_tools_there_are(host):
+def test_a_new_host_gets_only_the_vectors_of_existing_tools(host):
     here, fresh = host(), host()
     sync(here, TWO)
     embed(here)
     sync(here, ONE)
     with fresh.reading() as reader:
         assert reader.coverage(MODEL).vectors == 1
-    # A text that comes back has its vector, also where that was never fetched.
+    # A text that comes back has its vector, even on a host that never fetched it.
     sync(here, TWO)
     with fresh.reading() as reader:
         assert reader.coverage(MODEL).vectors == 2
 
 
-def test_when_the_server_was_last_reached_is_known_to_the_next_process(host, tmp_path):
+def test_the_next_process_knows_when_the_server_was_last_reached(host, tmp_path):
     path = tmp_path / "copy.db"
     here = host(copy=path)
     sync(here, ONE)
@@ -293,7 +307,7 @@ def test_when_the_server_was_last_reached_is_known_to_the_next_process(host, tmp
     assert again.freshness().as_of == as_of
 
 
-def test_a_copy_that_cannot_be_written_is_searched_and_says_so(host, tmp_path):
+def test_a_read_only_copy_is_searched_and_says_so(host, tmp_path):
     path = tmp_path / "copy.db"
     here = host(copy=path)
     sync(here, ONE)
@@ -304,7 +318,7 @@ def test_a_copy_that_cannot_be_written_is_searched_and_says_so(host, tmp_path):
     store.close()
 
 
-def test_the_records_of_tools_are_had_without_their_files(host):
+def test_records_of_tools_are_available_without_their_files(host):
     sync(host(), ONE)
     (record,) = host(read_only=True).records(["mcptools:mail:send"])
     (scanned,) = report(ONE).records
@@ -325,7 +339,7 @@ CHANGES = st.lists(
             st.tuples(st.just("alias"), st.sampled_from(NAMES), st.sampled_from(WORDS)),
             st.tuples(st.just("look")),
         ),
-        # Whether the whole tree is scanned, or what changed.
+        # Whether the whole tree is scanned, or only the changed files.
         st.booleans(),
     ),
     min_size=4,
@@ -347,12 +361,12 @@ _EXAMPLES = count(1)
 )
 # A host without a copy, whose pages are older than the tree.
 @example(changes=[(0, ("write", "a/get", {"file"}), True), (1, ("alias", "a/get", "page"), True)])
-def test_after_random_changes_each_copy_is_as_one_store_would_be(
+def test_after_random_changes_each_host_equals_a_single_store(
     server, database, tmp_path_factory, changes
 ):
     number = next(_EXAMPLES)
     folder = tmp_path_factory.mktemp("example")
-    # A host with a copy and one without, in every order of changes.
+    # One host has a copy, and one does not.
     tree = f"example {number}"
     hosts = [
         SharedStore(SQLiteStore(folder / "a.db"), database, tree=tree),
@@ -367,7 +381,7 @@ def test_after_random_changes_each_copy_is_as_one_store_would_be(
             if kind == "look":
                 ids(hosts[which])
             elif kind == "embed":
-                # Those that the plain store has pending are pending on every host.
+                # All hosts have the same pending texts as the single store.
                 texts = sorted(alone.pending(MODEL, limit=99))
                 assert sorted(hosts[which].pending(MODEL, limit=99)) == texts
                 for store in stores:
@@ -379,7 +393,7 @@ def test_after_random_changes_each_copy_is_as_one_store_would_be(
             else:
                 touched = [it for it in what if isinstance(it, str)]
                 if kind == "write":
-                    # Of its own, for equal files are not told apart when they are renamed.
+                    # Each text is unique, because renamed files with equal texts are ambiguous.
                     files[what[0]] = f"{' '.join(sorted(what[1]))} of{number}x{stamp}."
                 elif kind == "remove":
                     files.pop(what[0], None)

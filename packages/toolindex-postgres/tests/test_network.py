@@ -1,4 +1,4 @@
-"""Between a host and its server: poolers, TLS, replicas, and broken connections."""
+"""Poolers, TLS, replicas and broken connections between a host and its server."""
 
 import select
 import shutil
@@ -17,7 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import DatabaseError
-from toolindex_postgres import Database, SharedStore, UnreachableStoreError
+from toolindex_postgres import (
+    Database,
+    EngineStore,
+    SharedStore,
+    UnreachableStoreError,
+    _pool,
+)
+from toolindex_postgres._pool import Connections
 
 from .postgres import Replica, pooling, serving
 from .sqlite_store import SQLiteStore
@@ -30,12 +37,10 @@ TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 _EXAMPLES = count(1)
 
 
-def test_behind_a_pooler_that_gives_each_transaction_another_session_all_is_the_same(
-    server, database, host
-):
+def test_hosts_behind_a_pooler_in_transaction_mode_lose_nothing(server, database, host):
     with pooling(server) as pooled:
         address = database.replace(f"host={server.folder}", pooled)
-        # More hosts than sessions, and one that has a lease all the time.
+        # There are more hosts than sessions, and one host holds a lease all the time.
         hosts = [host(address=address) for _ in range(4)]
         sync(hosts[0], ONE)
         lease = hosts[0].lease("files")
@@ -61,26 +66,26 @@ def test_behind_a_pooler_that_gives_each_transaction_another_session_all_is_the_
         until(lambda: len(ids(direct)) == 5, "nothing is lost")
 
         def shares(store):
-            # A host without a session does not share its events, and asks nothing for a moment.
+            # A host that got no session does not try again for a moment.
             store.query_vectors.put(MODEL, {"question": [1.0]})
             return direct.query_vectors.get(MODEL, "question") is not None
 
         until(lambda: shares(hosts[0]), "a vector of a query is shared")
         for store in hosts:
-            until(partial(has_sent, store), "what it has recorded is sent")
+            until(partial(has_sent, store), "its events are sent")
         for store in hosts:
             until(lambda store=store: len(store.usage.outcomes()) == 4, "it has all outcomes")
-            until(lambda store=store: not store.freshness().problem, "it has the newest state")
+            until(lambda store=store: not store.freshness().problem, "it is up to date")
             assert known(store) == known(direct)
             assert store.query_vectors.get(MODEL, "question") is not None
         for store in hosts:
-            # Before the pooler goes.
+            # This must happen before the pooler stops.
             store.close()
 
 
 @pytest.fixture(scope="module")
 def certificates():
-    """A folder with certificates: `server` for localhost, `other` for another name."""
+    """Make a folder with certificates: `server` for localhost, `other` for another name."""
     if (openssl := shutil.which("openssl")) is None:
         pytest.skip("openssl is not installed")
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +102,7 @@ def certificates():
 
 @contextmanager
 def encrypted(server, certificate):
-    """Speak TLS in front of a server, which is built without it; the port."""
+    """Accept TLS for a server, which is built without it; yield the port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(f"{certificate}.crt", f"{certificate}.key")
     listening = socket.create_server(("127.0.0.1", 0))
@@ -110,7 +115,7 @@ def encrypted(server, certificate):
 
     def serve(client):
         with suppress(OSError), client, socket.socket(socket.AF_UNIX) as upstream:
-            # The request for TLS, the only thing that a client says before.
+            # Before TLS begins, a client sends only the request for it.
             client.recv(8)
             client.sendall(b"S")
             with context.wrap_socket(client, server_side=True) as safe:
@@ -133,7 +138,7 @@ def encrypted(server, certificate):
         listening.close()
 
 
-def test_with_verify_full_a_server_is_used_only_with_its_own_certificate(
+def test_verify_full_accepts_only_the_servers_own_certificate(
     server, database, certificates, tmp_path, tree
 ):
     name = database.partition("dbname=")[2].partition(" ")[0]
@@ -154,7 +159,7 @@ def test_with_verify_full_a_server_is_used_only_with_its_own_certificate(
         right = opened(port, "server", "right.db")
         sync(right, ONE)
         assert right.freshness().problem == ""
-        # Signed by somebody else, and of another name.
+        # One certificate has another issuer, and one has another name.
         stranger = opened(port, "other", "stranger.db")
         assert ids(stranger) == []
         assert "certificate verify failed" in stranger.freshness().problem
@@ -162,21 +167,32 @@ def test_with_verify_full_a_server_is_used_only_with_its_own_certificate(
             sync(opened(misnamed, "other", "misnamed.db"), ONE)
 
 
-def test_a_primary_that_is_killed_under_load_costs_no_search_and_no_outcome(tmp_path):
+def opened(mode, path, address, **options):
+    """Return a host's store of the tree `t`."""
+    if mode == "copy":
+        return SharedStore(SQLiteStore(path), address, tree="t", **options)
+    return EngineStore(lambda it: SQLiteStore(path, pages=it), address, tree="t", **options)
+
+
+@pytest.mark.parametrize("mode", ["copy", "engine"])
+def test_killing_the_primary_under_load_loses_no_search_and_no_outcome(tmp_path, mode):
     with (
         serving() as primary,
         serving(partial(Replica, of=primary)) as replica,
         ExitStack() as stack,
     ):
-        address = (
-            f"host={primary.folder},{replica.folder} dbname=postgres user=postgres "
-            "target_session_attrs=read-write"
-        )
-        with Database(address) as owner:
+        either = f"host={primary.folder},{replica.folder} dbname=postgres user=postgres"
+        writable = f"{either} target_session_attrs=read-write"
+        with Database(writable) as owner:
             owner.init()
-        here, there = (
-            stack.enter_context(closing(SharedStore(SQLiteStore(tmp_path / it), address, tree="t")))
-            for it in "ab"
+        here = stack.enter_context(closing(opened(mode, tmp_path / "a", writable)))
+        # Without a copy, a host that only reads continues with the replica.
+        there = stack.enter_context(
+            closing(
+                opened(mode, tmp_path / "b", writable)
+                if mode == "copy"
+                else opened(mode, tmp_path / "b", either, read_only=True)
+            )
         )
         sync(here, ONE)
         until(lambda: ids(there) == ["mail:send"], "the other host has the tree")
@@ -204,15 +220,61 @@ def test_a_primary_that_is_killed_under_load_costs_no_search_and_no_outcome(tmp_
             until(lambda: len(recorded) > 20, "outcomes are recorded")
             primary.stop()
             size = len(recorded)
-            until(lambda: len(recorded) > size + 20, "they are recorded without a server")
+            until(lambda: len(recorded) > size + 20, "outcomes are recorded without a server")
             replica.promote()
             until(is_back, "the promoted server is found")
-            until(lambda: there.freshness().problem == "", "by the other host, too")
+            until(lambda: there.freshness().problem == "", "the other host finds it, too")
         assert not [it for it in failures if "mail:read" not in str(it)]
-        until(partial(has_sent, there), "what it has recorded is sent")
+        until(partial(has_sent, there), "its events are sent")
         assert stored(replica.address(), "t") == (0, len(recorded))
         assert ids(there) == ["mail:read", "mail:send"]
         print(f"longest stall {max(stalls):.2f} s, {len(recorded)} outcomes, {len(stalls)} steps")
+
+
+@pytest.mark.parametrize("mode", ["copy", "engine"])
+def test_a_reader_of_a_standby_sends_its_record_to_the_primary(tmp_path, mode):
+    with (
+        serving() as primary,
+        serving(partial(Replica, of=primary)) as standby,
+        ExitStack() as stack,
+    ):
+        with Database(primary.address()) as owner:
+            owner.init()
+        either = f"host={primary.folder},{standby.folder} dbname=postgres user=postgres"
+        writer, reader, lonely = (
+            stack.enter_context(
+                closing(opened(mode, tmp_path / str(it), address, read_only=it > 0))
+            )
+            for it, address in enumerate(
+                [
+                    primary.address(),
+                    f"{either} target_session_attrs=prefer-standby",
+                    standby.address(),
+                ]
+            )
+        )
+        sync(writer, ONE)
+        for store in (reader, lonely):
+            until(lambda store=store: ids(store) == ["mail:send"], "the standby has the tree")
+
+        def sessions():
+            with psycopg.connect(primary.address()) as connection:
+                return connection.execute(
+                    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'toolindex'"
+                ).fetchone()
+
+        # A session ends a moment after its client has left.
+        until(lambda: sessions() == (1,), "the primary has only the writer's connection")
+        for store in (reader, lonely):
+            store.usage.record_outcomes([outcome()])
+            assert ids(store) == ["mail:send"]
+        assert stored(primary.address(), "t") == (0, 1)
+        assert reader.freshness().waiting == 0
+        # Its address names no other server, so its outcome waits for this one.
+        assert lonely.freshness().waiting == 1
+        standby.promote()
+        until(lambda: lonely.freshness().waiting == 0, "the outcome is sent")
+        assert ids(lonely) == ["mail:send"]
 
 
 def _entries(server):
@@ -222,9 +284,10 @@ def _entries(server):
 
 @contextmanager
 def cut_after(server, left, *, is_silent=False):
-    """Run a line to a server that is cut after `left[0]` bytes, both ways together; its address.
+    """Forward connections to a server until `left[0]` bytes have passed; yield the address.
 
-    One that `is_silent` stays open then, and lets nothing through.
+    The bytes of both directions count. Then the connections are cut or, with `is_silent`, stay
+    open without forwarding anything.
     """
     folder = Path(tempfile.mkdtemp(prefix="cut-", dir="/tmp"))
     listening = socket.socket(socket.AF_UNIX)
@@ -265,8 +328,8 @@ def cut_after(server, left, *, is_silent=False):
 
 
 @pytest.mark.parametrize("lacking", [1, 40])
-def test_a_line_that_falls_silent_within_an_answer_costs_a_search_two_seconds(
-    server, database, host, lacking
+def test_a_connection_silent_within_an_answer_delays_only_one_search(
+    server, database, host, lacking, monkeypatch
 ):
     left = [1_000_000]
     with cut_after(server, left, is_silent=True) as line:
@@ -276,13 +339,15 @@ def test_a_line_that_falls_silent_within_an_answer_costs_a_search_two_seconds(
         before = left[0]
         assert ids(store) == ["mail:send"]
         left[0] = before - left[0] - lacking
-        assert ids(store) == ["mail:send"]
-        assert "cannot be reached" in store.freshness().problem
+        with monkeypatch.context() as patch:
+            patch.setattr(_pool.Connection, "patience", 0.5)
+            assert ids(store) == ["mail:send"]
+        assert "cannot be reached" in store.freshness(asks=False).problem
         left[0] = 1_000_000
-        until(lambda: not store.freshness().problem, "the line is found again")
+        until(lambda: not store.freshness().problem, "the server is found again")
 
 
-def test_a_lease_is_had_from_a_server_that_was_away_a_moment_ago(host, server, database):
+def test_a_lease_can_be_acquired_right_after_an_outage(host, server, database):
     with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder:
         here = host(address=database.replace(f"host={server.folder}", f"host={folder}"))
         assert "cannot be reached" in here.freshness().problem
@@ -293,8 +358,26 @@ def test_a_lease_is_had_from_a_server_that_was_away_a_moment_ago(host, server, d
         mine.release()
 
 
+def test_checking_a_silent_server_does_not_block_other_threads(server, database, monkeypatch):
+    left = [1_000_000]
+    # Threads of this process forward the connection: it fails if a call blocks all threads.
+    with (
+        cut_after(server, left, is_silent=True) as line,
+        closing(Connections(database.replace(f"host={server.folder}", line))) as connections,
+    ):
+        assert connections.ask("SELECT 1") == (1,)
+        left[0] = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(_pool.Connection, "patience", 0.5)
+            with pytest.raises(UnreachableStoreError):
+                connections.ask("SELECT 1")
+        left[0] = 1_000_000
+        assert connections.is_there()
+        assert connections.ask("SELECT 1") == (1,)
+
+
 @given(size=st.integers(0, 30_000))
-def test_a_line_that_is_cut_anywhere_leaves_a_tree_that_the_next_scan_makes_right(
+def test_a_connection_cut_anywhere_leaves_a_tree_that_the_next_scan_completes(
     server, database, tmp_path_factory, size
 ):
     folder = tmp_path_factory.mktemp("cut")
@@ -316,13 +399,13 @@ def test_a_line_that_is_cut_anywhere_leaves_a_tree_that_the_next_scan_makes_righ
                 step()
             assert ids(far) in (["mail:send"], ["mail:read", "mail:send"], [])
         far.close()
-        # The same copy, by a line that is whole.
+        # The same copy, with a whole connection.
         again = stack.enter_context(closing(made(SQLiteStore(folder / "b.db"), database)))
         assert known(again) == known(direct)
         sync(again, TWO)
         embed(again)
         again.annotate({"mcptools:mail:send": ["post"]})
-        until(partial(has_sent, again), "what it has recorded is sent")
+        until(partial(has_sent, again), "its events are sent")
         assert known(again, ["post"]) == known(direct, ["post"])
         assert len(direct.usage.outcomes()) == 1
         alone = stack.enter_context(SQLiteStore(folder / "alone.db"))

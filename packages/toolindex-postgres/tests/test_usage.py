@@ -1,16 +1,21 @@
-"""One record of searches and outcomes for all hosts, whatever happens on the way."""
+"""The record of searches and outcomes that all hosts share, also after failures."""
 
+import json
 import os
 import sqlite3
+import threading
 import time
+import uuid
+from contextlib import closing
 
 import psycopg
 import pytest
-from toolindex import OutcomeRecord, SearchRecord, ToolFilter
+from toolindex import DatabaseError, OutcomeRecord, SearchRecord, ToolFilter
 from toolindex_postgres import Database, SharedStore
+from toolindex_postgres._pool import Connections
 
 from .sqlite_store import SQLiteStore
-from .test_faults import PATIENCE, killed, until
+from .test_faults import killed, until
 from .trees import ids, sync
 
 ONE = {"mail/send": "Send a message to somebody."}
@@ -41,7 +46,7 @@ def search(id_, query="send mail", results=(SEND,), at=None):
 
 
 def stored(database, tree):
-    """Count the searches and the outcomes that the server has of a tree."""
+    """Count the searches and the outcomes that the server has stored for a tree."""
     with psycopg.connect(database) as connection:
         return connection.execute(
             "SELECT count(search), count(tool_id) FROM toolindex.event "
@@ -56,13 +61,13 @@ def has_sent(store):
 
 
 def good(store):
-    """Return the tools that have worked at least every other time."""
+    """Return the tools with a success rate of at least one half."""
     only = ToolFilter(min_success_rate=0.5, min_observations=1, unknown="exclude")
     with store.reading() as reader:
         return list(reader.ids(only))
 
 
-def test_hosts_filter_and_report_by_what_happened_on_all_of_them(host, database, tree):
+def test_filters_and_reports_use_the_outcomes_of_all_hosts(host, database, tree):
     here, there = host(), host()
     sync(here, TWO)
     odd = "\0\ud800"
@@ -73,7 +78,7 @@ def test_hosts_filter_and_report_by_what_happened_on_all_of_them(host, database,
         [outcome(latency=10.0), outcome(latency=20.0), outcome(tool_id=odd)]
     )
     for store in (here, there):
-        until(lambda store=store: has_sent(store), "what it has recorded is sent")
+        until(lambda store=store: has_sent(store), "its events are sent")
     assert stored(database, tree) == (3, 5)
     for store in (here, there):
         until(lambda store=store: good(store) == [SEND], "the outcomes are fetched")
@@ -85,52 +90,149 @@ def test_hosts_filter_and_report_by_what_happened_on_all_of_them(host, database,
         assert {it.id for it in store.usage.searches()} == set("abc")
     assert here.usage.searches() == there.usage.searches()
     assert here.usage.outcomes() == there.usage.outcomes()
-    # Nothing of it is fetched, or counted, again.
+    # None of these is fetched or counted twice.
     here.usage.record_outcomes([outcome()])
     assert [len(it.usage.outcomes()) for it in (here, there, host())] == [6, 6, 6]
 
 
-def test_a_record_that_cannot_be_written_costs_no_search(host, tmp_path):
+@pytest.mark.parametrize(
+    "event",
+    [
+        ["NaN", "x", True, 1, None, None],
+        ["Infinity", "x", True, 1, None, None],
+        [-1, "x", True, 1, None, None],
+        [1, "x", None, "NaN", None, None],
+        [1, '""', True, -5, None, None],
+        [1, None, None, None, None, "not json"],
+        [1, None, None, None, None, '{"query": 5}'],
+        [1, None, None, None, None, "[" * 5_000],
+    ],
+)
+def test_an_invalid_event_of_another_host_is_ignored(host, database, tree, event):
+    here, there = host(), host()
+    sync(here, ONE)
+    odd = json.dumps([[str(uuid.uuid4()), str(uuid.uuid4()), *event]])
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("SELECT toolindex.record(%s, %s)", (tree, odd))
+    here.usage.record_outcomes([outcome()])
+    until(lambda: has_sent(here), "the outcome is sent")
+    assert len(there.usage.outcomes()) == 1
+    assert not there.usage.searches()
+    assert there.usage.statistics().searches == 0
+    assert ids(there) == ["mail:send"]
+
+
+def test_a_request_for_the_record_waits_while_another_process_changes_the_copy(host, tmp_path):
+    here, there = host(), host(copy=tmp_path / "shared.db")
+    sync(here, ONE)
+    here.usage.record_outcomes([outcome()])
+    until(lambda: has_sent(here), "the outcome is sent")
+    with SQLiteStore(tmp_path / "shared.db") as other:
+        lease = other.lease("copy")
+        assert lease.acquire(timeout=60)
+        released = threading.Timer(0.2, lease.release)
+        released.start()
+        assert len(there.usage.outcomes()) == 1
+        released.join()
+
+
+def test_searches_continue_if_the_record_cannot_be_written(host, tmp_path):
     path = tmp_path / "here.db"
     here, there = host(copy=path), host()
     sync(here, ONE)
     assert ids(here) == ["mail:send"]
     with sqlite3.connect(f"{path}-shared") as notes:
-        # As on a disk that is full.
+        # This is as on a full disk.
         notes.execute(
             "CREATE TRIGGER full BEFORE INSERT ON note WHEN new.key = 'fetched' "
             "BEGIN SELECT raise(ABORT, 'disk is full'); END"
         )
     there.usage.record_outcomes([outcome()])
-    until(lambda: has_sent(there), "what it has recorded is sent")
+    until(lambda: has_sent(there), "its events are sent")
     assert ids(here) == ["mail:send"]
     until(lambda: not here.freshness().problem, "nothing is wrong with the server")
     with sqlite3.connect(f"{path}-shared") as notes:
         notes.execute("DROP TRIGGER full")
     assert ids(here) == ["mail:send"]
-    until(lambda: len(here.usage.outcomes()) == 1, "it is fetched")
+    until(lambda: len(here.usage.outcomes()) == 1, "the outcome is fetched")
 
 
-def test_a_record_that_is_written_or_sent_again_counts_once(host, database, tree, tmp_path):
+def test_an_event_that_is_written_or_sent_twice_counts_once(host, database, tree, tmp_path):
     path = tmp_path / "here.db"
     here, there = host(copy=path), host()
     sync(here, ONE)
-    # The same at the same moment, which each of two hosts has seen twice.
+    # Two equal outcomes at the same time.
     same = [outcome(at=1.0)] * 2
     here.usage.record_outcomes(same)
     there.usage.record_outcomes([outcome(at=2.0)])
     assert stored(database, tree) == (0, 3)
     with sqlite3.connect(f"{path}-shared") as notes:
-        # As if the answer had been lost, and the process killed before it noted what it had.
+        # This is as if the reply had been lost, and the process killed before it recorded its
+        # state.
         notes.execute("UPDATE event SET sent = NULL")
         notes.execute("DELETE FROM note WHERE key = 'fetched'")
     again = host(copy=path)
-    until(lambda: has_sent(again), "what it has recorded is sent")
+    until(lambda: has_sent(again), "its events are sent")
     assert stored(database, tree) == (0, 3)
     assert len(again.usage.outcomes()) == len(there.usage.outcomes()) == 3
 
 
-def test_what_happens_while_the_server_is_away_is_sent_later_and_counted(mortal, tmp_path):
+def test_equal_outcomes_that_are_recorded_separately_all_count(host, database, tree):
+    here, there = host(), host()
+    sync(here, ONE)
+    # The clock has stopped.
+    for _ in range(3):
+        here.usage.record_outcomes([outcome(at=1.0)])
+    assert stored(database, tree) == (0, 3)
+    assert len(there.usage.outcomes()) == len(here.usage.outcomes()) == 3
+
+
+def test_an_event_that_is_recorded_again_after_a_failure_counts_once(
+    host, database, tree, monkeypatch
+):
+    here = host()
+    sync(here, ONE)
+    write = type(here._copy.usage).record_outcomes
+    attempts = []
+
+    def fails_once(usage, outcomes):
+        attempts.append(outcomes)
+        if len(attempts) == 1:
+            raise DatabaseError("here.db", "disk is full")
+        write(usage, outcomes)
+
+    monkeypatch.setattr(type(here._copy.usage), "record_outcomes", fails_once)
+    with pytest.raises(DatabaseError):
+        here.usage.record_outcomes([outcome(at=1.0)])
+    here.usage.record_outcomes([outcome(at=1.0)])
+    assert stored(database, tree) == (0, 1)
+    assert len(here.usage.outcomes()) == 1
+
+
+def test_a_long_queue_is_sent_in_parts_that_a_slow_network_can_carry(mortal, tmp_path, monkeypatch):
+    address = mortal.address()
+    with Database(address) as owner:
+        owner.init()
+    sizes, ask = [], Connections.ask
+
+    def noting(connections, statement, *parameters, **options):
+        if "record" in statement:
+            sizes.append(len(parameters[1]))
+        return ask(connections, statement, *parameters, **options)
+
+    monkeypatch.setattr(Connections, "ask", noting)
+    with closing(SharedStore(SQLiteStore(tmp_path / "a.db"), address, tree="t")) as here:
+        sync(here, ONE)
+        mortal.stop()
+        here.usage.record_searches([search(str(it), query="x" * 1_000) for it in range(400)])
+        mortal.start()
+        sizes.clear()
+        until(lambda: has_sent(here), "its events are sent")
+        assert stored(address, "t") == (400, 0)
+    assert max(sizes) < 100_000
+
+
+def test_events_recorded_during_an_outage_are_sent_afterwards(mortal, tmp_path):
     address = mortal.address()
     with Database(address) as owner:
         owner.init()
@@ -138,18 +240,16 @@ def test_what_happens_while_the_server_is_away_is_sent_later_and_counted(mortal,
     try:
         sync(here, ONE)
         mortal.stop()
-        began = time.perf_counter()
         for _ in range(20):
             here.usage.record_outcomes([outcome()])
             assert good(here) == [SEND]
-        assert time.perf_counter() - began < PATIENCE
         assert here.freshness().waiting == 20
         assert here.usage.statistics().tools[0].observations == 20
-        # No more wait than a record may have, however long the server is away.
+        # The queue is limited like the record.
         here.usage.retain(max_age_days=1, max_rows=15)
         assert here.freshness().waiting == 15
         mortal.start()
-        until(lambda: has_sent(here), "what it has recorded is sent")
+        until(lambda: has_sent(here), "its events are sent")
         until(lambda: len(there.usage.outcomes()) == 15, "the other host has it")
         assert there.usage.outcomes() == here.usage.outcomes()
     finally:
@@ -157,7 +257,7 @@ def test_what_happens_while_the_server_is_away_is_sent_later_and_counted(mortal,
         there.close()
 
 
-def test_a_server_that_took_anothers_place_is_sent_the_last_events_again(mortal, tmp_path):
+def test_a_promoted_server_gets_the_last_events_again(mortal, tmp_path):
     address = mortal.address()
     with Database(address) as owner:
         owner.init()
@@ -165,28 +265,26 @@ def test_a_server_that_took_anothers_place_is_sent_the_last_events_again(mortal,
     try:
         sync(here, ONE)
         here.usage.record_outcomes([outcome(), outcome()])
-        # As a replica has it that had not got them yet.
+        # A replica may not have received them.
         mortal.execute("DELETE FROM toolindex.event")
         mortal.stop()
         mortal.start()
         here.usage.record_outcomes([outcome()])
-        until(lambda: has_sent(here), "it is found again")
+        until(lambda: has_sent(here), "its events are sent")
         assert stored(address, "t") == (0, 3)
     finally:
         here.close()
 
 
-def test_what_a_server_counts_again_after_it_lost_its_last_events_is_missed_by_nobody(
-    host, database, tree
-):
+def test_hosts_fetch_events_with_numbers_that_a_promoted_server_reused(host, database, tree):
     here, there = host(), host()
     sync(here, ONE)
     here.usage.record_outcomes([outcome(at=1.0), outcome(at=2.0)])
     here.usage.record_searches([search("a")])
-    until(lambda: has_sent(here), "what it has recorded is sent")
+    until(lambda: has_sent(here), "its events are sent")
     until(lambda: good(there) == [SEND], "the outcomes are fetched")
     until(lambda: len(there.usage.searches()) == 1, "the search, too")
-    # As a replica has it that took the primary's place before it had the last two.
+    # The last two are missing, as on a replica that was promoted before it had received them.
     with psycopg.connect(database) as connection:
         connection.execute(
             "WITH lost AS (UPDATE toolindex.usage SET last = 1, outcome = 1 FROM toolindex.tree "
@@ -194,23 +292,21 @@ def test_what_a_server_counts_again_after_it_lost_its_last_events_is_missed_by_n
             "DELETE FROM toolindex.event USING lost WHERE event.tree_id = lost.tree_id AND no > 1",
             (tree,),
         )
-    # Their numbers are given once more, and then others.
+    # Their numbers are assigned again, and then new ones.
     other = host()
     other.usage.record_outcomes([outcome(False, at=3.0 + n) for n in range(2)])
     other.usage.record_searches([search("b")])
-    until(lambda: has_sent(other), "what it has recorded is sent")
+    until(lambda: has_sent(other), "its events are sent")
     assert good(there) == [SEND]
     other.usage.record_outcomes([outcome(False, at=5.0)])
     other.usage.record_searches([search("c")])
-    until(lambda: has_sent(other), "what it has recorded is sent")
+    until(lambda: has_sent(other), "its events are sent")
     until(lambda: good(there) == [], "the outcomes are fetched")
     until(lambda: len(there.usage.searches()) == 3, "the searches, too")
     assert [it.at for it in there.usage.outcomes()] == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def test_a_host_that_only_reads_adds_to_the_record_and_changes_nothing_else(
-    server, host, database, tree
-):
+def test_a_reader_adds_to_the_record_and_changes_nothing_else(server, host, database, tree):
     server.execute("CREATE ROLE agents LOGIN")
     address = database.replace("user=postgres", "user=agents")
     sync(host(), ONE)
@@ -220,11 +316,11 @@ def test_a_host_that_only_reads_adds_to_the_record_and_changes_nothing_else(
     agent.usage.record_searches([search("of an agent")])
     agent.usage.record_outcomes([outcome()])
     assert not agent.usage.read_only
-    until(lambda: has_sent(agent), "what it has recorded is sent")
+    until(lambda: has_sent(agent), "its events are sent")
     assert stored(database, tree) == (1, 1)
     later = host()
-    until(lambda: later.usage.of_tool(SEND) is not None, "it is fetched")
-    # What it may not see is not recorded there, and waits.
+    until(lambda: later.usage.of_tool(SEND) is not None, "the outcome is fetched")
+    # Events of a tree that it may not read are not recorded there, and wait.
     stranger = host(address=address, tree="another tree")
     sync(host(tree="another tree"), ONE)
     stranger.usage.record_outcomes([outcome()])
@@ -243,16 +339,14 @@ def test_a_host_that_only_reads_adds_to_the_record_and_changes_nothing_else(
                 connection.execute(statement)
 
 
-def test_the_record_is_limited_by_the_servers_clock_and_cleared_on_one_host_alone(
-    host, database, tree
-):
+def test_records_expire_by_the_servers_clock_and_are_cleared_per_host(host, database, tree):
     here, there = host(), host()
     sync(here, ONE)
-    # A host whose clock is an hour ahead, and one whose clock has stopped.
+    # One clock is an hour ahead, and one has stopped.
     here.usage.record_outcomes([outcome(at=time.time() + 3_600), outcome(at=1.0)])
     there.usage.record_searches([search("a")])
     for store in (here, there):
-        until(lambda store=store: has_sent(store), "what it has recorded is sent")
+        until(lambda store=store: has_sent(store), "its events are sent")
     until(lambda: len(there.usage.outcomes()) == 2, "the outcomes are fetched")
     removed = there.usage.clear()
     assert (removed.searches, removed.outcomes) == (1, 2)
@@ -266,9 +360,7 @@ def test_the_record_is_limited_by_the_servers_clock_and_cleared_on_one_host_alon
     assert stored(database, tree) == (0, 0)
 
 
-def test_a_process_that_is_killed_loses_no_outcome_that_was_recorded(
-    host, database, tree, tmp_path
-):
+def test_a_killed_process_loses_no_recorded_outcome(host, database, tree, tmp_path):
     path, done = tmp_path / "killed.db", tmp_path / "done"
     sync(host(), ONE)
 
@@ -282,11 +374,14 @@ def test_a_process_that_is_killed_loses_no_outcome_that_was_recorded(
     for _ in range(3):
         size = done.stat().st_size if done.exists() else 0
         with killed(record):
-            until(lambda size=size: done.exists() and done.stat().st_size > size + 5, "it records")
+            until(
+                lambda size=size: done.exists() and done.stat().st_size > size + 5,
+                "outcomes are recorded",
+            )
     again = host(copy=path)
-    until(lambda: has_sent(again), "what it has recorded is sent")
+    until(lambda: has_sent(again), "its events are sent")
     _, kept = stored(database, tree)
-    # One more each time, if it was killed between writing and saying so.
+    # Each time, it may have been killed between recording an outcome and logging it.
     assert 0 <= kept - done.stat().st_size <= 3
     assert len(host().usage.outcomes()) == kept
     assert ids(again) == ["mail:send"]

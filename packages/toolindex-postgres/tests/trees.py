@@ -1,4 +1,4 @@
-"""Trees of tools to share, what a store knows of them, and vectors of their texts."""
+"""Trees of tools, vectors of their texts, and everything that a store returns for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODEL = "model"
 
 
 def report(tools: Mapping[str, str]) -> ScanReport:
-    """Scan tools: what each says, by category and name."""
+    """Scan tools, given as docstrings by category and name."""
     return _scanned(tuple(sorted(tools.items())))
 
 
@@ -34,7 +34,7 @@ def _scanned(tools: tuple[tuple[str, str], ...]) -> ScanReport:
 def sync(
     store, tools: Mapping[str, str] | ScanReport, *, within: Iterable[str] | None = None
 ) -> SyncReport:
-    """Make a store equal to tools, or to some of them."""
+    """Make a store equal to tools, or only to some paths of them."""
     scanned = tools if isinstance(tools, ScanReport) else report(tools)
     paths = None if within is None else [f"mcptools/{name}.py" for name in within]
     return store.sync(scanned, reader_version=READER, within=paths)
@@ -48,24 +48,24 @@ def embed(store, *, limit: int = 1_000, model: str = MODEL) -> set[str]:
 
 
 def vector(text_hash: str) -> list[float]:
-    """Return the vector of a text: as good as random, always the same, never of zeros."""
+    """Return the vector of a text: pseudo-random, always the same, and not all zeros."""
     return [1.0 + byte for byte in hashlib.sha256(text_hash.encode()).digest()[:8]]
 
 
 def ids(store) -> list[str]:
-    """Return the names of the tools that a store finds."""
+    """Return the names of the tools in a store."""
     with store.reading() as reader:
         return [id_.removeprefix("mcptools:") for id_ in reader.ids(EVERY)]
 
 
 def known(store, queries: Collection[str] = ()) -> dict[str, object]:
-    """Return all that a store says of its tools, and what it finds for queries, with scores."""
+    """Return all that a store returns about its tools, and its results for queries with scores."""
     with store.reading() as reader:
         every = reader.ids(EVERY)
         coverage = reader.coverage(MODEL)
         found: dict[str, object] = {
             "entries": dict(reader.entries(every)),
-            # A host gets no vectors that no tool needs, and does not learn their length.
+            # A host gets no vectors that no tool needs, so it may not know their length.
             "coverage": (
                 coverage.tools,
                 coverage.vectors,

@@ -2,8 +2,6 @@
 
 import apsw
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError, ToolIndex
 from toolindex._rows import alias_words
 
@@ -59,7 +57,7 @@ def test_aliases_without_spaces_are_found_by_a_part(filled, matches):
     assert matches(filled, '"端末"') == {SHELL}
 
 
-def test_what_was_an_alias_is_not_found_any_more(filled, matches, check_sound):
+def test_a_removed_alias_is_no_longer_found(filled, matches, check_sound):
     filled.annotate({SHELL: ["terminal"], FETCH: ["download"]})
     filled.annotate({SHELL: ["console"]})
     assert matches(filled, "terminal OR download") == set()
@@ -89,7 +87,7 @@ def test_the_same_aliases_again_change_nothing(filled):
     assert generation(filled) == before
 
 
-def test_without_aliases_no_row_is_read(filled):
+def test_annotating_nothing_reads_no_rows(filled):
     with filled.reading() as reader:
         plan = reader.connection.execute(
             "EXPLAIN QUERY PLAN SELECT id, aliases FROM entries WHERE aliases != '[]'"
@@ -97,7 +95,7 @@ def test_without_aliases_no_row_is_read(filled):
     assert "entries_with_aliases" in str(plan)
 
 
-def test_an_index_that_may_only_be_read_takes_no_aliases_but_those_it_has(filled):
+def test_a_read_only_index_accepts_only_the_aliases_it_already_has(filled):
     filled.annotate({SHELL: ["terminal"]})
     filled.close()
     with ToolIndex(filled.path, read_only=True) as index:
@@ -107,7 +105,7 @@ def test_an_index_that_may_only_be_read_takes_no_aliases_but_those_it_has(filled
         assert aliases_of(index)[SHELL] == ("terminal",)
 
 
-def test_what_another_process_did_in_the_meantime_is_not_done_again(path, fill):
+def test_aliases_that_another_process_has_set_are_not_set_again(path, fill):
     """Here between the look at what is to change and the lock under which it is changed."""
     ahead = []
 
@@ -128,7 +126,7 @@ def test_what_another_process_did_in_the_meantime_is_not_done_again(path, fill):
     assert ahead == [None, 1]
 
 
-def test_two_processes_that_annotate_alike_change_the_index_once(filled, start):
+def test_two_processes_that_set_the_same_aliases_change_the_index_once(filled, start):
     program = """
 import sys
 from toolindex import ToolIndex
@@ -138,25 +136,3 @@ with ToolIndex(sys.argv[1]) as index:
     processes = [start(program, filled.path, SHELL) for _ in range(2)]
     outputs = [process.communicate(timeout=60) for process in processes]
     assert sorted(out for out, _ in outputs) == ["0\n", "1\n"], outputs
-
-
-@given(
-    annotations=st.lists(
-        st.dictionaries(st.sampled_from([*TOOLS, "gone"]), st.lists(st.text(), max_size=3)),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_whatever_was_stored_before_the_stored_aliases_are_the_last_mapping(
-    annotations, tmp_path_factory, fill, check_sound
-):
-    path = tmp_path_factory.mktemp("aliases") / "search.db"
-    with ToolIndex(path) as index:
-        fill(index, TOOLS)
-        for aliases in annotations:
-            index.annotate(aliases)
-        assert aliases_of(index) == {
-            id_: tuple(text.encode("utf-8", "replace").decode() for text in aliases.get(id_, ()))
-            for id_ in TOOLS
-        }
-    check_sound(path)

@@ -43,7 +43,7 @@ def vectors(index):
         return reader.coverage(MODEL).vectors
 
 
-def test_a_sound_index_has_nothing_to_tell(index):
+def test_checking_a_sound_index_reports_nothing(index):
     assert index.check() == ()
 
 
@@ -57,7 +57,7 @@ def test_a_sound_index_has_nothing_to_tell(index):
         ("INSERT INTO entries_fts (rowid, name_words) VALUES (99, 'nobody')", "full-text table"),
     ],
 )  # fmt: skip
-def test_what_does_not_agree_is_reported_and_repaired(index, change, sql, told):
+def test_inconsistencies_are_reported_and_repaired(index, change, sql, told):
     change(sql)
     before = index.check()
 
@@ -67,7 +67,7 @@ def test_what_does_not_agree_is_reported_and_repaired(index, change, sql, told):
     assert index.check() == ()
 
 
-def test_vectors_of_no_tool_are_reported(index, change):
+def test_vectors_that_belong_to_no_tool_are_reported(index, change):
     change("INSERT INTO entries_vec (rowid, embedding) VALUES (77, zeroblob(8))")
 
     assert any("1 vectors belong to no tool" in problem for problem in index.check())
@@ -75,7 +75,7 @@ def test_vectors_of_no_tool_are_reported(index, change):
     assert index.check() == ()
 
 
-def test_a_rebuilt_index_keeps_vectors_and_the_record_of_use(index):
+def test_a_rebuilt_index_keeps_vectors_and_the_usage_record(index):
     index.usage.record_searches(
         [SearchRecord(at=1.0, id="s", query="q", mode="hybrid", results=(), latency_ms=1)]
     )
@@ -93,7 +93,7 @@ def test_after_a_rebuild_every_file_is_read_again(index):
     assert index.stored(reader_version="1").stamps == {}
 
 
-def test_vectors_of_one_model_are_asked_for_again_where_they_are_forgotten(index):
+def test_forgetting_a_model_makes_its_texts_pending_again(index):
     index.put_vectors("other", {hash_: [1.0] for hash_ in index.pending("other", limit=10)})
 
     index.rebuild(forget=MODEL)
@@ -103,7 +103,7 @@ def test_vectors_of_one_model_are_asked_for_again_where_they_are_forgotten(index
     assert index.pending("other", limit=10) == {}
 
 
-def test_vectors_that_are_asked_for_again_are_replaced_one_by_one_and_none_is_lost(index):
+def test_forgotten_vectors_stay_in_use_until_they_are_replaced_one_by_one(index):
     texts = list(index.pending("other", limit=10))
     index.query_vectors.put(MODEL, {"a query": [1.0, 1.0]})
     index.rebuild(forget=MODEL)
@@ -123,7 +123,7 @@ def test_vectors_that_are_asked_for_again_are_replaced_one_by_one_and_none_is_lo
     assert (index.count_pending(MODEL), vectors(index), index.check()) == (0, 3, ())
 
 
-def test_a_clock_that_has_gone_back_keeps_no_vector_from_being_replaced(index, change):
+def test_vectors_are_replaced_even_if_the_clock_was_set_back(index, change):
     change("UPDATE embeddings SET stored_at = stored_at + 1e9")
 
     index.rebuild(forget=MODEL)
@@ -132,7 +132,7 @@ def test_a_clock_that_has_gone_back_keeps_no_vector_from_being_replaced(index, c
     assert index.pending(MODEL, limit=10) == {}
 
 
-def test_a_damaged_file_is_an_error_that_says_so(index):
+def test_checking_a_damaged_file_raises_a_damage_error(index):
     with index.reading() as reader:
         assert reader.ids(ToolFilter())
     size = index.path.stat().st_size

@@ -30,7 +30,7 @@ def count(index):
             raise RankerError("cannot search") from error
 
 
-def test_damage_is_recognised_in_the_error_of_who_borrowed_the_connection(path, fill):
+def test_a_borrowers_error_that_means_damage_is_recognized(path, fill):
     with ToolIndex(path) as index:
         fill(index, MANY)
     with closing(apsw.Connection(str(path))) as connection:
@@ -43,7 +43,7 @@ def test_damage_is_recognised_in_the_error_of_who_borrowed_the_connection(path, 
     assert isinstance(caught.value.__cause__, RankerError)
 
 
-def test_a_lock_is_recognised_in_the_error_of_who_borrowed_the_connection(index, path):
+def test_a_borrowers_error_that_means_a_lock_is_recognized(index, path):
     def write():
         with index.reading() as reader:
             try:
@@ -60,7 +60,7 @@ def test_a_lock_is_recognised_in_the_error_of_who_borrowed_the_connection(index,
 
 
 @pytest.mark.parametrize("cause", [None, ValueError("a number is wrong")])
-def test_any_other_error_of_a_borrower_is_passed_on_and_its_connection_lent_again(
+def test_any_other_error_of_a_borrower_passes_through_and_its_connection_is_reused(
     index, fill, contents, cause
 ):
     fill(index, ONE)
@@ -72,7 +72,7 @@ def test_any_other_error_of_a_borrower_is_passed_on_and_its_connection_lent_agai
     assert contents(index) == ONE
 
 
-def test_readers_at_once_have_connections_of_their_own_and_later_ones_none_more(index):
+def test_simultaneous_readers_get_separate_connections_that_later_readers_reuse(index):
     with index.reading() as one, index.reading() as other:
         assert one.connection is not other.connection
         used = {one.connection, other.connection}
@@ -80,7 +80,7 @@ def test_readers_at_once_have_connections_of_their_own_and_later_ones_none_more(
         assert {one.connection, other.connection} == used
 
 
-def test_a_look_sees_the_outcomes_of_its_moment(index):
+def test_a_reader_sees_the_outcomes_as_of_its_start(index):
     outcome = OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=True)
     with index.reading() as before:
         generation = before.usage_generation()
@@ -90,7 +90,7 @@ def test_a_look_sees_the_outcomes_of_its_moment(index):
         assert after.usage_generation() > generation
 
 
-def test_counts_that_another_thread_forgets_meanwhile_are_right(index, fill):
+def test_counts_are_right_while_another_thread_clears_their_cache(index, fill):
     """All readers of an index remember in one place how many rows its tables have."""
 
     class Forgetful(dict):

@@ -40,7 +40,9 @@ def ask(index, statement):
 
 
 @pytest.mark.parametrize(("breaks", "statement"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_not_as_it_was_made_is_damage(path, fill, contents, breaks, statement):
+def test_a_database_that_differs_from_its_schema_is_damaged(
+    path, fill, contents, breaks, statement
+):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
         with closing(apsw.Connection(str(path))) as other:
@@ -53,7 +55,7 @@ def test_what_is_not_as_it_was_made_is_damage(path, fill, contents, breaks, stat
         assert index.pending("m", limit=1) == {}
 
 
-def test_a_statement_that_fails_for_another_reason_tells_nothing(index, path):
+def test_a_statement_that_fails_for_another_reason_is_not_evidence_of_damage(index, path):
     with pytest.raises(DatabaseError, match="SQLite failed") as caught:
         ask(index, "SELECT (")
     assert type(caught.value) is DatabaseError
@@ -63,7 +65,7 @@ def test_a_statement_that_fails_for_another_reason_tells_nothing(index, path):
 @pytest.mark.parametrize(
     ("suffix", "table"), [("", "entries"), ("", "models"), ("-kept", "embeddings")]
 )
-def test_a_broken_page_is_found_behind_a_statement_that_fails(path, fill, suffix, table):
+def test_a_broken_page_is_found_as_the_cause_of_a_failed_statement(path, fill, suffix, table):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
     broken = path.with_name(f"{path.name}{suffix}")
@@ -76,7 +78,7 @@ def test_a_broken_page_is_found_behind_a_statement_that_fails(path, fill, suffix
         ask(index, "SELECT chunk FROM meta")
 
 
-def test_what_lies_at_the_path_by_then_is_what_is_judged(path, fill):
+def test_the_file_that_is_now_at_the_path_is_checked(path, fill):
     with ToolIndex(path) as index:
         fill(index, ONE)
         garbage = path.with_name("garbage")

@@ -103,7 +103,7 @@ with ToolIndex(path) as index:
     check_sound(path)
 
 
-def test_an_index_is_opened_or_made_as_soon_as_files_can_be(path, limited):
+def test_an_index_can_be_opened_or_created_once_descriptors_are_free(path, limited):
     program = """
 def make():
     ToolIndex(path).close()
@@ -120,7 +120,7 @@ print(outcome(make))
     ToolIndex(path).close()
 
 
-def test_the_error_says_what_is_lacking_and_what_to_do(path, start):
+def test_the_error_names_the_missing_descriptors_and_the_remedy(path, start):
     program = """
 with only(0):
     try:
@@ -155,7 +155,7 @@ for free in range(enough):
     assert len(set_aside_files(path)) == 1
 
 
-def test_no_lease_is_given_to_everybody_for_want_of_files(path, limited):
+def test_a_lack_of_descriptors_does_not_give_the_lease_to_everyone(path, limited):
     program = """
 with ToolIndex(path) as index:
     lease = index.lease("files")
@@ -171,7 +171,7 @@ with ToolIndex(path) as index:
     "statement",
     ["SELECT chunk FROM entries", "SELECT x FROM outcomes", "SELECT * FROM entries.meta"],
 )
-def test_a_sound_index_is_not_set_aside_for_what_a_statement_says_of_it(
+def test_a_sound_index_is_not_set_aside_because_a_statement_fails(
     index, path, fill, contents, statement
 ):
     """Also sqlite-vec says that a chunk is wrong when it only could not open a file."""

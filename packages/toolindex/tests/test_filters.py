@@ -83,7 +83,7 @@ PDF = Tool("gentools:pdf:merge", "gentools/pdf/merge.py")
 ALL = [MAIL, GIT, GITHUB, PDF]
 
 
-def test_five_of_a_thousand_are_found_by_a_search_for_five(pool, fill):
+def test_a_filter_that_five_of_a_thousand_tools_pass_finds_all_five(pool, fill):
     many = [Tool(f"mcptools:mail:{n}", description="Send mail.") for n in range(995)]
     rare = [Tool(f"gentools:mail:{n}", description="Send mail, and much more.") for n in range(5)]
     fill([*many, *rare])
@@ -109,7 +109,7 @@ def test_five_of_a_thousand_are_found_by_a_search_for_five(pool, fill):
         assert len(by_words) == 5
 
 
-def test_there_may_be_any_number_of_names(fill, allowed):
+def test_a_filter_can_have_any_number_of_names(fill, allowed):
     fill(ALL)
     many = [f"name_{n}" for n in range(50_000)]
     assert allowed(ToolFilter(categories=[*many, "git"])) == {GIT.id}
@@ -141,7 +141,7 @@ def test_there_may_be_any_number_of_names(fill, allowed):
         ("*\ud800*", set()),
     ],
 )
-def test_a_pattern_is_of_the_whole_id_and_has_two_wildcards(fill, allowed, pattern, fitting):
+def test_a_pattern_matches_the_whole_id_and_has_two_wildcards(fill, allowed, pattern, fitting):
     ids = ["mcptools:a:b", "mcptools:a:B", "mcptools:a:bb", "mcptools:a:[b]", "mcptools:é:x\n"]
     fill([Tool(id_) for id_ in ids])
     assert allowed(ToolFilter(include=[pattern])) == fitting
@@ -149,7 +149,7 @@ def test_a_pattern_is_of_the_whole_id_and_has_two_wildcards(fill, allowed, patte
     assert {id_ for id_ in ids if ToolFilter(include=[pattern]).passes_id(id_)} == fitting
 
 
-def test_an_unlucky_pattern_is_no_slower_than_a_lucky_one(fill, allowed):
+def test_a_pattern_that_nearly_matches_is_not_tried_in_every_way(fill, allowed):
     # Tried in every way, this would take longer than the test may run.
     long_id = f"mcptools:a:{'a' * 200}"
     fill([Tool(long_id)])
@@ -158,7 +158,7 @@ def test_an_unlucky_pattern_is_no_slower_than_a_lucky_one(fill, allowed):
     assert allowed(where) == set()
 
 
-def test_a_pattern_may_be_as_long_as_it_may_be(fill, allowed):
+def test_a_pattern_of_the_maximum_length_is_accepted(fill, allowed):
     fill(ALL)
     assert allowed(ToolFilter(include=["*" * 10_000, "[" * 9_999 + "*"])) == {t.id for t in ALL}
     assert allowed(ToolFilter(exclude=["\U0001f6e0" * 9_999 + "?"])) == {t.id for t in ALL}
@@ -172,7 +172,7 @@ def names(ids):
     return {id_.split(":")[2] for id_ in ids}
 
 
-def test_a_success_rate_is_judged_from_enough_outcomes_on(fill, allowed):
+def test_a_success_rate_counts_once_there_are_enough_outcomes(fill, allowed):
     good, bad = (True, None), (False, None)
     fill(
         [
@@ -208,7 +208,7 @@ def test_a_latency_is_the_median_of_the_successes_that_have_one(fill, allowed):
     }
 
 
-def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
+def test_outcomes_of_a_removed_tool_change_nothing(pool, fill, allowed):
     fill([used("new")])
     with pool.write() as connection:
         connection.execute("INSERT INTO outcomes (at, tool_id, success) VALUES (0, 'gone', 1)")
@@ -236,7 +236,7 @@ def test_outcomes_of_a_tool_that_is_gone_change_nothing(pool, fill, allowed):
         ("exclude", ["a" * 10_001], "over 10000 characters"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(argument, value, advice):
+def test_an_invalid_argument_is_refused_by_name(argument, value, advice):
     with pytest.raises(FilterError, match=advice) as raised:
         ToolFilter(**{argument: value})
     assert raised.value.argument == argument
@@ -341,7 +341,9 @@ def passes(wanted, tool):
 
 
 @given(TOOLS, FILTERS)
-def test_a_filter_lets_pass_what_its_parts_say_whatever_the_strings(fill, allowed, tools, wanted):
+def test_a_filter_passes_what_each_of_its_parts_passes_for_any_strings(
+    fill, allowed, tools, wanted
+):
     fill(tools)
     expected = {tool.id for tool in tools if passes(wanted, tool)}
     if rowids(wanted) is None:
@@ -358,7 +360,7 @@ ANY_ID = st.tuples(*[st.text(UNICODE, min_size=1, max_size=4)] * 3).map(":".join
     st.lists(PATTERNS, max_size=3),
     st.lists(PATTERNS, max_size=3),
 )
-def test_a_search_and_a_single_id_agree_on_what_fits(fill, allowed, ids, include, exclude):
+def test_a_search_and_passes_id_agree_on_every_pattern(fill, allowed, ids, include, exclude):
     fill([Tool(id_) for id_ in ids])
     where = ToolFilter(include=include, exclude=exclude)
     by_id = {id_ for id_ in ids if where.passes_id(id_)}
@@ -377,14 +379,11 @@ def test_a_search_and_a_single_id_agree_on_what_fits(fill, allowed, ids, include
         ({"max_latency_ms": 10}, ToolOutcomes(3, 0, 3, 5.0), True),
     ],
 )
-def test_a_tool_can_be_judged_by_as_many_observations_as_a_filter_asks_for(
-    bounds, outcomes, judged
-):
+def test_a_tool_is_judged_once_it_has_the_required_observations(bounds, outcomes, judged):
     assert ToolFilter(min_observations=3, **bounds).can_judge(outcomes) is judged
 
 
-def test_what_to_do_with_unknown_tools_is_one_of_two_words():
-    assert not ToolFilter().uses_outcomes
+def test_only_a_filter_by_success_or_latency_uses_outcomes():
+    assert not ToolFilter(unknown="exclude", min_observations=3).uses_outcomes
     assert ToolFilter(max_latency_ms=1).uses_outcomes
-    with pytest.raises(FilterError, match="give 'include' or 'exclude'"):
-        ToolFilter(unknown="perhaps")
+    assert ToolFilter(min_success_rate=1).uses_outcomes

@@ -11,7 +11,7 @@ def chunks(index):
         return reader.connection.execute(f"SELECT count(*) FROM {table.name}_chunks").get
 
 
-def test_vectors_that_are_left_far_apart_are_put_together(index, path, fill, check_sound):
+def test_scattered_vectors_are_stored_together_again(index, path, fill, check_sound):
     """Every search reads all chunks, also those in which one vector is left."""
     fill(index, SOME, model_id="m")
     full = chunks(index)
@@ -27,7 +27,7 @@ def test_vectors_that_are_left_far_apart_are_put_together(index, path, fill, che
     check_sound(path)
 
 
-def test_texts_without_a_vector_are_counted_but_for_those_refused(index, fill):
+def test_pending_texts_are_counted_without_refused_ones(index, fill):
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
     (first, second) = index.pending("m", limit=2)
     assert index.count_pending("m") == 2
@@ -38,7 +38,7 @@ def test_texts_without_a_vector_are_counted_but_for_those_refused(index, fill):
     assert index.count_pending("other") == 2
 
 
-def test_pruning_leaves_what_tools_need_and_some_of_the_rest(index, fill):
+def test_pruning_keeps_vectors_that_tools_need_and_some_others(index, fill):
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."}, model_id="m")
     fill(index, {"mcptools:a:one": "One."})
     assert index.prune() == PruneReport(vectors=0, models=())
@@ -46,7 +46,7 @@ def test_pruning_leaves_what_tools_need_and_some_of_the_rest(index, fill):
     assert index.count_pending("m") == 0
 
 
-def test_coverage_follows_every_change(index, fill):
+def test_coverage_is_right_after_every_change(index, fill):
     for count in range(1, 25):
         tools = {f"mcptools:a:t{n}": f"Tool {n}." for n in range(count)}
         fill(index, tools, model_id="m" if count % 2 else None)

@@ -51,7 +51,7 @@ def test_a_lease_is_held_by_one_process_at_a_time(index, holder):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
-def test_what_a_killed_holder_leaves_is_removed_by_the_next(index, path, holder):
+def test_the_lock_file_of_a_killed_holder_is_removed_by_the_next_one(index, path, holder):
     process = holder("files")
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=60)
@@ -60,7 +60,7 @@ def test_what_a_killed_holder_leaves_is_removed_by_the_next(index, path, holder)
     assert [file.name for file in path.parent.glob("*.lock")] == []
 
 
-def test_removing_the_file_of_a_lock_lets_no_two_hold_it(index, tmp_path):
+def test_removing_the_lock_file_never_lets_two_processes_hold_the_lease(index, tmp_path):
     """A waiter may have opened the very file that the holder removes."""
     counter = tmp_path / "counter"
     counter.write_text("0", encoding="utf-8")
@@ -79,7 +79,7 @@ def test_removing_the_file_of_a_lock_lets_no_two_hold_it(index, tmp_path):
     assert counter.read_text(encoding="utf-8") == str(ROUNDS * WORKERS)
 
 
-def test_work_of_different_kinds_and_on_different_indexes_does_not_wait(index, tmp_path, holder):
+def test_leases_for_different_work_or_indexes_do_not_wait_for_each_other(index, tmp_path, holder):
     holder("files")
     with index.lease("embed openai:text-embedding-3-small").held(timeout=0):
         pass
@@ -93,7 +93,7 @@ def test_the_index_itself_can_be_used_by_all_while_a_lease_is_held(index, holder
     assert contents(index) == {"mcptools:mail:send": "Send."}
 
 
-def test_where_no_lock_can_be_made_everybody_gets_the_lease(path, fill, read_only_view):
+def test_where_files_cannot_be_locked_everyone_gets_the_lease(path, fill, read_only_view):
     with ToolIndex(path) as index:
         fill(index, {"mcptools:mail:send": "Send."})
     with (
@@ -106,7 +106,7 @@ def test_where_no_lock_can_be_made_everybody_gets_the_lease(path, fill, read_onl
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
-def test_whoever_waits_gets_the_lease_of_a_process_that_is_killed(index, holder):
+def test_a_waiting_process_gets_the_lease_of_one_that_is_killed(index, holder):
     process = holder("files")
     got = []
     waiter = threading.Thread(target=lambda: got.append(index.lease("files").acquire(timeout=60)))
@@ -116,13 +116,13 @@ def test_whoever_waits_gets_the_lease_of_a_process_that_is_killed(index, holder)
     assert got == [True]
 
 
-def test_a_lease_is_given_back_when_the_work_fails(index):
+def test_a_lease_is_released_when_the_work_fails(index):
     with pytest.raises(OSError, match="disk"), index.lease("files").held(timeout=0):
         raise OSError("disk")
     assert index.lease("files").acquire(timeout=0)
 
 
-def test_a_lease_that_was_got_without_a_lock_can_be_given_back(index, path):
+def test_a_lease_that_was_acquired_without_a_lock_can_be_released(index, path):
     """A path where the lock file cannot be created, because there is a folder."""
     path.with_name("search.db-files.lock").mkdir()
     lease = index.lease("files")
@@ -142,7 +142,7 @@ def test_the_lease_of_an_index_reached_by_a_link_is_the_same_lease(index, path, 
         assert not index.lease("files").acquire(timeout=0)
 
 
-def test_a_turn_is_waited_for_and_given_back_also_when_it_is_cancelled(index):
+def test_a_turn_is_released_even_if_waiting_for_it_is_cancelled(index):
     async def work():
         first, second = index.lease("files"), index.lease("files")
         async with first.turn(patience=0):

@@ -92,7 +92,7 @@ def visit(path, start):
     ],
 )
 @pytest.mark.parametrize("is_new", [True, False], ids=["a new index", "an old index"])
-def test_a_process_that_comes_and_goes_leaves_the_log_to_those_who_have_it_open(
+def test_a_process_that_closes_the_index_leaves_the_log_to_others_that_use_it(
     path, fill, visit, act, is_new
 ):
     log = path.with_name("search.db-wal")
@@ -111,7 +111,7 @@ def test_a_process_that_comes_and_goes_leaves_the_log_to_those_who_have_it_open(
     assert visit() == ("nobody", sorted(TWO))
 
 
-def test_asking_often_whose_a_file_is_keeps_no_more_descriptors_than_asking_once(index, path):
+def test_reading_the_application_id_repeatedly_leaks_no_descriptors(index, path):
     descriptors = Path("/proc/self/fd")
     if not descriptors.is_dir():
         pytest.skip("descriptors cannot be counted here")
@@ -125,12 +125,12 @@ def test_asking_often_whose_a_file_is_keeps_no_more_descriptors_than_asking_once
 @pytest.mark.parametrize(
     "content", [b"", b"x", b"SQLite format 3\0", b"text" * 99], ids=["none", "short", "cut", "long"]
 )
-def test_a_file_that_is_not_a_database_belongs_to_nobody(path, content):
+def test_a_file_that_is_not_a_database_has_no_application_id(path, content):
     path.write_bytes(content)
     assert application_id(path) is None
 
 
-def test_whose_a_file_is_that_is_not_there_is_an_error(path):
+def test_reading_the_application_id_of_a_missing_file_is_an_error(path):
     with pytest.raises(FileNotFoundError):
         application_id(path)
     assert not path.exists()

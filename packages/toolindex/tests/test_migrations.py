@@ -55,13 +55,13 @@ def test_a_step_that_fails_leaves_the_version_before_it(old, path, later):
     assert state(old) == (NEXT, ["price"])
 
 
-def test_an_older_index_that_can_only_be_read_is_left_as_it_is(old, path, later):
+def test_a_read_only_index_of_an_older_version_is_left_unchanged(old, path, later):
     with pytest.raises(DatabaseError, match="older version; open it once"):
         migrate(old, path, later(""), read_only=True)
     assert state(old) == (SCHEMA_VERSION, [])
 
 
-def test_an_index_that_another_process_has_just_taken_further_is_refused(path):
+def test_an_index_that_a_newer_process_has_just_migrated_is_refused(path):
     """Between the look at whose file it is and the look at its version."""
     ToolIndex(path).close()
     with closing(apsw.Connection(str(path))) as connection:
@@ -72,7 +72,7 @@ def test_an_index_that_another_process_has_just_taken_further_is_refused(path):
 
 
 @pytest.mark.parametrize("version", [-1, 0])
-def test_a_version_that_cannot_be_true_is_damage(path, version):
+def test_an_impossible_schema_version_is_damage(path, version):
     ToolIndex(path).close()
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
@@ -81,7 +81,7 @@ def test_a_version_that_cannot_be_true_is_damage(path, version):
 
 
 @pytest.mark.parametrize("schema", [5, 6])
-def test_an_index_of_a_development_version_is_set_aside_and_what_it_kept_is_taken_over(
+def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept(
     old, path, kept, schema
 ):
     """Up to schema 5, which had all in one file, and with a file beside it."""

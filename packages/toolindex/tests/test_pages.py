@@ -13,12 +13,19 @@ from .sqlite_store import SQLiteStore
 class View:
     def __init__(self, pages):
         self.pages = list(pages)
+        self.held = set()
 
     def size(self):
         return len(self.pages)
 
     def read(self, number):
         return self.pages[number]
+
+    def holds(self, number):
+        return number in self.held
+
+    def fetch(self, numbers):
+        self.held.update(numbers)
 
     def write(self, number, page):
         self.pages += [bytes(len(page))] * (number + 1 - len(self.pages))

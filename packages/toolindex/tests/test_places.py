@@ -29,7 +29,7 @@ def refuses(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no such folder here")
-def test_an_index_cannot_be_in_a_folder_that_takes_no_files(refuses):
+def test_an_index_cannot_be_created_in_a_folder_like_proc(refuses):
     refuses("/proc/search.db", r"no file can be created in /proc .*; choose another path")
 
 
@@ -54,7 +54,7 @@ def test_an_index_cannot_be_below_a_file(tmp_path, refuses):
         refuses(tmp_path / "notes" / below, "notes is a file, not a folder; choose another path")
 
 
-def test_a_name_can_be_too_long(tmp_path, refuses):
+def test_a_path_whose_name_is_too_long_is_an_error(tmp_path, refuses):
     refuses(tmp_path / f"{'x' * 400}.db", "name is too long for this system; choose a shorter one")
     refuses(tmp_path / ("y" * 400) / "search.db", "name is too long")
 

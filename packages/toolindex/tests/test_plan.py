@@ -30,7 +30,7 @@ def stored():
     return entries
 
 
-def test_a_file_that_was_passed_over_as_known_is_unchanged(make_record, stored):
+def test_a_file_skipped_as_known_counts_as_unchanged(make_record, stored):
     record = make_record(A, stamp=STAMP)
     scanned = ScanReport(unchanged=(record.path,))
     assert plan_sync(stored(record), scanned) == SyncPlan(unchanged=1)
@@ -42,13 +42,13 @@ def test_a_file_with_known_bytes_is_only_touched(make_record, stored):
     assert plan_sync(stored(record), scanned) == SyncPlan(touched={A: LATER})
 
 
-def test_a_file_that_was_passed_over_but_is_not_stored_must_be_scanned_again():
+def test_a_skipped_file_that_is_not_stored_has_to_be_scanned_again():
     scanned = ScanReport(unchanged=("mcptools/mail/send.py", "mcptools/mail/read.py"))
     expected = SyncPlan(rescan=("mcptools/mail/read.py", "mcptools/mail/send.py"))
     assert plan_sync({}, scanned) == expected
 
 
-def test_a_reread_takes_every_record_as_read_again(make_record, stored):
+def test_a_reread_counts_every_record_as_read_again(make_record, stored):
     same, before, after = (
         make_record(A, stamp=STAMP),
         make_record(B, "Old."),
@@ -58,7 +58,7 @@ def test_a_reread_takes_every_record_as_read_again(make_record, stored):
     assert plan == SyncPlan(reread=(same,), updated=(after,))
 
 
-def test_a_reread_does_not_trust_what_was_passed_over(make_record, stored):
+def test_a_reread_scans_skipped_files_again(make_record, stored):
     """Another reader wrote the entry after the scan had passed its file over."""
     record = make_record(A, stamp=STAMP)
     plan = plan_sync(stored(record), ScanReport(unchanged=(record.path,)), reread=True)
@@ -80,12 +80,12 @@ def test_a_reread_does_not_trust_what_was_passed_over(make_record, stored):
         ([""], (C, B, A)),
     ],
 )
-def test_only_what_was_looked_at_can_be_removed(make_record, stored, within, removed):
+def test_only_tools_within_the_scanned_paths_are_removed(make_record, stored, within, removed):
     entries = stored(make_record(A), make_record(B), make_record(C))
     assert plan_sync(entries, ScanReport(), within=within) == SyncPlan(removed=removed)
 
 
-def test_the_tools_of_one_file_are_known_by_its_path(make_record, stored):
+def test_tools_of_one_file_are_identified_by_its_path(make_record, stored):
     one, two = (make_record(f"functions:a:{name}", path="a.py") for name in ("one", "two"))
 
     assert plan_sync(stored(one, two), ScanReport(unchanged=("a.py",))) == SyncPlan(unchanged=2)

@@ -58,7 +58,7 @@ def states(contents):
     return {text.split(". ")[0].split()[-1] for text in contents.values()}, len(contents)
 
 
-def test_processes_that_make_and_fill_one_new_index_at_once_all_succeed(
+def test_processes_that_create_and_fill_one_index_at_once_all_succeed(
     path, tree, start, tmp_path, contents, check_sound
 ):
     program = (
@@ -87,12 +87,12 @@ with ToolIndex(path) as index:
         check_sound(new)
 
 
-def test_threads_that_make_one_new_index_at_once_all_get_it(tmp_path, fill, contents):
+def test_threads_that_create_one_index_at_once_all_succeed(tmp_path, fill, contents):
     errors = []
 
     def make(path, barrier):
         try:
-            barrier.wait(30)
+            barrier.wait(60)
             with ToolIndex(path) as index:
                 fill(index, {"mcptools:mail:send": "Send."}, model_id="m")
         except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
@@ -111,7 +111,7 @@ def test_threads_that_make_one_new_index_at_once_all_get_it(tmp_path, fill, cont
             assert contents(index) == {"mcptools:mail:send": "Send."}
 
 
-def test_a_new_file_that_another_process_keeps_locked_is_given_up_in_the_end(path, monkeypatch):
+def test_creating_an_index_that_another_process_keeps_locked_ends_in_an_error(path, monkeypatch):
     monkeypatch.setattr(_opening, "BUSY_TIMEOUT_MS", 50)
     with closing(apsw.Connection(str(path))) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -121,7 +121,7 @@ def test_a_new_file_that_another_process_keeps_locked_is_given_up_in_the_end(pat
         ToolIndex(path).close()
 
 
-def test_threads_read_whole_states_while_one_writes(index, path, report, check_sound):
+def test_threads_read_consistent_states_while_one_writes(index, path, report, check_sound):
     """Each reader sees the entries, the words and the vectors of one moment."""
     small = {f"mcptools:mail:tool_{n}": f"Small {n}." for n in range(5)}
     large = {f"mcptools:mail:tool_{n}": f"Large {n}." for n in range(40)}
@@ -184,7 +184,7 @@ with ToolIndex(path) as index:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
-def test_vectors_that_are_put_by_a_killed_process_are_whole_batches(path, tree, start, check_sound):
+def test_a_killed_process_leaves_whole_batches_of_vectors(path, tree, start, check_sound):
     program = (
         PREAMBLE
         + """

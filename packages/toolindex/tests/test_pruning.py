@@ -59,14 +59,14 @@ def column(pool, sql):
         return [value for (value,) in connection.execute(sql)]
 
 
-def test_a_few_vectors_without_an_entry_are_kept_for_their_return(pool, fill, kept):
+def test_some_vectors_without_a_tool_are_kept_in_case_it_comes_back(pool, fill, kept):
     others = {f"gone {n}" for n in range(KEPT_SPARES)}
     fill(["used"], [("m", text, 0.0) for text in others | {"used"}])
     assert prune(pool) == PruneReport(vectors=0, models=())
     assert kept("m") == others | {"used"}
 
 
-def test_one_too_many_is_the_oldest(pool, fill, kept):
+def test_the_oldest_surplus_vector_is_deleted(pool, fill, kept):
     others = [f"gone {n}" for n in range(KEPT_SPARES + 1)]
     fill(["used"], [("m", text, float(n)) for n, text in enumerate([*others, "used"])])
     assert prune(pool) == PruneReport(vectors=1, models=())
@@ -83,7 +83,7 @@ def test_vectors_in_use_are_kept_however_old_and_of_every_model(pool, fill, kept
     assert len(kept("m")) == 2 + 2 * 3
 
 
-def test_a_model_of_which_nothing_is_left_is_forgotten(pool, fill):
+def test_a_model_without_vectors_is_forgotten(pool, fill):
     fill(
         ["x"],
         [("kept", "x", 0.0), ("spare", "gone", 0.0)],
@@ -105,7 +105,7 @@ def test_a_model_that_loses_its_last_vector_is_forgotten_at_once(pool, fill):
     assert prune(pool, spares=0) == PruneReport(vectors=1, models=("m",))
 
 
-def test_nothing_to_forget_needs_no_right_to_write(pool, fill):
+def test_pruning_nothing_needs_no_write_permission(pool, fill):
     fill(["x"], [("m", "x", 0.0)], [("m", None)])
     reading = ConnectionPool(pool.path, read_only=True)
     try:
@@ -126,7 +126,9 @@ TEXTS = st.integers(0, 12).map(str)
     ),
     spares=st.integers(0, 6),
 )
-def test_the_newest_others_are_kept_up_to_the_room(pool, fill, kept, entries, vectors, spares):
+def test_the_newest_unused_vectors_are_kept_up_to_the_limit(
+    pool, fill, kept, entries, vectors, spares
+):
     fill(entries, vectors)
     room = max(spares, 2 * len(entries))
     forgotten = prune(pool, spares=spares).vectors

@@ -45,7 +45,7 @@ def test_models_do_not_see_each_others_vectors(vectors):
     assert vectors.get("o", "a") is None
 
 
-def test_a_vector_of_another_length_than_the_model_gives_now_is_not_given(vectors):
+def test_a_vector_of_a_length_that_is_no_longer_used_is_not_returned(vectors):
     vectors.put("m", {"a": [1.0, 0.0]})
     assert vectors.get("m", "a", dimensions=2).tolist() == [1.0, 0.0]
     assert vectors.get("m", "a", dimensions=3) is None
@@ -62,7 +62,7 @@ def test_an_invalid_vector_is_refused_with_its_whole_batch(vectors, bad):
     assert kept(vectors) == ""
 
 
-def test_nothing_to_keep_writes_nothing(pool):
+def test_putting_no_vectors_writes_nothing(pool):
     reading = ConnectionPool(pool.path, read_only=True)
     try:
         vectors = QueryVectors(reading)
@@ -73,7 +73,7 @@ def test_nothing_to_keep_writes_nothing(pool):
         reading.close()
 
 
-def test_those_unused_for_longest_go_first(vectors):
+def test_vectors_unused_for_longest_are_deleted_first(vectors):
     for query in "abc":
         vectors.put("m", {query: [1.0]})
     vectors.put("m", {}, used=["a"])
@@ -85,12 +85,12 @@ def test_those_unused_for_longest_go_first(vectors):
     assert kept(vectors, "n") == "e"
 
 
-def test_a_batch_larger_than_the_room_fills_it(vectors):
+def test_a_batch_larger_than_the_cache_fills_it(vectors):
     vectors.put("m", {query: [1.0] for query in "abcdefg"})
     assert len(kept(vectors)) == 3
 
 
-def test_uses_dated_in_the_future_do_not_keep_new_vectors_out(pool, vectors):
+def test_uses_with_a_future_date_do_not_displace_new_vectors(pool, vectors):
     vectors.put("m", {query: [1.0] for query in "abc"})
     with pool.write() as connection:
         connection.execute("UPDATE query_embeddings SET used_at = ?", (time.time() + 1e9,))

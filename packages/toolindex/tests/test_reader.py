@@ -18,7 +18,7 @@ from toolscan import ScanReport, ToolId
 TWO = {"mcptools:mail:send": "Send a message.", "gentools:pdf:merge": "Merge files."}
 
 
-def test_an_entry_holds_what_the_scanner_said(index, make_record):
+def test_an_entry_contains_what_the_scanner_found(index, make_record):
     record = make_record("mcptools:github:create_issue", tags=("git", "Größe"))
     index.sync(ScanReport(records=(record,)), reader_version="1")
     with index.reading() as reader:
@@ -38,7 +38,7 @@ def test_an_entry_holds_what_the_scanner_said(index, make_record):
     assert [parameter.name for parameter in entry.parameters] == ["title", "body"]
 
 
-def test_ids_that_are_not_there_are_left_out(index, fill):
+def test_missing_ids_are_left_out(index, fill):
     fill(index, TWO)
     odd = ["gone", "", "a\0b", "lone \ud800 surrogate", "'; DROP TABLE entries; --"]
     with index.reading() as reader:
@@ -46,7 +46,7 @@ def test_ids_that_are_not_there_are_left_out(index, fill):
         assert reader.entries([]) == {}
 
 
-def test_any_number_of_ids_can_be_asked_for(index, fill):
+def test_any_number_of_ids_can_be_requested(index, fill):
     fill(index, TWO)
     ids = [f"mcptools:none:{number}" for number in range(100_000)]
     with index.reading() as reader:
@@ -77,7 +77,7 @@ def test_counting_by_category_reads_no_row_of_the_tools(index):
     assert plan[0] == "SCAN entries USING COVERING INDEX entries_by_group"
 
 
-def test_the_generation_moves_with_every_change_that_a_search_could_see(index, fill):
+def test_the_generation_changes_with_every_change_that_a_search_could_see(index, fill):
     def generation():
         with index.reading() as reader:
             return reader.generation()
@@ -149,7 +149,7 @@ def test_words_of_identifiers_parameters_and_tags_are_searched(index, make_recor
         ("_?!", ""),
     ],
 )
-def test_a_name_s_key_is_its_letters_and_digits_in_lower_case(typed, key):
+def test_a_name_key_consists_of_lower_case_letters_and_digits(typed, key):
     assert name_key(typed) == key
 
 
@@ -162,7 +162,7 @@ def test_a_name_s_key_is_its_letters_and_digits_in_lower_case(typed, key):
         ("qualified_key", "github create pull request"),
     ],
 )
-def test_a_tool_is_looked_up_by_its_name_however_that_is_typed(index, fill, column, typed):
+def test_a_tool_is_found_by_its_name_in_any_spelling_style(index, fill, column, typed):
     id_ = "mcptools:github:create_pull_request"
     fill(index, {id_: "Ask for a review.", "mcptools:gitlab:create_merge_request": "Ask too."})
     sql = f"SELECT id FROM {CONTENT_TABLE} WHERE {column} = ?"
@@ -183,7 +183,7 @@ def test_the_outcomes_of_each_tool_are_counted(index, fill):
         assert reader.outcomes() == {"mcptools:mail:send": ToolOutcomes(3, 1, 2, 20.0)}
 
 
-def test_the_last_change_of_a_tool_is_known(index, fill):
+def test_the_time_of_the_last_change_is_returned(index, fill):
     with index.reading() as reader:
         assert reader.changed_at() is None
     before = time.time()
@@ -192,13 +192,13 @@ def test_the_last_change_of_a_tool_is_known(index, fill):
         assert before <= reader.changed_at() <= time.time()
 
 
-def test_the_tree_that_an_index_is_of_is_known(index, tmp_path):
+def test_the_tree_of_an_index_is_returned(index, tmp_path):
     assert index.bound_to()[0] == ""
     index.bind(str(tmp_path))
     assert index.bound_to() == (str(tmp_path), True)
 
 
-def test_the_texts_of_tools_are_named_as_they_are_pending(index, fill):
+def test_the_hashes_of_tools_texts_are_those_of_pending_texts(index, fill):
     fill(index, TWO)
     hashes = index.text_hashes(["mcptools:mail:send", "gone"])
     assert len(hashes) == 1
@@ -206,7 +206,7 @@ def test_the_texts_of_tools_are_named_as_they_are_pending(index, fill):
     assert set(index.pending("m", limit=10, among=hashes | {"gone"})) == hashes
 
 
-def test_of_some_ids_those_with_a_vector_of_the_model_are_returned(index, fill):
+def test_with_vectors_returns_the_ids_that_have_a_vector_of_the_model(index, fill):
     fill(index, {"mcptools:a:one": "One."}, model_id="m")
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
     ids = ["mcptools:a:one", "mcptools:a:two", "mcptools:a:gone"]

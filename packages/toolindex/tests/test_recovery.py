@@ -57,7 +57,7 @@ def test_an_index_whose_tables_are_broken_is_set_aside_when_it_is_opened(path, f
         assert index.damaged is None
 
 
-def test_an_index_that_was_cut_short_is_set_aside_when_it_is_opened(path, fill, contents):
+def test_a_truncated_index_is_set_aside_when_it_is_opened(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
     os.truncate(path, PAGE)
@@ -67,7 +67,7 @@ def test_an_index_that_was_cut_short_is_set_aside_when_it_is_opened(path, fill, 
     assert len(set_aside_files(path)) == 1
 
 
-def test_a_damaged_index_that_may_only_be_read_is_left_as_it_is(path, fill):
+def test_a_damaged_read_only_index_is_left_unchanged(path, fill):
     with ToolIndex(path) as index:
         fill(index, ONE)
     with closing(apsw.Connection(str(path))) as connection:
@@ -78,7 +78,7 @@ def test_a_damaged_index_that_may_only_be_read_is_left_as_it_is(path, fill):
 
 
 @pytest.mark.parametrize("damage", ["header", "first page", "text", "nothing", "table"])
-def test_an_index_is_read_where_the_file_beside_it_is_damaged_and_cannot_be_written(
+def test_a_read_only_index_works_without_a_damaged_file_beside_it(
     path, kept, fill, contents, read_only_view, damage
 ):
     with ToolIndex(path) as index:
@@ -117,12 +117,12 @@ def test_an_index_is_read_where_the_file_beside_it_is_damaged_and_cannot_be_writ
         assert index.kept_problem == ""
 
 
-def test_damage_to_the_index_itself_is_not_passed_over_when_reading(path, fill, contents):
+def test_damage_to_the_index_itself_is_an_error_when_reading_only(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, MANY)
     overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
     with ToolIndex(path, read_only=True) as index:
-        with pytest.raises(DamagedDatabaseError):
+        with pytest.raises(DamagedDatabaseError, match="damaged; open it where"):
             contents(index)
         with pytest.raises(DamagedDatabaseError):
             index.set_aside()
@@ -148,7 +148,7 @@ def test_an_error_names_the_file_that_is_damaged(path, fill, contents, suffix):
         assert index.set_aside().name.startswith(f"{file.name}.corrupt-")
 
 
-def test_damage_found_while_reading_can_be_set_aside_without_opening_again(path, fill, contents):
+def test_damage_found_while_reading_can_be_set_aside_without_reopening(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, MANY)
     overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
@@ -160,7 +160,7 @@ def test_damage_found_while_reading_can_be_set_aside_without_opening_again(path,
         assert contents(index) == ONE
 
 
-def test_vectors_of_a_damaged_index_are_taken_over(path, fill, contents, check_sound):
+def test_vectors_of_a_damaged_index_are_recovered(path, fill, contents, check_sound):
     """They were paid for."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
@@ -177,7 +177,7 @@ def test_vectors_of_a_damaged_index_are_taken_over(path, fill, contents, check_s
     check_sound(path)
 
 
-def test_vectors_before_and_after_a_broken_page_are_taken_over(path, kept, fill, embed):
+def test_vectors_before_and_after_a_broken_page_are_recovered(path, kept, fill, embed):
     with ToolIndex(path) as index:
         fill(index, MANY)
         texts = index.pending("wide", limit=1000)
@@ -199,7 +199,7 @@ def test_vectors_before_and_after_a_broken_page_are_taken_over(path, kept, fill,
         assert 0 < len(index.pending("wide", limit=1000)) < 40
 
 
-def test_vectors_that_damage_has_changed_are_not_taken_over(path, kept, fill):
+def test_vectors_changed_by_damage_are_not_recovered(path, kept, fill):
     """Embedding them again costs little; searching them gives nonsense for ever."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
@@ -218,7 +218,7 @@ def test_vectors_that_damage_has_changed_are_not_taken_over(path, kept, fill):
 
 
 @pytest.mark.parametrize("breaks", [("", "entries"), ("-kept", "embeddings")])
-def test_the_usage_record_outlives_damage_to_either_file(path, fill, breaks):
+def test_the_usage_record_survives_damage_to_either_file(path, fill, breaks):
     with ToolIndex(path) as index:
         fill(index, ONE)
         index.usage.record_searches(
@@ -250,7 +250,7 @@ def test_the_usage_record_outlives_damage_to_either_file(path, fill, breaks):
         (96, 512),
     ],
 )
-def test_damage_to_the_first_page_of_what_is_kept_costs_nothing(path, kept, fill, start, size):
+def test_damage_to_the_first_page_of_the_kept_file_loses_nothing(path, kept, fill, start, size):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
         index.usage.record_searches(
@@ -284,7 +284,9 @@ def rows_kept(index):
 
 @pytest.mark.parametrize("count", [3, 900])
 @pytest.mark.parametrize("table", KEPT_TABLES)
-def test_a_table_whose_first_page_is_destroyed_takes_no_other_along(path, kept, fill, table, count):
+def test_destroying_one_tables_first_page_does_not_affect_the_other_tables(
+    path, kept, fill, table, count
+):
     with ToolIndex(path) as index:
         fill(index, ONE, model_id="m")
         index.put_vectors("m", {f"spare {n}": [1.0, n] for n in range(1, count)})
@@ -320,7 +322,7 @@ def test_a_table_whose_first_page_is_destroyed_takes_no_other_along(path, kept, 
     assert after == before
 
 
-def test_what_a_killed_process_left_in_the_log_is_taken_over(path, kept, start):
+def test_data_that_a_killed_process_left_in_the_log_is_recovered(path, kept, start):
     program = """
 import os, signal, sys
 from toolindex import ToolIndex
@@ -356,7 +358,7 @@ def test_databases_set_aside_within_a_second_are_all_kept(path):
     assert len(set_aside_files(path)) == 2 * 3
 
 
-def test_threads_that_find_an_index_damaged_at_once_set_it_aside_once(path, fill):
+def test_threads_that_find_the_same_damage_set_the_index_aside_once(path, fill):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
     overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
@@ -376,7 +378,7 @@ def test_threads_that_find_an_index_damaged_at_once_set_it_aside_once(path, fill
     assert len(set_aside_files(path)) == 1
 
 
-def test_nothing_is_set_aside_that_was_not_found_damaged(index, path, fill, contents):
+def test_a_sound_file_is_never_set_aside(index, path, fill, contents):
     fill(index, ONE)
     assert index.set_aside() is None
     assert contents(index) == ONE
@@ -469,7 +471,7 @@ def test_a_file_that_is_removed_while_the_index_is_open_is_recreated(path, fill,
             index.bind("another")
 
 
-def test_a_look_that_began_before_the_file_was_removed_ends_well(path, fill, contents):
+def test_a_read_that_began_before_the_file_was_removed_completes(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, ONE)
         with index.reading() as reader:
@@ -479,7 +481,7 @@ def test_a_look_that_began_before_the_file_was_removed_ends_well(path, fill, con
         assert contents(index) == {}
 
 
-def test_a_file_that_is_replaced_by_another_index_is_that_index(path, tmp_path, fill, contents):
+def test_after_the_file_is_replaced_the_new_index_is_read(path, tmp_path, fill, contents):
     other = tmp_path / "other.db"
     with ToolIndex(other) as index:
         fill(index, MANY)
@@ -490,7 +492,9 @@ def test_a_file_that_is_replaced_by_another_index_is_that_index(path, tmp_path, 
         assert contents(index) == MANY
 
 
-def test_the_index_of_another_tree_put_in_place_is_not_written(path, tmp_path, fill, report):
+def test_an_index_of_another_tree_that_replaced_the_file_is_not_written(
+    path, tmp_path, fill, report
+):
     tree, other_tree = tmp_path / "tree", tmp_path / "other_tree"
     tree.mkdir()
     other_tree.mkdir()
@@ -505,7 +509,7 @@ def test_the_index_of_another_tree_put_in_place_is_not_written(path, tmp_path, f
             index.sync(report(ONE), reader_version="1")
 
 
-def test_garbage_put_in_the_place_of_an_index_is_kept_under_another_name(path, fill, contents):
+def test_garbage_that_replaced_an_index_is_renamed(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, ONE)
         garbage = path.with_name("garbage")
@@ -519,9 +523,7 @@ def test_garbage_put_in_the_place_of_an_index_is_kept_under_another_name(path, f
         assert contents(index) == ONE
 
 
-def test_a_file_cut_short_while_the_index_is_open_does_not_end_the_process(
-    path, start, tmp_path, fill
-):
+def test_truncating_an_open_index_does_not_crash_the_process(path, start, tmp_path, fill):
     """The file is mapped into memory, where reading beyond its end is fatal."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
@@ -540,7 +542,7 @@ with ToolIndex(sys.argv[1]) as index:
     assert (out, err) == ("None\n", "")
 
 
-def test_a_folder_that_goes_away_is_an_error_until_it_is_back(tmp_path, fill, contents):
+def test_a_missing_folder_is_an_error_until_it_is_restored(tmp_path, fill, contents):
     folder = tmp_path / "cache"
     with ToolIndex(folder / "search.db") as index:
         fill(index, ONE)

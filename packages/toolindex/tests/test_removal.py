@@ -10,7 +10,7 @@ TOOL = {"mcptools:mail:send": "Send a message."}
 OUTCOME = OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=True)
 
 
-def test_an_index_goes_with_all_its_files(path, fill):
+def test_removing_an_index_removes_all_its_files(path, fill):
     with ToolIndex(path) as index:
         fill(index, TOOL, model_id="m")
         index.usage.record_outcomes([OUTCOME])
@@ -23,11 +23,11 @@ def test_an_index_goes_with_all_its_files(path, fill):
     assert list(path.parent.iterdir()) == []
 
 
-def test_where_no_index_is_nothing_is_removed(path):
+def test_removing_a_missing_index_does_nothing(path):
     assert not remove_index(path)
 
 
-def test_an_index_that_is_open_stays(index, path, fill):
+def test_an_open_index_is_not_removed(index, path, fill):
     fill(index, TOOL)
     with index.reading():
         assert not remove_index(path)
@@ -37,7 +37,7 @@ def test_an_index_that_is_open_stays(index, path, fill):
 
 
 @pytest.mark.parametrize("content", ["tools", "vectors", "outcomes"])
-def test_only_an_index_that_holds_nothing_is_removed_where_that_is_asked(path, fill, content):
+def test_an_index_with_content_is_not_removed_if_only_empty_ones_should_be(path, fill, content):
     with ToolIndex(path) as index:
         if content == "outcomes":
             index.usage.record_outcomes([OUTCOME])
@@ -50,13 +50,13 @@ def test_only_an_index_that_holds_nothing_is_removed_where_that_is_asked(path, f
     assert path.exists()
 
 
-def test_an_index_without_anything_is_removed_also_then(path):
+def test_an_empty_index_is_removed_if_only_empty_ones_should_be(path):
     ToolIndex(path).close()
 
     assert remove_index(path, only_empty=True)
 
 
-def test_a_damaged_copy_of_an_index_to_be_kept_stays(path):
+def test_removing_only_empty_indexes_keeps_damaged_files(path):
     ToolIndex(path).close()
     aside = path.with_name("search.db.corrupt-20261122T101500")
     aside.touch()
@@ -75,7 +75,7 @@ def test_a_file_of_another_program_is_left_alone(path):
     assert path.exists()
 
 
-def test_an_index_that_is_damaged_is_an_error(path, fill):
+def test_removing_a_damaged_index_is_an_error(path, fill):
     with ToolIndex(path) as index:
         fill(index, TOOL)
     data = path.read_bytes()

@@ -56,12 +56,12 @@ def test_every_run_of_letters_gives_its_overlapping_bigrams_in_order(text, bigra
     assert segments([text]) == bigrams
 
 
-def test_no_bigram_reaches_from_one_text_into_the_next():
+def test_no_bigram_spans_two_texts():
     assert segments(["送", "信", "mail", "受信"]) == "送 信 受信"
 
 
 @given(UNSPACED)
-def test_the_full_text_table_takes_every_bigram_as_one_word(text):
+def test_the_full_text_table_treats_every_bigram_as_one_word(text):
     connection = apsw.Connection("")
     tokenizer = connection.fts5_tokenizer("porter", ["unicode61"])
     given_ = segments([text])
@@ -81,7 +81,7 @@ def test_upper_case_makes_no_difference(text):
 
 
 @given(UNSPACED, st.data())
-def test_what_is_part_of_a_run_is_found_by_its_bigrams(text, data):
+def test_part_of_a_run_is_found_by_its_bigrams(text, data):
     letters = "".join(c for c in unicodedata.normalize("NFKC", text) if "一" <= c <= "鿿")
     start = data.draw(st.integers(0, len(letters)))
     part = letters[start : data.draw(st.integers(start, len(letters)))]

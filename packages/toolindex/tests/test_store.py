@@ -39,7 +39,7 @@ def test_a_closed_index_refuses_every_use(path, report):
             use()
 
 
-def test_closing_while_somebody_reads_lets_them_end(path, fill):
+def test_closing_the_index_lets_open_readers_finish(path, fill):
     index = ToolIndex(path)
     fill(index, ONE)
     with index.reading() as reader:
@@ -50,7 +50,7 @@ def test_closing_while_somebody_reads_lets_them_end(path, fill):
     assert not path.with_name("search.db-wal").exists()
 
 
-def test_a_look_at_the_index_sees_one_state_of_it(index, fill, contents):
+def test_a_reader_sees_one_state_of_the_index(index, fill, contents):
     fill(index, ONE)
     with index.reading() as reader:
         assert reader.coverage("m").tools == 1
@@ -62,14 +62,14 @@ def test_a_look_at_the_index_sees_one_state_of_it(index, fill, contents):
     assert contents(index) == {}
 
 
-def test_a_look_that_ends_its_transaction_itself_does_no_harm(index, fill, contents):
+def test_a_reader_that_ends_its_own_transaction_does_no_harm(index, fill, contents):
     fill(index, ONE)
     with index.reading() as reader:
         reader.connection.execute("COMMIT")
     assert contents(index) == ONE
 
 
-def test_a_failed_statement_is_the_index_s_error_with_the_driver_s_as_its_cause(index, contents):
+def test_a_failed_statement_raises_our_error_caused_by_the_drivers(index, contents):
     with pytest.raises(DatabaseError, match="SQLite failed") as caught, index.reading() as reader:
         reader.connection.execute("SELECT * FROM missing")
     assert isinstance(caught.value.__cause__, apsw.SQLError)
@@ -90,7 +90,7 @@ def test_a_sync_that_fails_midway_changes_nothing(index, path, fill, report, con
     assert contents(index) == MANY
 
 
-def test_a_lock_held_by_another_process_is_said_to_be_one(index, path, fill, report, contents):
+def test_a_lock_held_by_another_process_is_reported_as_such(index, path, fill, report, contents):
     fill(index, ONE)
     # The one idle connection, the next to be lent: patience is not what is tested here.
     with index.reading() as reader:
@@ -133,7 +133,7 @@ def file_size_limit(size):
 
 
 @pytest.mark.parametrize("room", [0, 100_000, 400_000])
-def test_a_file_that_may_not_grow_keeps_the_old_state(
+def test_a_file_at_its_size_limit_keeps_the_old_state(
     index, path, fill, report, contents, check_sound, room
 ):
     """The write fails at its start, in the middle or at its end."""
@@ -147,7 +147,7 @@ def test_a_file_that_may_not_grow_keeps_the_old_state(
     assert contents(index) == MANY
 
 
-def test_a_database_that_reached_its_limit_is_full(index, path, fill, report, contents):
+def test_a_database_at_its_page_limit_is_reported_as_full(index, path, fill, report, contents):
     fill(index, ONE)
     with index.reading() as reader:
         pages = reader.connection.execute("PRAGMA page_count").get
@@ -157,7 +157,7 @@ def test_a_database_that_reached_its_limit_is_full(index, path, fill, report, co
     assert contents(index) == ONE
 
 
-def test_an_index_belongs_to_one_tree_as_long_as_that_exists(tmp_path):
+def test_an_index_belongs_to_one_tree_while_that_exists(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     with ToolIndex(tmp_path / "index.db") as index:
@@ -174,7 +174,7 @@ def test_an_index_belongs_to_one_tree_as_long_as_that_exists(tmp_path):
         index.bind(str(one))
 
 
-def test_an_index_of_several_trees_is_theirs_as_long_as_one_of_them_exists(tmp_path):
+def test_an_index_of_several_trees_belongs_to_them_while_one_exists(tmp_path):
     one, other = tmp_path / "one", tmp_path / f"with{os.pathsep}it"
     for tree in (one, other):
         tree.mkdir()
@@ -195,7 +195,7 @@ def test_an_index_of_several_trees_is_theirs_as_long_as_one_of_them_exists(tmp_p
             index.bind(str(one))
 
 
-def test_text_that_damage_has_broken_is_a_damaged_index(tmp_path):
+def test_text_that_is_not_utf8_means_a_damaged_index(tmp_path):
     with ToolIndex(tmp_path / "index.db") as index:
         other = apsw.Connection(str(index.path))
         other.execute("UPDATE meta SET value = CAST(x'ff' AS TEXT) WHERE key = 'generation'")

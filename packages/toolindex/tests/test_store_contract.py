@@ -1,4 +1,4 @@
-"""A store in SQLite keeps the contract of stores, and the kit refuses one that breaks it.
+"""Stores in SQLite and in memory keep the contract, and the kit refuses one that breaks it.
 
 The app's tests run the kit over its own store, also beside a process that writes.
 """
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from toolindex.testing import check_store
 
+from .memory_store import MemoryStore
 from .sqlite_store import SQLiteStore
 
 
@@ -35,6 +36,10 @@ def paths(tmp_path):
 
 def test_a_store_keeps_every_promise(paths):
     check_store(lambda: SQLiteStore(next(paths)), reopen=lambda store: SQLiteStore(store.path))
+
+
+def test_a_store_without_sql_or_files_keeps_every_promise():
+    check_store(MemoryStore, reopen=lambda store: MemoryStore(store.place))
 
 
 def test_a_store_that_breaks_a_promise_is_refused_and_the_message_names_the_promise(paths):

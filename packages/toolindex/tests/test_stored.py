@@ -13,7 +13,7 @@ STAMPS = st.none() | st.builds(FileStamp, NUMBERS, NUMBERS, NUMBERS, st.integers
 
 
 @given(st.dictionaries(st.text(), st.tuples(st.text(), STAMPS)))
-def test_what_is_made_of_entries_gives_them_back(entries):
+def test_stored_files_return_the_entries_they_were_made_from(entries):
     made = [
         StoredEntry(id=id_, path=path, file_hash="f", stamp=stamp)
         for id_, (path, stamp) in entries.items()
@@ -61,7 +61,7 @@ def settle(index, root):
     index.sync(ScanReport(records=tuple(records)), reader_version="1")
 
 
-def test_a_tree_that_has_not_changed_is_not_written(index, tree, path):
+def test_syncing_an_unchanged_tree_writes_nothing(index, tree, path):
     index.bind(str(tree))
     settle(index, tree)
     with index.reading() as reader:
@@ -74,7 +74,7 @@ def test_a_tree_that_has_not_changed_is_not_written(index, tree, path):
         assert reader.generation() == generation
 
 
-def test_a_file_that_changed_since_is_read_and_the_rest_is_not(index, tree, contents, write_tool):
+def test_only_changed_files_are_read_again(index, tree, contents, write_tool):
     settle(index, tree)
     write_tool(tree, "mail", "send", "Post a letter.")
     report = known_sync(index, tree)
@@ -82,14 +82,14 @@ def test_a_file_that_changed_since_is_read_and_the_rest_is_not(index, tree, cont
     assert contents(index)["mcptools:mail:send"] == "Post a letter."
 
 
-def test_a_file_that_is_gone_since_is_removed(index, tree, contents):
+def test_a_tool_whose_file_is_gone_is_removed(index, tree, contents):
     settle(index, tree)
     (tree / "mcptools/mail/send.py").unlink()
     assert known_sync(index, tree).removed == 1
     assert list(contents(index)) == ["mcptools:mail:read"]
 
 
-def test_what_another_process_changed_between_the_look_and_the_sync_is_put_right(
+def test_changes_by_another_process_between_scan_and_sync_are_corrected(
     index, tree, path, contents, fill
 ):
     settle(index, tree)
@@ -104,7 +104,7 @@ def test_what_another_process_changed_between_the_look_and_the_sync_is_put_right
     assert set(contents(index)) == {"mcptools:mail:read", "mcptools:mail:send"}
 
 
-def test_what_was_read_for_other_paths_or_another_reader_is_not_used(index, tree, contents):
+def test_stored_files_of_other_paths_or_another_reader_are_not_used(index, tree, contents):
     settle(index, tree)
     part = index.stored(reader_version="1", within=["mcptools/none"])
     other = index.stored(reader_version="2")

@@ -26,7 +26,7 @@ def test_a_tree_of_files_is_found_by_its_words(index, tmp_path, write_tool, matc
     assert matches(index, "category_words: github") == {"mcptools:github:createPullRequest"}
 
 
-def test_edits_additions_and_deletions_are_followed(index, tmp_path, write_tool, matches):
+def test_edits_additions_and_deletions_reach_the_index(index, tmp_path, write_tool, matches):
     write_tool(tmp_path, "mail", "send", "Send a message.")
     gone = write_tool(tmp_path, "mail", "read", "Read a message.")
     sync(index, tmp_path)
@@ -38,7 +38,7 @@ def test_edits_additions_and_deletions_are_followed(index, tmp_path, write_tool,
     assert matches(index, "message") == set()
 
 
-def test_a_file_that_no_longer_holds_a_tool_leaves_the_index(index, tmp_path, write_tool, contents):
+def test_a_file_that_is_no_longer_a_tool_is_removed(index, tmp_path, write_tool, contents):
     file = write_tool(tmp_path, "mail", "send", "Send a message.")
     sync(index, tmp_path)
     file.write_text("x = 1")
@@ -48,7 +48,7 @@ def test_a_file_that_no_longer_holds_a_tool_leaves_the_index(index, tmp_path, wr
     assert contents(index) == {}
 
 
-def test_a_sync_within_a_folder_leaves_the_rest_alone(index, tmp_path, write_tool, contents):
+def test_a_sync_within_a_folder_does_not_change_the_rest(index, tmp_path, write_tool, contents):
     write_tool(tmp_path, "mail", "send", "Send.")
     write_tool(tmp_path, "pdf", "merge", "Merge.")
     sync(index, tmp_path)
@@ -95,7 +95,7 @@ def test_another_reader_knows_nothing_and_updates_everything(index, make_record)
     assert index.stored(reader_version="1").stamps == {}
 
 
-def test_another_reader_that_saw_only_a_part_will_look_at_everything_again(index, make_record):
+def test_another_reader_that_scanned_a_part_scans_everything_later(index, make_record):
     records = (make_record("mcptools:a:a"), make_record("mcptools:b:b"))
     index.sync(ScanReport(records=records), reader_version="1")
     part = ScanReport(records=records[:1])
@@ -103,7 +103,9 @@ def test_another_reader_that_saw_only_a_part_will_look_at_everything_again(index
     assert counts(index.sync(ScanReport(records=records), reader_version="2")) == (0, 2, 0, 0)
 
 
-def test_what_another_reader_wrote_during_a_scan_is_scanned_again(path, make_record, contents):
+def test_entries_that_another_reader_wrote_during_a_scan_are_scanned_again(
+    path, make_record, contents
+):
     """Two versions of a program share an index: neither takes the other's entries as its own."""
     stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
     file = "mcptools/a/a.py"
@@ -120,7 +122,7 @@ def test_what_another_reader_wrote_during_a_scan_is_scanned_again(path, make_rec
         assert (report.rescan, contents(index)) == ((), {"mcptools:a:a": "As read by 1."})
 
 
-def test_what_another_process_removed_during_a_scan_is_scanned_again(index, make_record):
+def test_entries_that_another_process_removed_during_a_scan_are_scanned_again(index, make_record):
     record = make_record("mcptools:a:a")
     index.sync(ScanReport(records=(record,)), reader_version=READER)
     index.sync(ScanReport(), reader_version=READER)
@@ -140,7 +142,7 @@ def test_what_another_process_removed_during_a_scan_is_scanned_again(index, make
     ],
     ids=["empty", "nul", "cjk", "combining", "sql", "long"],
 )
-def test_any_description_goes_in_and_comes_back(
+def test_any_description_is_stored_and_returned(
     index, path, make_record, contents, check_sound, description
 ):
     for text in (description, "something else", description):

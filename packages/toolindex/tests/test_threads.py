@@ -7,7 +7,7 @@ import pytest
 from toolindex import finish_in_thread
 
 
-def test_what_is_cancelled_waits_for_the_end_of_its_thread_however_often_it_is_cancelled():
+def test_cancelling_waits_for_the_thread_however_often_it_is_repeated():
     began, may_end, ended = threading.Event(), threading.Event(), []
 
     def work(word):

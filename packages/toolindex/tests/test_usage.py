@@ -15,14 +15,9 @@ from toolindex._statistics import (
     compute_usage,
     percentile,
 )
-from toolindex._usage import (
-    QUERY_LENGTH,
-    OutcomeRecord,
-    RemovedRecords,
-    SearchRecord,
-    UsageError,
-    UsageLog,
-)
+from toolindex._usage import RemovedRecords, UsageLog
+from toolindex._usage_records import QUERY_LENGTH, OutcomeRecord, SearchRecord
+from toolindex.errors import UsageError
 
 DAY = 86_400.0
 ANY_TEXT = st.text(st.characters())
@@ -38,6 +33,14 @@ def pool(tmp_path):
 @pytest.fixture
 def usage(pool):
     return UsageLog(pool)
+
+
+@pytest.fixture(scope="module")
+def reused(tmp_path_factory):
+    """Return a log that property tests clear, which is faster than a new one for each example."""
+    path = tmp_path_factory.mktemp("usage") / "search.db"
+    with closing(ConnectionPool(path, read_only=False)) as opened:
+        yield UsageLog(opened)
 
 
 @pytest.fixture
@@ -64,7 +67,7 @@ def removed(searches=0, outcomes=0):
     return RemovedRecords(searches=searches, outcomes=outcomes)
 
 
-def test_a_search_is_kept_as_it_was_asked_and_answered(usage, rows):
+def test_a_search_is_recorded_with_its_query_and_results(usage, rows):
     usage.record_searches(
         [
             search(
@@ -91,12 +94,12 @@ def test_a_search_recorded_twice_counts_once(usage, rows):
     assert rows("SELECT id, query FROM searches") == [("1", "first"), ("2", "other")]
 
 
-def test_a_long_query_is_cut(usage, rows):
+def test_a_long_query_is_truncated(usage, rows):
     usage.record_searches([search("1", query="x" * 100_000)])
     assert rows("SELECT length(query) FROM searches") == [(QUERY_LENGTH,)]
 
 
-def test_what_is_not_unicode_is_kept_in_escapes(usage, rows):
+def test_lone_surrogates_are_stored_as_escapes(usage, rows):
     bad = "a\ud800b"
     usage.record_searches([search(bad, query=bad, results=(bad,), degraded=(bad,))])
     usage.record_outcomes([outcome(bad, search_id=bad)])
@@ -105,18 +108,14 @@ def test_what_is_not_unicode_is_kept_in_escapes(usage, rows):
 
 
 @given(id_=ANY_TEXT, text=ANY_TEXT)
-def test_any_string_can_be_recorded(tmp_path_factory, id_, text):
-    pool = ConnectionPool(tmp_path_factory.mktemp("any") / "search.db", read_only=False)
-    try:
-        usage = UsageLog(pool)
-        usage.record_searches(
-            [search(id_, query=text, mode=text, results=(text,), parameters={text: text})]
-        )
-        usage.record_outcomes([outcome(text, search_id=id_)])
-        statistics = usage.statistics()
-        assert (statistics.searches, statistics.first_accepted) == (1, 1)
-    finally:
-        pool.close()
+def test_any_string_can_be_recorded(reused, id_, text):
+    reused.clear()
+    reused.record_searches(
+        [search(id_, query=text, mode=text, results=(text,), parameters={text: text})]
+    )
+    reused.record_outcomes([outcome(text, search_id=id_)])
+    statistics = reused.statistics()
+    assert (statistics.searches, statistics.first_accepted) == (1, 1)
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, -math.inf])
@@ -128,7 +127,7 @@ def test_an_invalid_time_is_refused_before_it_is_written(record, argument, value
     assert raised.value.argument == argument
 
 
-def test_a_batch_is_written_whole_or_not_at_all(usage, rows):
+def test_a_batch_is_written_completely_or_not_at_all(usage, rows):
     def breaking():
         yield outcome()
         raise RuntimeError
@@ -138,7 +137,7 @@ def test_a_batch_is_written_whole_or_not_at_all(usage, rows):
     assert rows("SELECT * FROM outcomes") == []
 
 
-def test_the_generation_moves_on_when_outcomes_are_written_or_deleted(usage):
+def test_the_generation_changes_when_outcomes_are_written_or_deleted(usage):
     first = usage.generation()
     usage.record_searches([search("1")])
     usage.record_searches([])
@@ -155,7 +154,7 @@ def test_the_generation_moves_on_when_outcomes_are_written_or_deleted(usage):
     assert len({first, second, third, usage.generation()}) == 4
 
 
-def test_nothing_is_written_through_a_pool_for_reading(pool, usage):
+def test_a_read_only_pool_writes_nothing(pool, usage):
     usage.record_outcomes([outcome()])
     reading = ConnectionPool(pool.path, read_only=True)
     try:
@@ -167,7 +166,7 @@ def test_nothing_is_written_through_a_pool_for_reading(pool, usage):
         reading.close()
 
 
-def test_the_statistics_of_nothing_are_zeros_and_unknowns(usage):
+def test_statistics_of_an_empty_record_are_zeros_and_none(usage):
     statistics = usage.statistics()
     assert statistics == UsageStatistics(
         searches=0,
@@ -184,7 +183,7 @@ def test_the_statistics_of_nothing_are_zeros_and_unknowns(usage):
     assert statistics.acceptance_rate is None
 
 
-def test_queries_without_results_are_named_the_most_frequent_first(usage):
+def test_queries_without_results_are_listed_most_frequent_first(usage):
     queries = ["fly", "swim", "fly", "dive", "swim", "fly"]
     usage.record_searches(search(str(n), query=q, results=()) for n, q in enumerate(queries))
     usage.record_searches([search("x"), search("y")])
@@ -198,7 +197,7 @@ def test_queries_without_results_are_named_the_most_frequent_first(usage):
     assert usage.statistics(top=0).queries_without_results == ()
 
 
-def test_a_first_result_is_accepted_when_it_was_used_with_success(usage):
+def test_a_first_result_counts_as_accepted_if_its_use_succeeded(usage):
     usage.record_searches(
         [
             search("accepted", results=("a", "b")),
@@ -235,7 +234,7 @@ def test_degraded_searches_and_their_latencies_are_counted(usage):
     assert (statistics.latency_p50_ms, statistics.latency_p95_ms) == (10.0, 19.0)
 
 
-def test_each_tool_has_its_numbers_the_most_used_first(usage):
+def test_each_tool_is_summarized_most_used_first(usage):
     usage.record_outcomes([outcome("b", latency_ms=float(n), at=n) for n in range(1, 5)])
     usage.record_outcomes([outcome("b", success=False, latency_ms=500.0, at=3.0)])
     usage.record_outcomes([outcome("a", success=False), outcome("c")])
@@ -264,7 +263,7 @@ def test_each_tool_has_its_numbers_the_most_used_first(usage):
     assert [tool.success_rate for tool in tools] == [0.8, 0.0, 1.0]
 
 
-def test_statistics_since_a_time_leave_out_what_is_older(usage):
+def test_statistics_since_a_time_leave_out_older_records(usage):
     usage.record_searches([search("old", at=1.0, results=()), search("new", at=2.0)])
     usage.record_outcomes([outcome("a", at=1.0), outcome("b", at=2.0, search_id="old")])
     statistics = usage.statistics(since=2.0)
@@ -273,13 +272,13 @@ def test_statistics_since_a_time_leave_out_what_is_older(usage):
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
-def test_a_percentile_is_the_smallest_value_that_so_many_keep_within(values, percent):
+def test_a_percentile_is_the_nearest_rank_value(values, percent):
     values.sort()
     expected = min(v for v in values if 100 * sum(w <= v for w in values) >= percent * len(values))
     assert percentile(values, percent) == expected
 
 
-def test_clearing_deletes_all_and_says_how_much(usage, rows):
+def test_clearing_deletes_everything_and_counts_it(usage, rows):
     usage.record_searches([search("1"), search("2")])
     usage.record_outcomes([outcome()])
     assert usage.clear() == removed(searches=2, outcomes=1)
@@ -305,50 +304,46 @@ def written(usage, rows):
     return write
 
 
-def test_the_oldest_of_too_many_are_deleted(written):
+def test_the_oldest_surplus_records_are_deleted(written):
     assert written([5, 4, 3, 2, 1], max_rows=2) == [2, 1]
 
 
-def test_the_last_written_are_kept_whatever_their_dates(written):
+def test_the_records_written_last_are_kept_whatever_their_dates(written):
     assert written([-1000, 50, 1, 2], max_rows=2) == [1, 2]
 
 
-def test_a_record_that_nothing_follows_does_not_age(written):
+def test_without_newer_records_nothing_is_too_old(written):
     # As when the clock has jumped ahead by a year, and nothing was recorded since.
     assert written([470, 400, 370]) == [400, 370]
 
 
-def test_records_from_the_future_make_no_other_old(written):
+def test_records_from_the_future_do_not_make_others_old(written):
     assert written([50, -10_000, 40, 1]) == [50, -10_000, 40, 1]
 
 
-def test_a_record_from_the_future_goes_with_what_was_written_after_it(written):
+def test_a_record_from_the_future_is_deleted_with_those_written_after_it(written):
     assert written([-10_000, 95, 1]) == [1]
 
 
-def test_a_clock_that_has_gone_back_deletes_nothing(written):
+def test_a_clock_that_was_set_back_deletes_nothing(written):
     assert written([-300, -200, -100]) == [-300, -200, -100]
 
 
 @given(ages=st.lists(st.integers(-500, 500), unique=True, max_size=12), max_rows=st.integers(0, 12))
-def test_retention_keeps_the_young_and_at_most_so_many(tmp_path_factory, ages, max_rows):
-    pool = ConnectionPool(tmp_path_factory.mktemp("any") / "search.db", read_only=False)
-    try:
-        usage = UsageLog(pool)
-        now = time.time()
-        usage.record_outcomes([outcome(str(age), at=now - age * DAY) for age in ages])
-        usage.retain(max_age_days=90, max_rows=max_rows)
-        left = [int(tool.tool_id) for tool in usage.statistics().tools]
-        young = [age for age in ages[len(ages) - max_rows :] if 0 <= age < 90]
-        assert len(left) <= max_rows
-        assert set(young[-max_rows:] if max_rows else []) <= set(left)
-        assert usage.retain(max_age_days=90, max_rows=max_rows) == removed()
-    finally:
-        pool.close()
+def test_retention_removes_old_rows_and_limits_their_number(reused, ages, max_rows):
+    reused.clear()
+    now = time.time()
+    reused.record_outcomes([outcome(str(age), at=now - age * DAY) for age in ages])
+    reused.retain(max_age_days=90, max_rows=max_rows)
+    left = [int(tool.tool_id) for tool in reused.statistics().tools]
+    young = [age for age in ages[len(ages) - max_rows :] if 0 <= age < 90]
+    assert len(left) <= max_rows
+    assert set(young[-max_rows:] if max_rows else []) <= set(left)
+    assert reused.retain(max_age_days=90, max_rows=max_rows) == removed()
 
 
 @pytest.mark.parametrize("limits", [(-1.0, 5), (math.nan, 5), (math.inf, 5), (1.0, -5)])
-def test_a_retention_that_cannot_be_meant_is_refused(usage, limits):
+def test_an_invalid_retention_is_refused(usage, limits):
     with pytest.raises(UsageError):
         usage.retain(max_age_days=limits[0], max_rows=limits[1])
 
@@ -365,17 +360,15 @@ def test_a_retention_that_cannot_be_meant_is_refused(usage, limits):
         max_size=30,
     )
 )
-def test_one_tool_is_summed_up_as_it_is_among_all(tmp_path_factory, outcomes):
-    opened = ConnectionPool(tmp_path_factory.mktemp("usage") / "search.db", read_only=False)
-    with closing(opened):
-        log = UsageLog(opened)
-        log.record_outcomes(outcomes)
-        known = {tool.tool_id: tool for tool in log.statistics().tools}
-        assert {id_: log.of_tool(id_) for id_ in known} == known
-        assert log.of_tool("c") is None
+def test_the_statistics_of_one_tool_are_the_same_as_among_all(reused, outcomes):
+    reused.clear()
+    reused.record_outcomes(outcomes)
+    known = {tool.tool_id: tool for tool in reused.statistics().tools}
+    assert {id_: reused.of_tool(id_) for id_ in known} == known
+    assert reused.of_tool("c") is None
 
 
-def test_one_tool_is_summed_up_without_a_look_at_the_others(pool):
+def test_summarizing_one_tool_reads_no_other_outcomes(pool):
     statements = []
     with pool.read() as connection:
         connection.exec_trace = lambda _, *statement: statements.append(statement) or True
@@ -400,7 +393,7 @@ def test_one_tool_is_summed_up_without_a_look_at_the_others(pool):
         max_size=6,
     )
 )
-def test_searches_come_back_as_they_were_recorded_oldest_first(tmp_path_factory, given_records):
+def test_searches_are_returned_as_recorded_oldest_first(reused, given_records):
     records = [
         search(
             str(number),
@@ -413,16 +406,13 @@ def test_searches_come_back_as_they_were_recorded_oldest_first(tmp_path_factory,
         )
         for number, (at, query, results, latency) in enumerate(given_records)
     ]
-    path = tmp_path_factory.mktemp("usage") / "search.db"
-    with closing(ConnectionPool(path, read_only=False)) as pool:
-        usage = UsageLog(pool)
-        usage.record_searches(records)
-        kept = usage.searches()
+    reused.clear()
+    reused.record_searches(records)
 
-    assert list(kept) == sorted(records, key=lambda record: record.at)
+    assert list(reused.searches()) == sorted(records, key=lambda record: record.at)
 
 
-def test_outcomes_come_back_as_they_were_recorded_oldest_first(usage):
+def test_outcomes_are_returned_as_recorded_oldest_first(usage):
     late = outcome(at=9.0, success=False, latency_ms=3.5, search_id="s")
     early = outcome(at=2.0)
     usage.record_outcomes([late, early])
@@ -430,7 +420,7 @@ def test_outcomes_come_back_as_they_were_recorded_oldest_first(usage):
     assert usage.outcomes() == (early, late)
 
 
-def test_only_what_is_recent_comes_back_where_that_is_asked_for(usage):
+def test_only_records_since_a_time_are_returned_on_request(usage):
     usage.record_searches([search("old", at=1.0), search("new", at=5.0)])
     usage.record_outcomes([outcome(at=1.0), outcome("mail:read", at=5.0)])
 
@@ -448,7 +438,7 @@ def test_only_what_is_recent_comes_back_where_that_is_asked_for(usage):
         "UPDATE outcomes SET latency_ms = 'soon'",
     ],
 )
-def test_a_record_that_is_not_as_it_was_written_is_damage(usage, pool, damage):
+def test_an_unreadable_record_means_damage(usage, pool, damage):
     usage.record_searches([search("s")])
     usage.record_outcomes([outcome(latency_ms=1.0)])
     with pool.write() as connection:

@@ -64,7 +64,7 @@ def test_stored_vectors_are_found_by_cosine_whatever_their_length(index, fill):
     assert coverage(index) == Coverage(tools=3, vectors=3, dimensions=2)
 
 
-def test_tools_of_one_text_share_one_vector(index, report, make_record):
+def test_tools_with_the_same_text_share_one_vector(index, report, make_record):
     records = [
         make_record(id_, "The same.", text_hash="shared")
         for id_ in ("mcptools:a:x", "mcptools:b:x")
@@ -75,7 +75,7 @@ def test_tools_of_one_text_share_one_vector(index, report, make_record):
     assert coverage(index).vectors == 2
 
 
-def test_a_vector_whose_tool_has_gone_meanwhile_is_kept_for_its_return(index, fill):
+def test_a_vector_whose_tool_was_removed_meanwhile_is_kept(index, fill):
     fill(index, ONE)
     (hash_,) = index.pending("m", limit=1)
     fill(index, {})
@@ -95,7 +95,7 @@ def test_a_vector_whose_tool_has_gone_meanwhile_is_kept_for_its_return(index, fi
         pytest.param([THREE, ONE], id="others came and went"),
     ],
 )
-def test_a_text_is_never_pending_again(index, path, fill, check_sound, steps):
+def test_a_text_with_a_vector_is_never_pending_again(index, path, fill, check_sound, steps):
     fill(index, ONE, model_id="m")
     for step in steps:
         fill(index, step)
@@ -136,7 +136,7 @@ def test_a_file_that_is_moved_keeps_its_vectors(
     check_sound(path)
 
 
-def test_a_pending_text_is_the_one_that_its_hash_stands_for(index, tmp_path, write_tool):
+def test_a_pending_text_has_the_hash_it_is_listed_under(index, tmp_path, write_tool):
     """The scanner makes the hash of a text, and the index makes that text from some columns."""
     file = write_tool(tmp_path, "mail", "send", "Send a message.")
     declared = "__tags__ = ['post']\n__use_cases__ = ['write to Ada']\n"
@@ -152,7 +152,7 @@ def test_a_pending_text_is_the_one_that_its_hash_stands_for(index, tmp_path, wri
     assert index.pending("m", limit=9) == {record.text_hash: text}
 
 
-def test_a_refused_text_is_tried_again_within_a_minute_and_later_each_time(
+def test_a_refused_text_is_retried_within_a_minute_then_after_longer_delays(
     index, path, fill, monkeypatch
 ):
     fill(index, THREE)
@@ -171,7 +171,7 @@ def test_a_refused_text_is_tried_again_within_a_minute_and_later_each_time(
         assert index.refused("m") == {}
 
 
-def test_a_text_that_was_refused_long_ago_is_refused_for_a_minute_again(index, fill, monkeypatch):
+def test_a_text_refused_long_ago_starts_again_with_the_shortest_delay(index, fill, monkeypatch):
     fill(index, ONE)
     (only,) = index.pending("m", limit=1)
     now = time.time()
@@ -183,17 +183,12 @@ def test_a_text_that_was_refused_long_ago_is_refused_for_a_minute_again(index, f
     assert index.count_pending("m") == 1
 
 
-def test_a_refusal_by_a_clock_that_was_wrong_does_not_count(index, kept, fill):
+def test_a_refusal_dated_in_the_future_does_not_count(index, kept, fill):
     fill(index, ONE)
     index.refuse("m", dict.fromkeys(index.pending("m", limit=1), "too odd"))
     with closing(apsw.Connection(str(kept))) as connection:
         connection.execute("UPDATE refusals SET at = at + 40 * 24 * 3600")
     assert index.count_pending("m") == 1
-
-
-def test_no_refusals_are_no_change(index):
-    index.refuse("m", {})
-    assert index.refused("m") == {}
 
 
 def test_a_changed_text_loses_its_old_vector_at_once(index, fill):
@@ -203,9 +198,7 @@ def test_a_changed_text_loses_its_old_vector_at_once(index, fill):
     assert len(index.pending("m", limit=10)) == 1
 
 
-def test_the_vectors_of_several_models_are_searchable_beside_each_other(
-    index, path, fill, check_sound
-):
+def test_vectors_of_several_models_can_be_searched_side_by_side(index, path, fill, check_sound):
     fill(index, THREE, model_id="first")
     (hash_, *_) = index.pending("second", limit=1)
     index.put_vectors("second", {hash_: [1.0, 2.0, 3.0]})
@@ -227,9 +220,7 @@ def test_using_a_model_says_whether_it_has_vectors(index, path, fill):
         assert not reader.use_model("unknown")
 
 
-def test_a_model_that_nobody_used_for_long_is_put_to_use_again_at_no_cost(
-    index, path, fill, check_sound
-):
+def test_a_model_unused_for_long_is_used_again_without_embedding(index, path, fill, check_sound):
     fill(index, THREE, model_id="old")
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("UPDATE models SET used_at = 0")
@@ -244,7 +235,7 @@ def test_a_model_that_nobody_used_for_long_is_put_to_use_again_at_no_cost(
     check_sound(path)
 
 
-def test_a_text_made_otherwise_keeps_its_old_vector_until_there_is_a_new_one(
+def test_a_text_in_a_new_format_keeps_its_old_vector_until_the_new_one_is_stored(
     index, make_record, report
 ):
     """As after an upgrade: the files are the same, but the texts made from them differ."""
@@ -262,7 +253,7 @@ def test_a_text_made_otherwise_keeps_its_old_vector_until_there_is_a_new_one(
     assert index.pending("m", limit=10) == {}
 
 
-def test_holes_that_changes_leave_in_a_vector_table_are_closed(index, path, fill, check_sound):
+def test_gaps_that_changes_leave_in_a_vector_table_are_closed(index, path, fill, check_sound):
     """A chunk of vectors is freed only when all of it is empty."""
     steady = {f"mcptools:a:steady_{n}": f"Steady {n}." for n in range(20)}
     for turn in range(12):
@@ -341,7 +332,7 @@ def test_one_wrong_answer_does_not_decide_a_models_dimensions(index, fill):
     assert index.count_pending("m") == 0
 
 
-def test_a_rebuild_after_a_change_of_dimensions_keeps_what_there_is(index, fill):
+def test_a_rebuild_after_a_change_of_dimensions_keeps_both_sets_of_vectors(index, fill):
     fill(index, THREE, model_id="m")
     for dimensions in (2, 3):
         index.use_model("m", dimensions=dimensions)
@@ -352,7 +343,7 @@ def test_a_rebuild_after_a_change_of_dimensions_keeps_what_there_is(index, fill)
     assert lengths(index) == (3, {2: 1, 3: 1, 4: 3})
 
 
-def test_what_is_used_last_counts_also_where_the_clock_has_gone_back(index, fill):
+def test_the_length_used_last_counts_even_if_the_clock_was_set_back(index, fill):
     fill(index, THREE, model_id="m")
     with closing(apsw.Connection(str(index.path))) as connection:
         connection.execute("UPDATE models SET used_at = used_at + 1e6")
@@ -361,7 +352,7 @@ def test_what_is_used_last_counts_also_where_the_clock_has_gone_back(index, fill
     assert lengths(index) == (2, {2: 3, 3: 0, 4: 3})
 
 
-def test_vectors_of_another_length_take_the_place_of_those_that_are_gone(index, kept, fill):
+def test_vectors_of_another_length_replace_those_of_removed_tools(index, kept, fill):
     fill(index, THREE, model_id="m")
     with closing(apsw.Connection(str(kept))) as connection:
         connection.execute("DELETE FROM embeddings")
@@ -369,7 +360,7 @@ def test_vectors_of_another_length_take_the_place_of_those_that_are_gone(index, 
     assert lengths(index) == (2, {2: 3, 3: 0, 4: 0})
 
 
-def test_a_kept_vector_of_a_query_has_the_length_that_is_in_use(index, fill):
+def test_a_kept_query_vector_is_returned_only_in_the_length_in_use(index, fill):
     fill(index, THREE, model_id="m")
     index.query_vectors.put("m", {"query": [1.0] * 4})
     assert index.query_vectors.get("m", "query") is not None

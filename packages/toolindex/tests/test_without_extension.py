@@ -65,7 +65,7 @@ def vector_tables(path):
     ("kind", "reason"),
     [("not installed", "is not installed"), ("no library", "vec0"), ("garbage", "vec0")],
 )
-def test_an_index_is_made_filled_and_looked_through_and_says_what_it_lacks(
+def test_an_index_without_the_extension_works_and_reports_what_is_missing(
     path, fill, matches, broken, kind, reason
 ):
     with broken(kind), ToolIndex(path) as index:
@@ -102,7 +102,7 @@ def test_with_the_extension_no_problem_is_reported(index):
         pytest.param(lambda index, fill: index.rebuild(forget="m"), id="vectors are forgotten"),
     ],
 )
-def test_what_changed_without_the_extension_is_searched_correctly_once_it_is_back(
+def test_changes_made_without_the_extension_are_searchable_once_it_is_back(
     path, fill, broken, check_sound, change
 ):
     with ToolIndex(path) as index:
@@ -125,7 +125,7 @@ def test_what_changed_without_the_extension_is_searched_correctly_once_it_is_bac
     check_sound(path)
 
 
-def test_looking_without_the_extension_changes_nothing(path, fill, broken):
+def test_reading_without_the_extension_changes_nothing(path, fill, broken):
     with ToolIndex(path) as index:
         fill(index, TWO, model_id="m")
     for read_only in (False, True):
@@ -137,7 +137,7 @@ def test_looking_without_the_extension_changes_nothing(path, fill, broken):
         assert reader.vector_table("m") is not None
 
 
-def test_tables_that_were_given_up_are_gone_once_the_extension_is_back(path, fill, broken):
+def test_abandoned_vector_tables_are_dropped_once_the_extension_is_back(path, fill, broken):
     with ToolIndex(path) as index:
         fill(index, TWO, model_id="m")
         fill(index, TWO, model_id="other")
@@ -148,7 +148,7 @@ def test_tables_that_were_given_up_are_gone_once_the_extension_is_back(path, fil
     assert len(vector_tables(path)) == 1
 
 
-def test_a_table_that_cannot_be_read_is_not_taken_for_damage(path, fill, broken):
+def test_a_vector_table_that_cannot_be_read_is_not_taken_for_damage(path, fill, broken):
     with ToolIndex(path) as index:
         fill(index, TWO, model_id="m")
     with broken(), ToolIndex(path) as index:
@@ -167,7 +167,7 @@ def test_a_table_that_cannot_be_read_is_not_taken_for_damage(path, fill, broken)
         max_size=12,
     )
 )
-def test_two_on_one_index_one_of_them_without_the_extension_never_disagree(
+def test_two_processes_agree_if_only_one_of_them_has_the_extension(
     tmp_path_factory, fill, broken, check_sound, steps
 ):
     path = tmp_path_factory.mktemp("both") / "search.db"

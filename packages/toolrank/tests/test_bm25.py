@@ -37,7 +37,7 @@ def ids(hits):
     return [hit.id for hit in hits]
 
 
-def test_a_request_finds_rows_that_hold_only_some_of_its_words(documents):
+def test_a_query_finds_rows_with_only_some_of_its_words(documents):
     found = find(documents, "please merge my two documents", content=CONTENT)
     assert ids(found) == ["pdf:merge"]
 
@@ -56,7 +56,7 @@ def test_spellings_of_a_name_find_it(documents, text):
 @pytest.mark.parametrize(
     "text", ["create AND issue", "NOT issue", "issue -repository", "name:issue"]
 )
-def test_a_query_of_operators_is_searched_as_words(documents, text):
+def test_operators_in_a_query_are_searched_as_words(documents, text):
     assert "github:create_issue" in ids(find(documents, text, content=CONTENT))
 
 
@@ -83,7 +83,7 @@ def test_a_very_long_query_is_answered_from_its_first_words(documents):
     assert ids(find(documents, text, content=CONTENT)) == ["pdf:merge"]
 
 
-def test_a_column_weighs_what_it_is_given(connection):
+def test_columns_count_by_their_weights(connection):
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (name, text)")
     connection.execute("INSERT INTO docs_fts VALUES ('merge', 'x'), ('x', 'merge'), ('x', 'x')")
     assert ids(find(connection, "merge", weights=(3.0, 1.0))) == ["1", "2"]
@@ -130,7 +130,7 @@ def test_names_that_are_not_plain_identifiers_are_refused(documents, name):
 
 
 @pytest.mark.parametrize("table", ["missing", "docs"])
-def test_a_table_that_is_missing_or_no_full_text_table_is_a_retrieval_error(documents, table):
+def test_a_missing_or_ordinary_table_is_a_retrieval_error(documents, table):
     retriever = bm25(documents, table=table, name="words")
     with pytest.raises(RetrievalError, match="Check that its table exists") as caught:
         retriever.retrieve(Query(text="merge"), depth=5)
@@ -158,7 +158,7 @@ def table_of(rows):
 
 @given(ROWS, REQUESTS, st.integers(1, 5))
 @example([("create issue", "")] * 3, 'create "create issue"', 2)
-def test_scores_are_those_of_one_statement_for_all_terms(rows, text, depth):
+def test_scores_equal_those_of_fts5_for_all_terms(rows, text, depth):
     """The scores of single terms add up to SQLite's score for all of them."""
     expression = match_expression([*query_terms(text), *quoted_phrases(text)])
     with closing(table_of(rows)) as connection:
@@ -171,7 +171,7 @@ def test_scores_are_those_of_one_statement_for_all_terms(rows, text, depth):
 
 
 @given(ROWS, st.lists(REQUESTS, max_size=4))
-def test_what_is_remembered_changes_no_answer(rows, texts):
+def test_cached_postings_change_no_answer(rows, texts):
     postings = Postings()
     with closing(table_of(rows)) as connection:
         for text in [*texts, *texts]:
@@ -180,14 +180,14 @@ def test_what_is_remembered_changes_no_answer(rows, texts):
             assert find(connection, text, postings=postings, **options) == fresh
 
 
-def test_what_is_remembered_is_not_read_again(documents):
+def test_cached_postings_are_not_read_again(documents):
     postings = Postings()
     assert ids(find(documents, "merge pdf", content=CONTENT, postings=postings)) == ["pdf:merge"]
     documents.execute("DROP TABLE docs_fts")
     assert ids(find(documents, "pdf merge", content=CONTENT, postings=postings)) == ["pdf:merge"]
 
 
-def test_one_memory_serves_tables_and_weights_that_differ(documents):
+def test_one_cache_serves_different_tables_and_weights(documents):
     postings = Postings()
     for weights in ((3.0, 1.0), (1.0, 3.0)):
         remembered = find(documents, "create issue", weights=weights, postings=postings)
@@ -195,9 +195,7 @@ def test_one_memory_serves_tables_and_weights_that_differ(documents):
 
 
 @given(ROWS, st.sampled_from(["x", "x y", "x " * 30]), REQUESTS)
-def test_a_row_without_a_word_of_the_request_never_reorders_rows_of_equal_length(
-    rows, unrelated, text
-):
+def test_an_unrelated_row_never_reorders_rows_of_equal_length(rows, unrelated, text):
     """It changes the IDF of each term and the mean length, so an order may change by the formula.
 
     What cannot change: of two rows as long as each other, one that holds each term of the
@@ -226,9 +224,7 @@ def test_a_row_without_a_word_of_the_request_never_reorders_rows_of_equal_length
 
 
 @given(ROWS, st.sampled_from(WORDS))
-def test_a_row_without_the_word_asked_for_never_reorders_rows_where_it_is_as_long_as_the_mean(
-    rows, word
-):
+def test_an_unrelated_row_of_mean_length_never_reorders_rows(rows, word):
     """With the same mean length, all scores of a term change by one factor, its IDF."""
     length = sum(len(column.split()) for row in rows for column in row)
     with closing(table_of([(f"{a} ", b) for a, b in rows])) as connection:
@@ -254,7 +250,7 @@ def padded(connection, common, rare, total=1000):
     return connection
 
 
-def test_a_term_of_too_many_rows_is_left_out_where_there_is_a_rarer_one(connection):
+def test_a_term_in_too_many_rows_is_skipped_if_there_is_a_rarer_one(connection):
     table = padded(connection, common=400, rare=3)
     assert len(find(table, "common rare", depth=1000)) == 3
     assert len(find(table, "common", depth=1000)) == 400
@@ -262,12 +258,12 @@ def test_a_term_of_too_many_rows_is_left_out_where_there_is_a_rarer_one(connecti
     assert len(find(table, "common rare", depth=1000, common=0.5)) == 403
 
 
-def test_a_term_of_a_hundred_rows_is_never_left_out(connection):
+def test_a_term_in_a_hundred_rows_is_never_skipped(connection):
     table = padded(connection, common=100, rare=3, total=110)
     assert len(find(table, "common rare", depth=1000, common=0.0)) == 103
 
 
-def test_a_term_that_was_once_left_out_is_read_when_it_is_needed(connection):
+def test_a_term_that_was_skipped_is_read_when_it_is_needed(connection):
     table, postings = padded(connection, common=400, rare=3), Postings()
     for text, rows, share in [
         ("common rare", 3, 0.3),
@@ -283,7 +279,7 @@ def test_a_term_that_was_once_left_out_is_read_when_it_is_needed(connection):
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
-def test_the_share_of_rows_is_from_0_to_1(documents, share):
+def test_the_share_of_rows_must_be_between_0_and_1(documents, share):
     with pytest.raises(RankingArgumentError, match="is not a share") as caught:
         find(documents, "merge", common=share)
     assert caught.value.argument == "common"
@@ -297,7 +293,7 @@ def test_a_phrase_in_quotation_marks_comes_first(connection):
     assert ids(find(connection, 'the "merge pull request" one')) == ["2", "1"]
 
 
-def test_equal_rows_at_the_cut_are_taken_in_the_order_of_their_ids(connection):
+def test_equal_rows_at_the_limit_are_ordered_by_id(connection):
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
     for rowid in (2, 3, 10):
         connection.execute("INSERT INTO docs_fts (rowid, text) VALUES (?, 'same')", (rowid,))
@@ -305,31 +301,31 @@ def test_equal_rows_at_the_cut_are_taken_in_the_order_of_their_ids(connection):
     assert ids(find(connection, "same", depth=2)) == ["10", "2"]
 
 
-def test_a_row_that_the_content_table_lacks_is_not_found(documents):
+def test_a_row_missing_from_the_content_table_is_not_found(documents):
     documents.execute("DELETE FROM docs WHERE id = 'pdf:merge'")
     assert find(documents, "merge", content=CONTENT) == []
 
 
-def test_a_table_without_a_record_of_sizes_is_searched_too(connection):
+def test_a_table_without_column_sizes_is_searched_too(connection):
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, columnsize = 0)")
     connection.execute("INSERT INTO docs_fts VALUES ('merge'), ('x'), ('y')")
     assert ids(find(connection, "merge")) == ["1"]
 
 
 class TestMisspeltWords:
-    def test_they_find_what_they_are_slips_from(self, documents):
+    def test_misspelt_words_find_the_rows_they_meant(self, documents):
         """Without any model, from words alone."""
         found = find(documents, "creat isue", content=CONTENT, similar_weight=0.7)
         assert ids(found)[0] == "github:create_issue"
         assert find(documents, "isue", content=CONTENT) == []
 
-    def test_they_count_less_than_the_word_itself(self, documents):
+    def test_a_correction_counts_less_than_the_word_itself(self, documents):
         (right,) = find(documents, "attachments")
         (wrong,) = find(documents, "atachments", similar_weight=0.7)
         # One slip in ten letters, and half of one for the ending, which is no part of the stem.
         assert wrong.score == pytest.approx(0.7 * (1 - 1.5 / 10) * right.score)
 
-    def test_terms_spelt_alike_share_the_weight(self, connection):
+    def test_terms_with_similar_spelling_share_the_weight(self, connection):
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
         for text in ("form", "farm", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
@@ -338,7 +334,7 @@ class TestMisspeltWords:
         # Both are 0.75 alike, together 1.5: each counts a half of 0.6.
         assert [hit.score for hit in found] == pytest.approx([0.3 * right.score] * 2)
 
-    def test_a_word_that_rows_hold_is_never_taken_for_another(self, connection):
+    def test_a_word_that_rows_contain_is_never_corrected(self, connection):
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
         for text in ("form", "farm", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
@@ -347,11 +343,11 @@ class TestMisspeltWords:
     @pytest.mark.parametrize(
         "text", ["open Isue", "ISUE", "isue2", "create xIsue", "open 名前isue2"]
     )
-    def test_names_identifiers_and_acronyms_are_taken_as_they_are(self, documents, text):
+    def test_names_identifiers_and_acronyms_are_not_corrected(self, documents, text):
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         assert retriever.corrections(text) == {}
 
-    def test_the_first_word_may_have_a_capital(self, documents):
+    def test_a_capitalized_first_word_is_corrected(self, documents):
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         assert retriever.corrections("Isue please") == {"isue": "issue"}
 
@@ -360,30 +356,28 @@ class TestMisspeltWords:
         assert len(find(documents, text.rpartition(" ")[0], similar_weight=0.7)) == 3
         assert find(documents, text, similar_weight=0.7) == []
 
-    def test_a_stem_that_has_a_stem_of_its_own_is_found(self, connection):
+    def test_a_stem_that_can_be_stemmed_again_is_found(self, connection):
         """Porter's stem of "database" is "databas", and that of "databas" is "databa"."""
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
         for text in ("database", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
         assert ids(find(connection, "dtabase", similar_weight=0.7)) == ["1"]
 
-    def test_a_term_that_no_word_leads_to_is_left_out(self, connection):
+    def test_a_term_without_a_word_that_stems_to_it_is_left_out(self, connection):
         """No word that is likely has the stem "gerosall", which is that of "gerosalll"."""
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
         for text in ("gerosalll", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
         assert find(connection, "gerosaxll", similar_weight=0.7) == []
 
-    def test_a_correction_is_a_word_as_the_rows_spell_it(self, documents):
+    def test_a_correction_is_spelt_as_in_the_rows(self, documents):
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         found = retriever.corrections("list isues in my repositry")
         assert found == {"isues": "issues", "repositry": "repository"}
         assert retriever.corrections("list issues") == {}
         assert bm25(documents, table="docs_fts").corrections("isue") == {}
 
-    def test_a_correction_is_the_word_with_the_fewest_slips_however_common_others_are(
-        self, connection
-    ):
+    def test_a_correction_is_the_nearest_word_even_if_others_are_more_common(self, connection):
         """Without its last letter, which may be a suffix, "crate" is as near to "chat"."""
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
         for text in ("create", "chat", "chat", "chat", *"vwxyz"):
@@ -406,7 +400,7 @@ class TestMisspeltWords:
             find(documents, "isue", similar_weight=0.7)
 
     @pytest.mark.parametrize("weight", [-1.0, math.nan])
-    def test_their_weight_is_a_finite_number_of_zero_or_more(self, documents, weight):
+    def test_the_weight_of_corrections_is_finite_and_not_negative(self, documents, weight):
         with pytest.raises(RankingArgumentError) as caught:
             find(documents, "isue", similar_weight=weight)
         assert caught.value.argument == "similar_weight"
@@ -422,7 +416,7 @@ class TestMisspeltWords:
             retriever.statistics(text)
 
 
-def test_the_statistics_of_a_request_tell_what_the_table_knows(documents):
+def test_statistics_describe_a_querys_terms_in_the_table(documents):
     retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
     misspelt, *others = retriever.statistics("mergge listIssue zzzz")
     assert [(each.term, each.documents) for each in misspelt.similar] == [("merg", 1)]
@@ -436,7 +430,7 @@ def test_the_statistics_of_a_request_tell_what_the_table_knows(documents):
     assert retriever.statistics("") == ()
 
 
-def test_evenness_takes_each_terms_part_of_the_score_to_a_power():
+def test_evenness_raises_each_terms_score_to_a_power():
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5(words)")
         rows = ["pdf pdf pdf", "pdf merge", "merge", *["other words"] * 9]
@@ -465,7 +459,7 @@ def test_a_table_without_positions_is_searched_without_phrases(detail):
 
 
 class TestMatches:
-    def test_what_the_terms_add_is_the_score_of_the_row(self, documents):
+    def test_the_terms_contributions_sum_to_the_score(self, documents):
         text = 'list "issues" isues createIssue repository'
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7, evenness=0.75)
         hits = retriever.retrieve(Query(text=text), depth=10)
@@ -480,7 +474,7 @@ class TestMatches:
             for found in matches.values()
         )
 
-    def test_a_misspelt_term_is_reported_with_the_one_that_the_row_holds(self, documents):
+    def test_a_misspelt_term_is_reported_with_its_correction(self, documents):
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         (hit, *_) = retriever.retrieve(Query(text="repositry"), depth=1)
 
@@ -489,12 +483,12 @@ class TestMatches:
         assert match.term == "repositry"
         assert match.held.startswith("repositor")
 
-    def test_a_row_without_the_terms_and_one_that_is_not_there_have_none(self, documents):
+    def test_unrelated_and_missing_rows_have_no_matches(self, documents):
         retriever = bm25(documents, table="docs_fts")
         assert retriever.matches("zzzz", ["1"]) == {}
         assert retriever.matches("issue", ["999999", "no number", "²"]) == {}
 
-    def test_rows_are_named_as_hits_are(self, documents):
+    def test_matches_use_the_same_ids_as_hits(self, documents):
         content = Content(table="docs", column="id")
         retriever = bm25(documents, table="docs_fts", content=content)
         (hit, *_) = retriever.retrieve(Query(text="issue"), depth=1)
@@ -503,7 +497,7 @@ class TestMatches:
 
 
 class TestCoverage:
-    def test_it_is_the_share_of_the_idf_of_the_terms_that_a_row_holds(self, documents):
+    def test_coverage_is_the_share_of_the_idf_of_a_rows_terms(self, documents):
         retriever = bm25(documents, table="docs_fts", content=Content(table="docs", column="id"))
         text = "merge zebra issue"
         rows = 100  # Of fewer, how many hold a word says little about it.
@@ -525,13 +519,13 @@ class TestCoverage:
         assert set(found) <= set(ids)
         assert 0 < max(found.values()) < 1
 
-    def test_a_slip_is_covered_by_what_it_stands_for(self, documents):
+    def test_a_misspelt_term_is_covered_by_its_correction(self, documents):
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
         (first, *_) = retriever.retrieve(Query(text="isues"), depth=5)
 
         assert retriever.coverage("isues", [first.id]) == {first.id: 1.0}
 
-    def test_a_share_of_a_word_that_no_row_holds_can_count_as_held(self, documents):
+    def test_unknown_words_can_count_as_partly_covered(self, documents):
         retriever = bm25(documents, table="docs_fts")
         (first, *_) = retriever.retrieve(Query(text="issue"), depth=5)
 
@@ -542,9 +536,7 @@ class TestCoverage:
         assert share(1) == pytest.approx(1)
 
     @pytest.mark.parametrize("rows", [1, 2, 5])
-    def test_in_a_table_of_a_few_rows_a_word_that_none_holds_takes_no_more_than_its_share(
-        self, connection, rows
-    ):
+    def test_in_a_small_table_an_unknown_word_takes_no_more_than_its_share(self, connection, rows):
         connection.execute("CREATE VIRTUAL TABLE few_fts USING fts5 (text)")
         for _ in range(rows):
             connection.execute("INSERT INTO few_fts VALUES ('count the words of a text')")
@@ -554,7 +546,7 @@ class TestCoverage:
         assert 0.5 < found["1"] < 2 / 3
 
     @pytest.mark.parametrize("text", ["", "the of", "qwzxplorf", "喂企鹅", '"', "a" * 10_000])
-    def test_of_any_request_it_is_a_share(self, documents, text):
+    def test_coverage_is_between_0_and_1_for_any_query(self, documents, text):
         retriever = bm25(documents, table="docs_fts", similar_weight=0.7)
 
         assert all(0 <= share <= 1 for share in retriever.coverage(text, ["1", "2"]).values())

@@ -28,19 +28,19 @@ def judged(model, *values):
     return 1 / (1 + math.exp(-intercept - sum(map(mul, coefficients, values))))
 
 
-def test_words_are_judged_by_the_share_covered_by_how_many_there_are_and_by_the_name():
+def test_confidence_by_words_uses_coverage_length_and_name():
     given = Evidence(coverage=0.7, terms=4, named=0.5)
     assert confidence(given) == pytest.approx(judged(_WORDS, 0.7, math.log(1 + 4), 0.5))
 
 
-def test_the_score_of_words_judges_where_no_coverage_is_given():
+def test_without_coverage_confidence_by_words_uses_the_score():
     assert confidence(Evidence(strength=0.7)) == pytest.approx(judged(_LIKENESS, 0.7))
 
 
 @pytest.mark.parametrize(
     "calibration", [Calibration(), Calibration(alone=(-1, 9), with_words=(-3, 3, 1, 9))]
 )
-def test_vectors_are_judged_by_their_contrast_and_by_what_their_model_is_worth(calibration):
+def test_confidence_by_vectors_uses_contrast_and_the_models_quality(calibration):
     alone, both = Evidence(contrast=0.2), Evidence(coverage=0.7, terms=4, contrast=0.2)
 
     assert confidence(alone, calibration=calibration) == pytest.approx(
@@ -51,13 +51,13 @@ def test_vectors_are_judged_by_their_contrast_and_by_what_their_model_is_worth(c
     )
 
 
-def test_a_pasted_document_is_no_surer_an_answer_than_a_long_request():
+def test_a_pasted_document_has_no_more_confidence_than_a_long_request():
     assert confidence(Evidence(coverage=0.1, terms=64)) == confidence(
         Evidence(coverage=0.1, terms=20)
     )
 
 
-def test_every_feature_speaks_for_a_hit():
+def test_every_feature_raises_the_confidence():
     models = _WORDS, _LIKENESS, Calibration().alone, Calibration().with_words
     assert all(value > 0 for model in models for value in model[1:])
 
@@ -68,7 +68,7 @@ def test_without_evidence_there_is_no_confidence(evidence):
 
 
 @pytest.mark.parametrize("evidence", [{}, {"coverage": 0.0, "terms": 9, "contrast": -1.0}])
-def test_an_exact_name_is_nearly_certain_whatever_else(evidence):
+def test_an_exact_name_is_nearly_certain(evidence):
     assert confidence(Evidence(is_exact=True, **evidence)) == EXACT_CONFIDENCE
 
 
@@ -84,7 +84,7 @@ def test_an_exact_name_is_nearly_certain_whatever_else(evidence):
         ),
     ],
 )
-def test_one_threshold_parts_little_from_much_in_every_mode(nothing, much):
+def test_one_threshold_separates_weak_from_strong_evidence_in_every_mode(nothing, much):
     low, high = confidence(Evidence(**nothing)), confidence(Evidence(**much))
     assert low < RECOMMENDED_CONFIDENCE / 2
     assert high > (1 + RECOMMENDED_CONFIDENCE) / 2
@@ -97,7 +97,7 @@ def test_one_threshold_parts_little_from_much_in_every_mode(nothing, much):
     strength=features,
     contrast=features,
 )
-def test_any_evidence_has_a_confidence_in_0_to_1(coverage, terms, named, strength, contrast):
+def test_confidence_is_between_0_and_1_for_any_evidence(coverage, terms, named, strength, contrast):
     given = Evidence(
         coverage=coverage, terms=terms, named=named, strength=strength, contrast=contrast
     )

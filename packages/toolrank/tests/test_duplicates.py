@@ -32,26 +32,26 @@ def grouped(*ids, **options):
     return [(hit.id, hit.duplicates) for hit in found]
 
 
-def test_of_hits_that_say_the_same_the_best_is_kept_and_names_the_others():
+def test_the_best_of_duplicate_hits_is_kept_and_lists_the_others():
     assert grouped("gitea:createIssue", "a:ping", "github:create_issue") == [
         ("gitea:createIssue", ("github:create_issue",)),
         ("a:ping", ()),
     ]
 
 
-def test_hits_of_one_name_are_kept_apart_by_what_they_do():
+def test_hits_with_one_name_but_different_descriptions_are_kept():
     assert grouped("github:create_issue", "jira:create_issue") == [
         ("github:create_issue", ()),
         ("jira:create_issue", ()),
     ]
 
 
-def test_hits_of_one_description_are_kept_apart_by_their_names():
+def test_hits_with_one_description_but_different_names_are_kept():
     assert len(grouped("github:create_issue", "github:new_issue")) == 2
 
 
 @pytest.mark.parametrize(("similarity", "kept"), [(10 / 11, 1), (10 / 11 + 1e-9, 2)])
-def test_descriptions_are_alike_by_the_share_of_words_they_have_in_common(similarity, kept):
+def test_descriptions_are_compared_by_their_shared_words(similarity, kept):
     found = grouped("github:create_issue", "gitea:createIssue", similarity=similarity)
     assert len(found) == kept
 
@@ -64,7 +64,7 @@ def test_a_hit_without_a_fingerprint_is_kept():
     assert grouped("x", "y", "x2") == [("x", ()), ("y", ()), ("x2", ())]
 
 
-def test_what_a_hit_stood_for_goes_over_to_the_one_that_stands_for_it():
+def test_a_duplicates_duplicates_move_to_the_hit_that_is_kept():
     kept, other = hits("a:ping", "b:ping")
     other = RankedHit(id=other.id, score=0.5, contributions=(), duplicates=("c:ping",))
     kept = RankedHit(id=kept.id, score=1.0, contributions=(), duplicates=("d:ping",))
@@ -73,7 +73,7 @@ def test_what_a_hit_stood_for_goes_over_to_the_one_that_stands_for_it():
     assert only.score == 1.0
 
 
-def test_nothing_to_group_gives_nothing():
+def test_grouping_nothing_returns_nothing():
     assert group_duplicates([], fingerprint=fingerprint) == []
 
 

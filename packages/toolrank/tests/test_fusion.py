@@ -82,7 +82,7 @@ def test_reciprocal_rank_fusion_weighs_lists_and_takes_another_k():
     assert fused.scores == pytest.approx({"a": (3 / 6) / most, "b": (3 / 7 + 1 / 6) / most})
 
 
-def test_reciprocal_rank_fusion_gives_nothing_for_a_list_that_does_not_hold_a_candidate():
+def test_reciprocal_rank_fusion_adds_nothing_for_a_missing_candidate():
     fused = reciprocal_rank_fusion(LISTS, floors={"bm25": 2.0, "vector": -0.3})
     assert fused == reciprocal_rank_fusion(LISTS)
     assert fused.floor == 0
@@ -96,7 +96,7 @@ def test_linear_fusion_is_the_weighted_mean_of_scores_divided_by_their_best():
     assert fused.floor == 0
 
 
-def test_linear_fusion_by_strength_is_the_weighted_sum_divided_by_that_of_the_best():
+def test_linear_fusion_by_strength_divides_by_the_sum_of_the_best_scores():
     fused = linear_fusion(LISTS, weights={"bm25": 1.0, "vector": 3.0}, units={"bm25": 0.03})
     most = 0.03 * 8.0 + 3 * 0.5
     assert fused.scores == pytest.approx(
@@ -117,7 +117,7 @@ def test_linear_fusion_by_strength_is_the_weighted_sum_divided_by_that_of_the_be
         ({"bm25": 0.1}, {"a": 0.8 + 0.4, "b": 0.2 + 0.5, "c": 0.1 + 0.45, "": 0.1 + 0.4}),
     ],
 )
-def test_a_list_gives_its_floor_to_a_candidate_that_it_does_not_hold(units, shares):
+def test_a_missing_candidate_gets_the_lists_floor(units, shares):
     lists = {
         "bm25": ranking(("a", 8.0), ("b", 2.0)),
         "vector": ranking(("b", 0.5), ("c", 0.45)),
@@ -138,9 +138,7 @@ def test_a_list_gives_its_floor_to_a_candidate_that_it_does_not_hold(units, shar
         ({"bm25": 0.1}, 0.1 * 8 + 0.5, {"a": 0.1 * 8 + 0.5, "c": 0.1 * 2 + 0.35}),
     ],
 )
-def test_what_a_list_cannot_judge_gets_a_place_between_its_floor_and_its_best(
-    units, most, estimate
-):
+def test_an_unjudged_candidate_is_placed_between_floor_and_best(units, most, estimate):
     lists = {
         "bm25": ranking(("a", 8.0), ("b", 4.0), ("c", 2.0)),
         "vector": ranking(("b", 0.5), ("d", 0.3)),
@@ -156,7 +154,7 @@ def test_what_a_list_cannot_judge_gets_a_place_between_its_floor_and_its_best(
     assert "nowhere" not in fused.scores
 
 
-def test_by_ranks_what_a_list_cannot_judge_gets_the_share_that_the_other_lists_give_it():
+def test_by_ranks_an_unjudged_candidate_gets_the_share_of_other_lists():
     lists = {"bm25": ranking(("a", 8.0), ("b", 4.0)), "vector": ranking(("b", 0.5))}
     fused = reciprocal_rank_fusion(lists, unjudged={"vector": {"a"}}, rrf_k=1)
     assert fused.scores == pytest.approx({"a": 1.0, "b": (1 / 3 + 1 / 2) / (1 / 2 + 1 / 2)})
@@ -164,7 +162,7 @@ def test_by_ranks_what_a_list_cannot_judge_gets_the_share_that_the_other_lists_g
 
 @every_fusion
 @given(lists=rankings)
-def test_what_one_list_alone_can_judge_keeps_that_list_s_order(fuse, lists):
+def test_candidates_judged_by_one_list_keep_its_order(fuse, lists):
     lists = {"bm25": lists.get("bm25", []), "vector": ranking(("x", 0.5), ("y", 0.1))}
     others = {hit.id for hit in lists["bm25"]}
     fused = fuse(lists, floors={"vector": 0.1}, unjudged={"vector": others})
@@ -173,12 +171,12 @@ def test_what_one_list_alone_can_judge_keeps_that_list_s_order(fuse, lists):
 
 
 @pytest.mark.parametrize("fuse", [linear_fusion, by_strength])
-def test_linear_fusion_takes_a_list_without_a_score_above_zero_as_no_evidence(fuse):
+def test_linear_fusion_ignores_a_list_without_positive_scores(fuse):
     fused = fuse({"vector": ranking(("a", -0.1), ("b", -0.2))}, floors={"vector": -0.2})
     assert fused == FusedScores({"a": 0.0, "b": 0.0}, 0.0)
 
 
-def test_by_strength_a_list_whose_best_is_weak_has_little_say():
+def test_by_strength_a_weak_list_has_little_influence():
     weak = {"bm25": ranking(("a", 0.2), ("b", 0.1)), "vector": ranking(("b", 0.9), ("a", 0.8))}
     assert [hit.id for hit in linear_fusion(weak, units={"bm25": 0.03}).ranking()] == ["b", "a"]
     assert [hit.id for hit in linear_fusion(weak).ranking()] == ["a", "b"]
@@ -198,12 +196,12 @@ def test_an_empty_list_lowers_the_scores(fuse):
     assert (alone.of("a"), doubted.of("a")) == pytest.approx((1.0, 0.5))
 
 
-def test_by_strength_an_empty_list_has_no_say():
+def test_by_strength_an_empty_list_has_no_influence():
     assert by_strength({"bm25": ranking(("a", 7.0)), "vector": []}).of("a") == 1.0
 
 
 @every_fusion
-def test_nothing_to_fuse_gives_nothing(fuse):
+def test_fusing_nothing_returns_nothing(fuse):
     nothing = FusedScores({}, 0.0)
     assert fuse({}) == nothing
     assert fuse({"bm25": []}) == nothing
@@ -242,7 +240,7 @@ def test_only_the_proportions_of_weights_count(fuse, weight):
 
 @every_fusion
 @given(lists=rankings, weights=weights, are_cut=st.booleans(), unjudged=unknowns)
-def test_every_document_of_the_lists_that_are_on_comes_once_best_first_ties_by_id(
+def test_fused_hits_are_unique_and_ordered_by_score_then_id(
     fuse, lists, weights, are_cut, unjudged
 ):
     on = {name: found for name, found in lists.items() if weights.get(name, 1.0) > 0}
@@ -257,14 +255,14 @@ def test_every_document_of_the_lists_that_are_on_comes_once_best_first_ties_by_i
 
 @every_fusion
 @given(lists=rankings, weights=weights)
-def test_weight_zero_is_as_if_the_list_were_not_there(fuse, lists, weights):
+def test_weight_zero_leaves_the_list_out(fuse, lists, weights):
     without = {name: found for name, found in lists.items() if name != "bm25"}
     assert fuse(lists, weights=weights | {"bm25": 0.0}) == fuse(without, weights=weights)
 
 
 @every_fusion
 @given(lists=rankings, weights=weights, unjudged=unknowns, shuffled=st.randoms())
-def test_the_order_of_the_lists_changes_nothing(fuse, lists, weights, unjudged, shuffled):
+def test_the_order_of_lists_does_not_matter(fuse, lists, weights, unjudged, shuffled):
     names = list(lists)
     shuffled.shuffle(names)
     given = {"weights": weights, "floors": lowest(lists), "unjudged": unjudged}
@@ -273,7 +271,7 @@ def test_the_order_of_the_lists_changes_nothing(fuse, lists, weights, unjudged, 
 
 @every_fusion
 @given(lists=rankings)
-def test_the_order_of_a_single_list_is_kept_where_its_scores_are_above_zero(fuse, lists):
+def test_a_single_list_of_positive_scores_keeps_its_order(fuse, lists):
     for name, found in lists.items():
         positive = [hit for hit in found if hit.score > 0]
         fused = fuse({name: positive})
@@ -292,7 +290,7 @@ def test_the_order_of_a_single_list_is_kept_where_its_scores_are_above_zero(fuse
     ),
     scores=st.lists(st.floats(0, 100), min_size=2, max_size=2),
 )
-def test_by_strength_a_candidate_more_reorders_no_others(lists, scores):
+def test_by_strength_another_candidate_does_not_reorder_the_others(lists, scores):
     """Whatever it scores: it changes what all are divided by, and nothing else.
 
     By each list's maximum this holds while it is not the best of a list, by ranks while it is
@@ -311,7 +309,7 @@ def test_by_strength_a_candidate_more_reorders_no_others(lists, scores):
 
 
 @given(scores=st.lists(st.floats(0, 0.9), min_size=1, max_size=2))
-def test_by_the_maximum_a_candidate_more_changes_no_score_unless_it_is_the_best(scores):
+def test_by_maximum_another_candidate_changes_no_score_unless_it_is_the_best(scores):
     lists = {"bm25": ranking(("a", 8.0), ("b", 2.0)), "vector": ranking(("b", 1.0), ("c", 0.9))}
     more = {
         name: [*found, Hit(id="new", score=score)]

@@ -73,24 +73,24 @@ def test_a_tool_is_found_by_words_that_are_misspelt_cut_short_or_run_together(na
     assert ask(named, text)[0] == first
 
 
-def test_what_a_row_calls_by_the_word_itself_comes_before_what_is_like_it(named):
+def test_exact_words_rank_before_similar_ones(named):
     assert ask(named, "form") == ["read_form", "read_farm"]
 
 
-def test_a_row_is_found_once_for_a_word_however_many_terms_it_stands_for(named):
+def test_a_row_counts_once_for_a_word_with_several_similar_terms(named):
     retriever = fuzzy(named, table="docs_fts")
     (one, *_) = retriever.retrieve(Query(text="form"), depth=1)
     (plain, *_) = bm25(named, table="docs_fts").retrieve(Query(text="form"), depth=1)
     assert math.isclose(one.score, plain.score)
 
 
-def test_words_that_are_like_nothing_find_nothing(named):
+def test_words_without_similar_terms_find_nothing(named):
     assert ask(named, "xyzzyq") == []
     assert ask(named, "ab") == []
     assert ask(named, "x" * 40) == []
 
 
-def test_a_word_that_most_rows_hold_is_left_out_unless_there_is_no_other(connection):
+def test_a_word_in_most_rows_is_skipped_unless_it_is_the_only_one(connection):
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (name)")
     for row in range(1, 201):
         words = "tool special" if row == 7 else "tool"
@@ -106,18 +106,18 @@ def test_a_word_that_most_rows_hold_is_left_out_unless_there_is_no_other(connect
     assert len(found("tool")) == 200
 
 
-def test_only_rows_that_the_filter_lets_through_are_found(named):
+def test_only_rows_that_pass_the_filter_are_found(named):
     where = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("%event",))
     assert ask(named, "creat", where=where) == ["create_event"]
 
 
-def test_what_is_remembered_changes_no_answer(named):
+def test_cached_postings_change_no_answer(named):
     postings = Postings()
     for text in ("creat isu", "repo", "creat isu"):
         assert ask(named, text, postings=postings) == ask(named, text)
 
 
-def test_a_table_of_another_kind_is_an_error(connection):
+def test_a_table_that_is_not_fts5_is_an_error(connection):
     with pytest.raises(RetrievalError, match="'fuzzy' failed"):
         fuzzy(connection, table="nothing").retrieve(Query(text="isue"), depth=1)
 
@@ -132,7 +132,7 @@ def test_a_table_of_another_kind_is_an_error(connection):
         {"evenness": 0.0},
     ],
 )
-def test_settings_that_cannot_work_are_refused(connection, wrong):
+def test_invalid_settings_are_refused(connection, wrong):
     with pytest.raises(RankingArgumentError):
         fuzzy(connection, **{"table": "docs_fts", **wrong})
 
@@ -164,17 +164,17 @@ def alike(word, vocabulary=TERMS):
         ("x" * 33, []),
     ],
 )
-def test_a_word_stands_for_terms_like_it_the_likest_first(word, terms):
+def test_similar_terms_are_ordered_by_similarity(word, terms):
     assert alike(word) == terms
 
 
-def test_a_word_stands_for_a_dozen_terms_at_most():
+def test_a_word_has_at_most_twelve_similar_terms():
     many = Vocabulary({f"port{chr(97 + n)}": 1 for n in range(26)})
     assert len(alike("port", many)) == 12
 
 
 @given(st.dictionaries(st.text("abcd", min_size=3, max_size=9), st.integers(1, 9)), st.text("abcd"))
-def test_likeness_is_a_share_and_orders_the_terms(documents, word):
+def test_similarity_is_between_0_and_1_and_orders_the_terms(documents, word):
     found = approximate_terms(Vocabulary(documents), word)
     similarities = [similar.similarity for similar in found]
     assert all(0 < similarity <= 1 for similarity in similarities)
@@ -187,7 +187,7 @@ def test_likeness_is_a_share_and_orders_the_terms(documents, word):
     st.text("abcd", min_size=1, max_size=7),
     st.integers(1, 2),
 )
-def test_the_terms_within_some_slips_are_all_found(words, word, slips):
+def test_all_terms_within_the_edit_distance_are_found(words, word, slips):
     documents = dict.fromkeys((it for it in words if it not in STOP_WORDS), 1)
     distances = {term: osa_distance(word, term, limit=9) for term in documents}
     expected = {term: distance for term, distance in distances.items() if distance <= slips}
@@ -195,7 +195,7 @@ def test_the_terms_within_some_slips_are_all_found(words, word, slips):
 
 
 @given(st.lists(st.text("abcd", min_size=3, max_size=9)), st.text("abcd", min_size=1, max_size=3))
-def test_the_terms_that_hold_some_letters_are_all_found(words, piece):
+def test_all_terms_that_contain_the_letters_are_found(words, piece):
     documents = dict.fromkeys((it for it in words if it not in STOP_WORDS), 1)
     expected = sorted(word for word in documents if piece in word)
     assert list(Vocabulary(documents).holding(piece)) == expected

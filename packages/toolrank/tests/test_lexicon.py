@@ -84,7 +84,7 @@ def both(texts, connection):
 
 
 @given(texts=ROWS, text=REQUESTS)
-def test_another_lexicon_gives_the_hits_and_scores_of_a_full_text_table(texts, text):
+def test_another_lexicon_has_the_same_hits_and_scores(texts, text):
     with closing(apsw.Connection(":memory:")) as connection:
         for retriever in (
             lambda it: BM25Retriever(it, similar_weight=0.7, evenness=0.75),

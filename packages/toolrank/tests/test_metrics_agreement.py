@@ -51,7 +51,7 @@ def theirs_of(run, qrels):
 
 
 @given(run=rankings, qrels=judgements)
-def test_every_measure_of_every_query_is_that_of_trec_eval(run, qrels):
+def test_every_measure_equals_that_of_trec_eval(run, qrels):
     ours, theirs = evaluate(run, qrels, SAME).values, theirs_of(run, qrels)
     for measure in SAME:
         assert ours[measure] == pytest.approx(theirs[measure]), measure
@@ -67,14 +67,14 @@ def test_completeness_is_full_recall(run, qrels):
 
 
 @given(run=rankings, qrels=judgements)
-def test_a_cut_mrr_is_that_of_a_cut_run(run, qrels):
+def test_mrr_with_a_cutoff_is_that_of_a_truncated_run(run, qrels):
     for k in CUTS:
         cut = {query: ranked[:k] for query, ranked in run.items()}
         ours = evaluate(run, qrels, [f"mrr@{k}"]).values
         assert ours[f"mrr@{k}"] == pytest.approx(theirs_of(cut, qrels)["mrr"])
 
 
-def test_the_files_mean_to_trec_eval_what_they_mean_to_us(tmp_path):
+def test_trec_eval_reads_our_files_as_we_do(tmp_path):
     run = {
         "merge files": [Hit(id="pdf merge", score=3.0), Hit(id="100 %", score=2.0)],
         "send": [Hit(id="mail:send", score=0.5), Hit(id="größe", score=0.25)],
@@ -102,7 +102,7 @@ def test_the_files_mean_to_trec_eval_what_they_mean_to_us(tmp_path):
 
 
 @pytest.mark.parametrize("lead", [0.0, 1e-9])
-def test_equal_scores_are_the_one_thing_that_trec_eval_orders_in_its_own_way(tmp_path, lead):
+def test_only_ties_are_ordered_differently_by_trec_eval(tmp_path, lead):
     write_run(tmp_path / "run", {"q": [Hit(id="a", score=1.0 + lead), Hit(id="z", score=1.0)]})
     back = read_run(tmp_path / "run")
     assert evaluate(ranked_ids(back), {"q": ["a"]}, ["mrr"]).mean("mrr") == 1.0

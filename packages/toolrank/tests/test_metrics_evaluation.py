@@ -21,7 +21,7 @@ def evaluation(**by_query):
     return Evaluation(values={"recall@5": by_query})
 
 
-def test_each_query_has_its_own_value_of_each_measure():
+def test_each_query_has_a_value_for_each_measure():
     assert evaluate(RUN, QRELS, ["mrr", "ndcg@5"]).values == {
         "mrr": {"q1": 1.0, "q2": 1 / 2, "q3": 0.0},
         "ndcg@5": {"q1": 1.0, "q2": pytest.approx(1 / log2(3)), "q3": 0.0},
@@ -33,14 +33,14 @@ def test_the_mean_is_over_the_queries_of_the_qrels():
     assert evaluate(RUN, QRELS, ["mrr"]).mean("mrr") == (1 + 1 / 2 + 0) / 3
 
 
-def test_measures_may_be_given_as_values_or_by_name():
+def test_measures_can_be_objects_or_names():
     by_name = evaluate(RUN, QRELS, ["recall@5"])
     by_value = evaluate(RUN, QRELS, [Measure("recall", 5)])
     assert by_name == by_value
     assert by_name.mean(Measure("recall", 5)) == by_name.mean("recall@5")
 
 
-def test_a_measure_that_was_not_evaluated_is_answered_with_those_that_were():
+def test_asking_for_an_unevaluated_measure_lists_the_evaluated_ones():
     evaluated = evaluate(RUN, QRELS, ["recall@5", "mrr"])
     with pytest.raises(RankingArgumentError, match=r"recall@10 .* there are recall@5, mrr$"):
         evaluated.mean("recall@10")
@@ -61,20 +61,20 @@ def test_a_query_without_relevant_ids_is_named():
     assert raised.value.argument == "qrels"
 
 
-def test_hits_in_place_of_ids_are_refused_with_the_way_out():
+def test_hits_instead_of_ids_are_refused_with_the_remedy():
     with pytest.raises(RankingArgumentError, match=r"'q1': Hit\(.*ranked_ids") as raised:
         evaluate({"q1": [Hit(id="a", score=1.0)]}, QRELS, ["mrr"])
     assert raised.value.argument == "run"
 
 
-def test_the_interval_is_that_of_the_means_of_samples_with_replacement():
+def test_the_interval_is_that_of_bootstrap_means():
     # Of two queries worth 0 and 1, a sample's mean is 0, 1/2 or 1, at odds of 1 : 2 : 1.
     evaluated = evaluation(a=0.0, b=1.0)
     assert evaluated.confidence_interval("recall@5", level=0.95) == Interval(low=0.0, high=1.0)
     assert evaluated.confidence_interval("recall@5", level=0.3) == Interval(low=0.5, high=0.5)
 
 
-def test_the_interval_comes_near_the_normal_one_where_there_are_many_queries():
+def test_with_many_queries_the_interval_is_close_to_the_normal_one():
     half = {f"q{number}": float(number % 2) for number in range(400)}
     interval = evaluation(**half).confidence_interval("recall@5", resamples=2000)
     error = (0.5 * 0.5 / 400) ** 0.5
@@ -144,7 +144,7 @@ def test_a_difference_is_taken_query_by_query():
 
 
 @given(values, st.data())
-def test_a_difference_turns_its_sign_with_its_sides(by_query, data):
+def test_swapping_the_sides_negates_the_difference(by_query, data):
     others = {query: data.draw(st.floats(min_value=0, max_value=1)) for query in by_query}
     ours, theirs = Evaluation(values={"mrr": by_query}), Evaluation(values={"mrr": others})
     gain = ours.difference(theirs, "mrr", resamples=50)
@@ -154,7 +154,7 @@ def test_a_difference_turns_its_sign_with_its_sides(by_query, data):
     assert gain.interval.high == pytest.approx(-loss.interval.low)
 
 
-def test_the_interval_of_a_difference_is_as_it_is_asked_for():
+def test_the_interval_of_a_difference_has_the_requested_level():
     ours = evaluation(a=1.0, b=0.0, c=0.5, d=0.25)
     theirs = evaluation(a=0.0, b=0.5, c=0.5, d=1.0)
     differences = Evaluation(values={"mrr": {"a": 1.0, "b": -0.5, "c": 0.0, "d": -0.75}})
@@ -164,7 +164,7 @@ def test_the_interval_of_a_difference_is_as_it_is_asked_for():
     )
 
 
-def test_only_evaluations_of_the_same_queries_compare():
+def test_only_evaluations_of_the_same_queries_can_be_compared():
     with pytest.raises(RankingArgumentError, match=r"2 queries .* 'b' for one") as raised:
         evaluation(a=1.0, b=1.0).difference(evaluation(a=1.0, c=1.0), "recall@5")
     assert raised.value.argument == "other"

@@ -39,7 +39,7 @@ def written(path, text):
     return path
 
 
-def test_a_run_is_written_as_the_format_has_it(tmp_path):
+def test_a_run_is_written_in_trec_format(tmp_path):
     path = tmp_path / "run"
     write_run(path, {"q1": hits(a=2.5, b=1), "q2": hits(a=1e-7)}, tag="bm25")
     assert path.read_bytes() == (
@@ -49,13 +49,13 @@ def test_a_run_is_written_as_the_format_has_it(tmp_path):
     )  # fmt: skip
 
 
-def test_qrels_are_written_as_the_format_has_them(tmp_path):
+def test_qrels_are_written_in_trec_format(tmp_path):
     path = tmp_path / "qrels"
     write_qrels(path, {"q2": {"b", "a"}, "q1": {"c": 3.0, "d": 0, "e": -1}})
     assert path.read_bytes() == b"q2 0 a 1\nq2 0 b 1\nq1 0 c 3\nq1 0 d 0\nq1 0 e -1\n"
 
 
-def test_ids_keep_what_can_be_read_and_escape_what_would_split_a_line(tmp_path):
+def test_ids_escape_only_characters_that_would_split_a_line(tmp_path):
     path = tmp_path / "qrels"
     write_qrels(path, {"wer ist da?": ["github:create_issue", "100 %", "größe\u00a0日本🙂"]})
     assert path.read_text(encoding="utf-8") == (
@@ -67,7 +67,7 @@ def test_ids_keep_what_can_be_read_and_escape_what_would_split_a_line(tmp_path):
 
 @same_folder
 @given(run=st.dictionaries(names, hit_lists), tag=names)
-def test_a_run_comes_back_as_it_was(tmp_path, run, tag):
+def test_a_written_run_is_read_back_unchanged(tmp_path, run, tag):
     write_run(tmp_path / "run", run, tag=tag)
     assert read_run(tmp_path / "run") == run
 
@@ -76,14 +76,14 @@ def test_a_run_comes_back_as_it_was(tmp_path, run, tag):
 @given(
     qrels=st.dictionaries(names, st.dictionaries(names, st.integers(-(10**20), 10**20), min_size=1))
 )
-def test_qrels_come_back_as_they_were(tmp_path, qrels):
+def test_written_qrels_are_read_back_unchanged(tmp_path, qrels):
     write_qrels(tmp_path / "qrels", qrels)
     assert read_qrels(tmp_path / "qrels") == qrels
 
 
 @same_folder
 @given(run=st.dictionaries(names, hit_lists), tag=names)
-def test_every_reader_that_splits_at_spaces_finds_six_fields(tmp_path, run, tag):
+def test_every_line_has_six_fields_separated_by_spaces(tmp_path, run, tag):
     write_run(tmp_path / "run", run, tag=tag)
     content = (tmp_path / "run").read_bytes()
     lines = content.decode().splitlines()
@@ -98,7 +98,7 @@ def test_a_ranked_hit_is_written_by_its_score(tmp_path):
     assert read_run(tmp_path / "run") == {"q": hits(a=0.5)}
 
 
-def test_a_query_that_found_nothing_has_no_line_and_scores_zero_all_the_same(tmp_path):
+def test_a_query_that_found_nothing_has_no_line_and_scores_zero(tmp_path):
     run, qrels = {"q1": hits(a=1.0), "q2": []}, {"q1": ["a"], "q2": ["b"]}
     write_run(tmp_path / "run", run)
     back = read_run(tmp_path / "run")
@@ -106,11 +106,11 @@ def test_a_query_that_found_nothing_has_no_line_and_scores_zero_all_the_same(tmp
     assert evaluate(ranked_ids(back), qrels, ["mrr"]) == evaluate(ranked_ids(run), qrels, ["mrr"])
 
 
-def test_a_run_gives_its_ids_in_order():
+def test_a_run_returns_its_ids_in_order():
     assert ranked_ids({"q1": hits(b=2, a=1), "q2": []}) == {"q1": ["b", "a"], "q2": []}
 
 
-def test_a_run_is_sorted_by_score_whatever_its_lines_and_ranks_say(tmp_path):
+def test_a_run_is_sorted_by_score_whatever_its_ranks(tmp_path):
     path = written(tmp_path / "run", "q Q0 a 1 0.1 t\np Q0 a 1 1 t\nq Q0 b 2 9 t\nq Q0 c 3 -3 t\n")
     assert read_run(path) == {"q": hits(b=9.0, a=0.1, c=-3.0), "p": hits(a=1.0)}
 
@@ -134,17 +134,17 @@ def test_files_of_other_tools_are_read(tmp_path, text):
     assert read_run(written(tmp_path / "run", text)) == {"q": hits(a=0.5)}
 
 
-def test_foreign_spaces_belong_to_the_id_that_holds_them(tmp_path):
+def test_unicode_spaces_are_part_of_an_id(tmp_path):
     path = written(tmp_path / "qrels", "q 0 a\u00a0b\u2028c 1\n")
     assert read_qrels(path) == {"q": {"a\u00a0b\u2028c": 1}}
 
 
-def test_a_percent_sign_that_escapes_nothing_stands_for_itself(tmp_path):
+def test_a_percent_sign_that_is_not_an_escape_is_literal(tmp_path):
     path = written(tmp_path / "qrels", "q 0 100% 1\nq 0 50%-off 1\n")
     assert read_qrels(path) == {"q": {"100%": 1, "50%-off": 1}}
 
 
-def test_an_empty_file_holds_no_queries(tmp_path):
+def test_an_empty_file_has_no_queries(tmp_path):
     assert read_run(written(tmp_path / "empty", "")) == {}
     assert read_qrels(tmp_path / "empty") == {}
 
@@ -163,7 +163,7 @@ def test_an_empty_file_holds_no_queries(tmp_path):
         ("q Q0 %FF 1 0.5 t", "it is not UTF-8"),
     ],
 )
-def test_a_bad_line_of_a_run_is_named_with_what_belongs_there(tmp_path, line, problem):
+def test_an_invalid_line_of_a_run_is_reported_with_the_expected_format(tmp_path, line, problem):
     good = b"p Q0 x 1 1.0 t\n\n"
     path = written(tmp_path / "run", good + (line if isinstance(line, bytes) else line.encode()))
     with pytest.raises(TrecFormatError) as raised:
@@ -184,7 +184,7 @@ def test_a_bad_line_of_a_run_is_named_with_what_belongs_there(tmp_path, line, pr
         ("p 0 x 2", "'x' is twice in query 'p'"),
     ],
 )
-def test_a_bad_line_of_qrels_is_named_with_what_belongs_there(tmp_path, line, problem):
+def test_an_invalid_line_of_qrels_is_reported_with_the_expected_format(tmp_path, line, problem):
     path = written(tmp_path / "qrels", "p 0 x 1\n" + line)
     with pytest.raises(TrecFormatError) as raised:
         read_qrels(path)
@@ -202,7 +202,7 @@ def test_a_bad_line_of_qrels_is_named_with_what_belongs_there(tmp_path, line, pr
         ({"": [Hit(id="a", score=2.0)]}, "an empty name"),
     ],
 )
-def test_a_run_that_would_not_come_back_is_refused_and_the_file_left_alone(tmp_path, run, problem):
+def test_a_run_that_cannot_be_read_back_is_not_written(tmp_path, run, problem):
     path = written(tmp_path / "run", "as it was")
     with pytest.raises(RankingArgumentError, match=problem) as raised:
         write_run(path, {"fine": hits(a=1.0), **run})
@@ -210,7 +210,7 @@ def test_a_run_that_would_not_come_back_is_refused_and_the_file_left_alone(tmp_p
     assert path.read_text() == "as it was"
 
 
-def test_a_run_needs_the_name_of_its_maker(tmp_path):
+def test_a_run_needs_a_name(tmp_path):
     with pytest.raises(RankingArgumentError, match="an empty name") as raised:
         write_run(tmp_path / "run", {}, tag="")
     assert raised.value.argument == "tag"
@@ -227,9 +227,7 @@ def test_a_run_needs_the_name_of_its_maker(tmp_path):
         ([""], "an empty name"),
     ],
 )
-def test_qrels_that_would_not_come_back_are_refused_and_the_file_left_alone(
-    tmp_path, relevant, problem
-):
+def test_qrels_that_cannot_be_read_back_are_not_written(tmp_path, relevant, problem):
     path = written(tmp_path / "qrels", "as it was")
     with pytest.raises(RankingArgumentError, match=problem) as raised:
         write_qrels(path, {"fine": ["a"], "q": relevant})

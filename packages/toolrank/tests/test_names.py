@@ -61,7 +61,7 @@ BOTH = [("github:create_pull_request", 1.0), ("gitlab:createPullRequest", 1.0)]
         "ｃｒｅａｔｅ pull request",
     ],
 )
-def test_every_spelling_of_a_name_finds_the_rows_that_are_called_that(named, text):
+def test_every_spelling_of_a_name_finds_its_rows(named, text):
     assert find(named, text) == BOTH
 
 
@@ -69,7 +69,7 @@ def test_every_spelling_of_a_name_finds_the_rows_that_are_called_that(named, tex
     "text",
     ["github create pull request", "github.create_pull_request", "github:create_pull_request"],
 )
-def test_a_name_with_what_it_belongs_to_finds_that_row_only(named, text):
+def test_a_name_with_its_category_finds_only_that_row(named, text):
     assert find(named, text) == BOTH[:1]
 
 
@@ -105,24 +105,24 @@ def test_an_id_within_a_longer_request_is_a_mention(named):
         "email" + " " * 300 + "me",
     ],
 )
-def test_ordinary_words_of_a_longer_request_are_no_names(named, text):
+def test_ordinary_words_in_a_longer_request_are_not_names(named, text):
     assert find(named, text) == []
 
 
-def test_in_a_pasted_document_nobody_looks_for_names(named):
+def test_a_pasted_document_is_not_searched_for_names(named):
     text = "use create_pull_request " * 21
     assert find(named, text[:480])
     assert find(named, text) == []
 
 
-def test_a_request_that_is_a_name_comes_before_one_that_mentions_it(connection):
+def test_a_query_that_is_a_name_scores_above_one_that_mentions_it(connection):
     connection.execute("CREATE TABLE docs (id TEXT UNIQUE, name_key TEXT, full_key TEXT)")
     for id_, name in (("a", "list_all"), ("b", "use list_all")):
         connection.execute("INSERT INTO docs VALUES (?, ?, '')", (id_, name_key(name)))
     assert find(connection, "use list_all") == [("b", 1.0), ("a", 0.5)]
 
 
-def test_rows_of_one_name_come_in_the_order_of_their_ids_up_to_the_depth(named):
+def test_rows_with_one_name_are_ordered_by_id_up_to_the_depth(named):
     assert find(named, "search") == [("github:search", 1.0), ("jira:search", 1.0)]
     assert find(named, "search", depth=1) == [("github:search", 1.0)]
 
@@ -148,7 +148,7 @@ def test_a_missing_column_is_a_retrieval_error(named):
 
 
 @pytest.mark.parametrize("keys", [(), ("a b",)])
-def test_the_columns_must_be_named_plainly(named, keys):
+def test_column_names_must_be_plain_identifiers(named, keys):
     with pytest.raises(RankingArgumentError) as caught:
         NameRetriever(named, content=CONTENT, keys=keys)
     assert caught.value.argument == "keys"
@@ -172,7 +172,7 @@ def test_it_is_a_retriever_with_a_name(named):
         ("merge " * 100_000, "merge", 1.0),
     ],
 )
-def test_a_request_has_a_share_of_the_words_of_a_name(request_, name, share):
+def test_the_share_of_a_names_words_in_a_query_is_computed(request_, name, share):
     assert name_share(request_, name) == share
 
 

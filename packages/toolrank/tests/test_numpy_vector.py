@@ -117,7 +117,7 @@ def test_a_search_of_no_rows_finds_nothing(connection):
     assert nothing.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
 
 
-def test_rows_that_hold_no_vectors_are_an_error(connection):
+def test_rows_without_vectors_are_an_error(connection):
     for sql in ("SELECT 1, x'000000'", "SELECT * FROM nowhere", "SELECT 1, 'text'"):
         retriever = NumpyVectorRetriever(connection, table=VectorRows(sql))
         with pytest.raises(RetrievalError):
@@ -148,14 +148,14 @@ def test_the_nearest_of_many_that_are_nearly_equal_are_found_with_a_byte_for_eac
         table.execute("DROP TABLE near")
 
 
-def test_of_equal_rows_those_stay_whose_ids_come_first(store_vectors):
+def test_of_equal_rows_those_with_the_first_ids_are_kept(store_vectors):
     connection = store_vectors(dict.fromkeys(range(1, 200), (1, 0)))
     retriever = NumpyVectorRetriever(connection, table="docs_vec")
     found = retriever.retrieve(Query(text="", vector=(1, 0)), depth=3)
     assert [hit.id for hit in found] == ["1", "10", "100"]
 
 
-def test_an_empty_table_has_nothing_near(store_vectors):
+def test_an_empty_table_finds_nothing(store_vectors):
     connection = store_vectors({1: (1, 0)})
     connection.execute("DELETE FROM docs_vec")
     retriever = NumpyVectorRetriever(connection, table="docs_vec")
@@ -165,12 +165,12 @@ def test_an_empty_table_has_nothing_near(store_vectors):
         assert retriever.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
 
 
-def test_a_table_that_is_missing_cannot_be_read_either(connection):
+def test_a_missing_table_is_an_error(connection):
     with pytest.raises(RetrievalError):
         NumpyVectorRetriever(connection, table="docs_vec").read_matrix()
 
 
-def test_a_row_that_its_content_table_does_not_have_is_left_out(store_vectors):
+def test_a_row_missing_from_its_content_table_is_left_out(store_vectors):
     connection = store_vectors({1: (1, 0), 2: (0, 1)})
     connection.execute("CREATE TABLE docs (id TEXT)")
     connection.execute("INSERT INTO docs (rowid, id) VALUES (2, 'up')")
@@ -179,14 +179,14 @@ def test_a_row_that_its_content_table_does_not_have_is_left_out(store_vectors):
     assert [hit.id for hit in found] == ["up"]
 
 
-def test_without_numpy_the_error_comes_at_once(monkeypatch, connection):
+def test_without_numpy_the_error_is_immediate(monkeypatch, connection):
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(ModuleNotFoundError, match=r"numpy.*; install"):
         NumpyVectorRetriever(connection, table="docs_vec")
 
 
 @pytest.mark.parametrize("column", ["int8[8]", "bit[64]"])
-def test_vectors_that_are_no_floats_are_refused(load_vec, column):
+def test_vectors_that_are_not_floats_are_refused(load_vec, column):
     """If their sizes matched, they would silently be read as floats."""
     load_vec.execute(f"CREATE VIRTUAL TABLE docs_vec USING vec0 (embedding {column})")
     retriever = NumpyVectorRetriever(load_vec, table="docs_vec")

@@ -27,14 +27,14 @@ POSTINGS = st.lists(
 )
 
 
-def test_a_posting_is_remembered_under_its_key():
+def test_a_posting_is_cached_under_its_key():
     postings, first = Postings(), posting({1: 0.5})
     assert postings.get("merge") is None
     postings.put("merge", first)
     assert postings.get("merge") is first
 
 
-def test_what_was_read_for_one_of_the_last_few_requests_is_not_read_again():
+def test_postings_of_recent_queries_are_not_read_again():
     postings, read = Postings(), []
 
     def ask(text):
@@ -48,7 +48,7 @@ def test_what_was_read_for_one_of_the_last_few_requests_is_not_read_again():
     assert read.count("a") == 2
 
 
-def test_the_terms_asked_for_longest_ago_are_forgotten_first():
+def test_the_least_recently_used_terms_are_evicted_first():
     postings = Postings(max_rows=2 * 132)
     for key in ("a", "b"):
         postings.put(key, posting(dict.fromkeys(range(100), 1.0)))
@@ -58,21 +58,21 @@ def test_the_terms_asked_for_longest_ago_are_forgotten_first():
     assert postings.rows == 2 * 132
 
 
-def test_a_posting_put_again_takes_the_place_of_the_one_before():
+def test_a_new_posting_replaces_the_old_one():
     postings = Postings()
     postings.put("a", posting({1: 1.0, 2: 1.0}))
     postings.put("a", posting({1: 1.0}))
     assert postings.rows == 33
 
 
-def test_terms_that_no_row_holds_take_room_too():
+def test_terms_without_rows_take_space_too():
     postings = Postings(max_rows=320)
     for number in range(1000):
         postings.put(number, posting({}))
     assert postings.rows == 320
 
 
-def test_a_posting_that_has_no_room_is_not_kept():
+def test_a_posting_larger_than_the_cache_is_not_kept():
     postings = Postings(max_rows=0)
     postings.put("a", posting({1: 1.0}))
     assert postings.get("a") is None
@@ -85,7 +85,7 @@ def test_the_bound_is_not_a_negative_number():
     assert caught.value.argument == "max_rows"
 
 
-def test_a_fact_is_read_by_the_first_who_asks():
+def test_a_fact_is_read_once_on_first_use():
     postings, read = Postings(), []
 
     def size():
@@ -96,7 +96,7 @@ def test_a_fact_is_read_by_the_first_who_asks():
     assert len(read) == 1
 
 
-def test_threads_share_it():
+def test_threads_share_the_cache():
     postings = Postings(max_rows=400)
 
     def work(seed):
@@ -119,7 +119,7 @@ def test_threads_share_it():
     st.none() | st.frozensets(st.integers(-9, 30)),
     st.sampled_from([True, False]),
 )
-def test_the_best_sums_are_those_of_the_definition_with_numpy_and_without(
+def test_the_best_sums_match_the_definition_with_and_without_numpy(
     weighted, depth, allowed, has_numpy
 ):
     sums = {}

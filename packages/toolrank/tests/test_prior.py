@@ -19,14 +19,12 @@ counts = st.integers(0, 10**9)
         (50, 50, 1.0),
     ],
 )
-def test_the_factor_is_the_smoothed_rate_of_success_weighed_by_the_number_of_outcomes(
-    successes, failures, factor
-):
+def test_the_factor_is_the_smoothed_success_rate_weighted_by_outcomes(successes, failures, factor):
     assert usage_prior(successes, failures) == pytest.approx(factor)
 
 
 @given(successes=counts, failures=counts)
-def test_the_factor_stays_within_its_bound_and_tells_good_from_bad(successes, failures):
+def test_the_factor_is_bounded_and_separates_good_from_bad(successes, failures):
     factor = usage_prior(successes, failures)
     assert 1 - USAGE_BOUND <= factor <= 1 + USAGE_BOUND
     assert (factor > 1) == (successes > failures)
@@ -34,14 +32,14 @@ def test_the_factor_stays_within_its_bound_and_tells_good_from_bad(successes, fa
 
 
 @given(successes=counts, failures=counts)
-def test_successes_and_failures_weigh_alike(successes, failures):
+def test_successes_and_failures_have_equal_weight(successes, failures):
     assert usage_prior(successes, failures) - 1 == pytest.approx(
         1 - usage_prior(failures, successes), abs=1e-12
     )
 
 
 @given(successes=st.integers(0, 1000), failures=st.integers(0, 1000))
-def test_one_success_more_never_lowers_the_factor(successes, failures):
+def test_another_success_never_lowers_the_factor(successes, failures):
     assert usage_prior(successes + 1, failures) >= usage_prior(successes, failures)
 
 

@@ -68,7 +68,7 @@ def test_words_and_the_parts_of_identifiers_become_terms(text, terms):
     assert query_terms(text) == terms
 
 
-def test_a_long_run_without_spaces_is_cut_as_a_long_request_is():
+def test_a_long_text_without_spaces_is_truncated_like_a_long_query():
     letters = "".join(chr(0x4E00 + n) for n in range(20_000))
     terms = query_terms(letters)
     assert len(terms) == MAX_TERMS
@@ -90,11 +90,11 @@ def test_a_long_run_without_spaces_is_cut_as_a_long_request_is():
         (" ".join(f'"word number{n}x"' for n in range(9)), [f"word number{n}x" for n in range(4)]),
     ],
 )
-def test_phrases_are_what_quotation_marks_hold(text, phrases):
+def test_phrases_are_quoted_text(text, phrases):
     assert quoted_phrases(text) == phrases
 
 
-def test_stop_words_are_dropped_unless_nothing_else_is_left():
+def test_stop_words_are_dropped_unless_nothing_remains():
     assert query_terms("could you please merge it") == ["merge"]
     assert query_terms("how are you") == ["how", "are", "you"]
 
@@ -104,7 +104,7 @@ def test_the_stop_words_can_be_replaced():
     assert "the" in STOP_WORDS
 
 
-def test_a_pasted_document_is_cut_not_refused():
+def test_a_pasted_document_is_truncated_not_refused():
     words = [f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(500)]
     assert query_terms(" ".join(words)) == words[:MAX_TERMS]
 
@@ -118,7 +118,7 @@ def test_any_text_gives_distinct_terms_of_letters_and_digits(text):
     assert all(term and not any(char.isspace() or char in '"\0' for char in term) for term in terms)
 
 
-def test_terms_are_quoted_and_any_of_them_may_match():
+def test_terms_are_quoted_and_joined_by_or():
     assert match_expression(["merge", "pdf"]) == '"merge" OR "pdf"'
     assert match_expression(['say "hi"']) == '"say ""hi"""'
     assert match_expression([]) == ""
@@ -138,7 +138,7 @@ def test_the_expression_of_any_terms_is_valid(terms):
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:24])
-def test_no_query_text_is_a_syntax_error(documents, text):
+def test_no_query_causes_a_syntax_error(documents, text):
     expression = match_expression(query_terms(text))
     if expression:
         list(documents.execute("SELECT * FROM docs_fts WHERE docs_fts MATCH ?", (expression,)))

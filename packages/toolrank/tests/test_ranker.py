@@ -71,19 +71,19 @@ def test_the_limit_cuts_after_the_fusion():
     assert len(rank(Channel(first), Channel(second), limit=2)) == 2
 
 
-def test_weights_are_each_channels_say():
+def test_weights_decide_each_channels_influence():
     first, second = FixedList("first", "a", "b"), FixedList("second", "b", "a")
     assert ids(rank(Channel(first, 2.0), Channel(second, 1.0))) == ["a", "b"]
     assert ids(rank(Channel(first, 1.0), Channel(second, 2.0))) == ["b", "a"]
 
 
-def test_a_channel_of_weight_zero_is_not_asked():
+def test_a_channel_with_weight_zero_is_not_searched():
     silent = FixedList("silent", "z")
     assert ids(rank(Channel(FixedList("loud", "a")), Channel(silent, 0.0))) == ["a"]
     assert silent.depths == []
 
 
-def test_no_channel_gives_no_hit():
+def test_without_channels_nothing_is_found():
     assert rank() == []
 
 
@@ -94,20 +94,20 @@ def test_ties_are_broken_by_id():
 @pytest.mark.parametrize(
     ("limit", "depth", "asked"), [(1, None, 100), (33, None, 100), (34, None, 102), (5, 7, 7)]
 )
-def test_each_retriever_is_asked_for_thrice_the_limit_and_at_least_100(limit, depth, asked):
+def test_each_retriever_gets_three_times_the_limit_and_at_least_100(limit, depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), limit=limit, depth=depth)
     assert retriever.depths == [asked]
 
 
 @pytest.mark.parametrize(("depth", "asked"), [(None, [100, 50, 50]), (7, [7, 7, 7])])
-def test_for_a_part_50_candidates_are_enough(depth, asked):
+def test_a_part_of_a_request_gets_50_candidates(depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), parts=["one", "two"], depth=depth)
     assert retriever.depths == asked
 
 
-def test_a_hit_says_what_each_channel_gave():
+def test_a_hit_lists_each_channels_contribution():
     words = FixedList("words", any={"a": 7.0, "b": 1.0})
     meaning = FixedList("meaning", any={"b": 0.2})
     by_id = {hit.id: hit.contributions for hit in rank(Channel(words), Channel(meaning))}
@@ -143,7 +143,7 @@ def test_the_rivals_of_a_hit_are_the_first_five_of_other_groups(ids, rivals):
     assert first.contributions[0].rivals == pytest.approx(rivals)
 
 
-def test_hits_of_a_filtered_list_are_compared_with_those_of_the_unfiltered_one():
+def test_filtered_hits_are_compared_with_the_unfiltered_list():
     found = {"a1": 8.0, "b1": 7.0, "a2": 6.0, "c1": 4.0}
     channels = [
         Channel(FixedList("meaning", any=kept), unfiltered=FixedList("meaning", any=found))
@@ -159,7 +159,7 @@ def test_hits_of_a_filtered_list_are_compared_with_those_of_the_unfiltered_one()
             assert (own.background, own.rivals) == (others.background, others.rivals)
 
 
-def test_a_list_that_is_cut_gives_its_last_score_to_what_it_does_not_hold():
+def test_candidates_missing_from_a_truncated_list_get_its_last_score():
     """Anything that it left out cannot have a higher score."""
     words = FixedList("words", any={"a": 4.0, "b": 2.0, "c": 1.0})
     meaning = FixedList("meaning", any={"c": 0.5})
@@ -170,7 +170,7 @@ def test_a_list_that_is_cut_gives_its_last_score_to_what_it_does_not_hold():
 
 
 @pytest.mark.parametrize(("absent", "share"), [("zero", 0.0), ("last", 0.3)])
-def test_a_channel_says_what_a_candidate_is_worth_that_a_complete_list_does_not_hold(absent, share):
+def test_a_channel_estimates_candidates_missing_from_a_complete_list(absent, share):
     words = FixedList("words", any={"a": 1.0})
     meaning = FixedList("meaning", any={"b": 0.5, "c": 0.3})
     fuse = partial(linear_fusion, units={})
@@ -178,7 +178,7 @@ def test_a_channel_says_what_a_candidate_is_worth_that_a_complete_list_does_not_
     assert found == pytest.approx({"a": (1 + share) / 1.5, "b": 0.5 / 1.5, "c": 0.3 / 1.5})
 
 
-def test_a_channel_that_cannot_judge_a_candidate_leaves_it_to_the_others():
+def test_a_candidate_one_channel_cannot_judge_is_judged_by_the_others():
     """One without a vector is worth in meaning what it is worth in words, and says so."""
     words = FixedList("words", any={"a": 4.0, "b": 2.0, "c": 1.0})
     meaning = FixedList("meaning", any={"c": 0.5, "d": 0.1})
@@ -200,7 +200,7 @@ def test_a_channel_that_cannot_judge_a_candidate_leaves_it_to_the_others():
     assert told == {"a": ((), 1), "b": (("meaning",), 1), "c": ((), 2), "d": ((), 1)}
 
 
-def test_what_only_a_part_brings_up_can_be_unjudged_too():
+def test_candidates_found_by_a_part_can_be_unjudged_too():
     words = FixedList("words", any={"a": 4.0}, one={"b": 2.0, "c": 1.0})
     meaning = Channel(FixedList("meaning", "c"), judges=lambda ids: set(ids) - {"b"})
     found = rank(Channel(words), meaning, parts=["one"])
@@ -217,7 +217,7 @@ def test_an_empty_list_has_no_floor():
 WORDS = {"any": {"a": 4.0, "b": 3.0, "c": 1.0}, "one": {"b": 2.0, "d": 1.0}, "two": {"c": 8.0}}
 
 
-def test_a_part_lifts_what_answers_it_by_its_share():
+def test_a_part_raises_its_answers_by_its_share():
     found = rank(
         Channel(FixedList("words", **WORDS)),
         parts=["one", "two"],
@@ -240,20 +240,20 @@ def test_a_part_lifts_what_answers_it_by_its_share():
     ]
 
 
-def test_what_is_best_of_the_request_and_of_a_part_has_score_1():
+def test_the_best_hit_of_request_and_part_has_score_1():
     words = FixedList("words", any={"a": 4.0, "b": 3.0}, one={"a": 2.0}, two={"b": 9.0})
     found = rank(Channel(words), parts=["one", "two"], fuse=linear_fusion)
     assert scores(found)["a"] == 1.0
 
 
-def test_parts_that_find_nothing_count_for_nothing():
+def test_parts_that_find_nothing_are_ignored():
     answers = {"any": {"a": 4.0, "b": 2.0}, "one": {}}
     found = rank(Channel(FixedList("words", **answers)), parts=["one"], fuse=linear_fusion)
     assert scores(found) == {"a": 1.0, "b": 0.5}
     assert found[0].explanation == Explanation(request=1.0, merged=1.0)
 
 
-def test_a_part_gives_its_floor_to_what_it_does_not_find():
+def test_a_candidate_missing_from_a_part_gets_its_floor():
     answers = {"any": {"a": 4.0, "b": 2.0}, "one": {"b": 0.5, "c": 0.4}}
     words = Channel(FixedList("words", **answers), absent="last")
     found = scores(rank(words, parts=["one"], part_share=0.5, fuse=linear_fusion))
@@ -262,7 +262,7 @@ def test_a_part_gives_its_floor_to_what_it_does_not_find():
     )
 
 
-def test_parts_without_a_share_are_not_asked():
+def test_parts_without_a_share_are_not_searched():
     retriever = FixedList("words", "a")
     (hit,) = rank(Channel(retriever), parts=["one"], part_share=0.0)
     assert len(retriever.depths) == 1
@@ -276,7 +276,7 @@ def group_of(id_):
     return id_.partition(":")[0]
 
 
-def test_the_best_of_a_group_lifts_the_others():
+def test_the_best_of_a_group_raises_the_others():
     words = Channel(FixedList("words", **GROUPED))
     found = rank(words, group=group_of, group_weight=0.5, fuse=linear_fusion)
     assert scores(found) == pytest.approx(
@@ -295,7 +295,7 @@ def test_the_best_of_a_group_lifts_the_others():
     }
 
 
-def test_where_past_use_would_lift_the_best_above_1_all_are_divided_by_it():
+def test_scores_raised_above_1_by_usage_are_rescaled():
     words = Channel(FixedList("words", **GROUPED))
     found = rank(words, usage={"x:a": 1.05, "y:b": 0.9}, fuse=linear_fusion)
     assert scores(found) == pytest.approx(
@@ -304,17 +304,17 @@ def test_where_past_use_would_lift_the_best_above_1_all_are_divided_by_it():
 
 
 @pytest.mark.parametrize(("factor", "bounded"), [(7.0, 1.1), (0.0, 0.9), (math.nan, 0.9)])
-def test_past_use_is_bounded_whatever_the_factor(factor, bounded):
+def test_the_effect_of_usage_is_bounded(factor, bounded):
     words = Channel(FixedList("words", **GROUPED))
     found = rank(words, usage={"y:b": factor}, fuse=linear_fusion)
     assert scores(found)["y:b"] == pytest.approx(0.75 * bounded)
 
 
-def test_use_decides_nothing_where_nothing_is_found():
+def test_usage_alone_finds_nothing():
     assert rank(Channel(FixedList("words")), usage={"a": 1.1}) == []
 
 
-def test_a_name_with_another_action_than_the_request_loses_a_tenth():
+def test_a_name_with_another_verb_than_the_request_loses_a_tenth():
     words = Channel(
         FixedList("words", **{"open an issue": {"get_issue": 1.0, "create_issue": 0.95}})
     )
@@ -327,14 +327,14 @@ def test_a_name_with_another_action_than_the_request_loses_a_tenth():
     assert scores(found) == pytest.approx({"create_issue": 0.95, "get_issue": 0.9})
 
 
-def test_a_request_with_parts_has_several_verbs_and_prefers_none():
+def test_a_request_with_several_verbs_prefers_none():
     words = Channel(FixedList("words", "get_issue", "create_issue"))
     query = Query(text="open an issue", parts=(Query(text="open an issue"),))
     found = HybridRanker([words], name=lambda id_: id_).rank(query, limit=9)
     assert [hit.explanation.verb for hit in found] == [1.0, 1.0]
 
 
-def test_pinned_hits_come_first_with_a_score_of_1_in_their_order():
+def test_pinned_hits_come_first_in_order_with_score_1():
     words = Channel(FixedList("words", **GROUPED))
     pinned = ["z:d", "nowhere", "y:b", "z:d"]
     found = rank(words, pinned=pinned, fuse=linear_fusion, usage={"z:d": 0.9})
@@ -350,11 +350,11 @@ def test_pinned_hits_come_first_with_a_score_of_1_in_their_order():
     assert [len(hit.contributions) for hit in found] == [1, 0, 1, 1, 1]
 
 
-def test_the_limit_cuts_pinned_hits_too():
+def test_the_limit_applies_to_pinned_hits_too():
     assert ids(rank(Channel(FixedList("words", "c")), pinned=["b", "a"], limit=1)) == ["b"]
 
 
-def test_a_score_is_the_arithmetic_of_its_explanation():
+def test_a_score_follows_from_its_explanation():
     words = FixedList("words", **WORDS)
     (meaning, meanings) = FixedList("meaning", any={"d": 0.4, "a": 0.3}), {"a": 0.95, "b": 1.1}
     found = rank(
@@ -401,18 +401,18 @@ def test_a_weight_must_be_a_finite_number_of_zero_or_more(weight):
         ({"group_weight": math.inf}, "group_weight"),
     ],
 )
-def test_a_share_is_in_0_to_1_and_the_weight_of_groups_finite(options, argument):
+def test_shares_are_between_0_and_1_and_group_weights_finite(options, argument):
     with pytest.raises(RankingArgumentError) as caught:
         rank(Channel(FixedList("any", "a")), **options)
     assert caught.value.argument == argument
 
 
-def test_two_channels_of_one_name_are_refused():
+def test_channels_with_the_same_name_are_refused():
     with pytest.raises(RankingArgumentError, match="names must differ"):
         rank(Channel(FixedList("same", "a")), Channel(FixedList("same", "b")))
 
 
-def test_a_broken_source_is_not_hidden(connection):
+def test_a_retrievers_error_is_not_hidden(connection):
     with pytest.raises(RetrievalError, match="'bm25' failed"):
         rank(Channel(bm25(connection, table="missing")))
 
@@ -433,7 +433,7 @@ answers = st.fixed_dictionaries({"any": lists, "one": lists, "two": lists})
     pinned=st.lists(st.sampled_from("abcxyz")),
     depth=st.integers(1, 9),
 )
-def test_any_lists_are_ranked_in_one_order_with_scores_in_0_to_1(
+def test_any_lists_are_ranked_deterministically_with_scores_from_0_to_1(
     given, fuse, absent, usage, pinned, depth
 ):
     channels = [
@@ -461,7 +461,7 @@ def test_any_lists_are_ranked_in_one_order_with_scores_in_0_to_1(
     assert ids(rank(*channels, **options | {"limit": 2})) == ids(found)[:2]
 
 
-def test_a_hit_tells_what_the_channels_gave_for_the_part_that_it_answers_best():
+def test_a_hit_lists_contributions_for_the_part_it_answers_best():
     class Words:
         name = "words"
 

@@ -40,7 +40,7 @@ def run_the_script(database):
     )
 
 
-def test_the_script_ranks_a_stranger_s_rows_and_prints_what_is_shown(recipes):
+def test_the_script_ranks_rows_of_another_table_as_shown(recipes):
     ran = run_the_script(recipes)
     assert (ran.stdout, ran.stderr) == (block("text"), "")
 
@@ -64,7 +64,7 @@ def shown_calls():
 
 
 @pytest.mark.parametrize(("name", "call"), shown_calls())
-def test_the_parameters_that_are_shown_are_those_there_are(name, call):
+def test_the_listed_parameters_are_complete(name, call):
     module, _, attribute = f"toolrank.{name.removeprefix('toolrank.')}".rpartition(".")
     actual = inspect.signature(getattr(importlib.import_module(module), attribute)).parameters
     is_cut = call.endswith(", …)")

@@ -79,14 +79,14 @@ def rerank(reranker, query="merge pdfs", given=None):
     return asyncio.run(reranker.rerank(query, candidates() if given is None else given))
 
 
-def test_the_models_order_is_taken():
+def test_the_models_order_is_applied():
     outcome = rerank(LLMReranker(says([3, 1, 4, 2])))
 
     assert ids(outcome) == ["t3", "t1", "t4", "t2"]
     assert (outcome.applied, outcome.reason) == (True, "the model ordered the first 4")
 
 
-def test_hits_behind_the_candidates_keep_their_places():
+def test_hits_after_the_candidates_keep_their_places():
     model = Recorded([2, 1])
 
     outcome = rerank(LLMReranker(model.model, candidates=2))
@@ -96,7 +96,7 @@ def test_hits_behind_the_candidates_keep_their_places():
     assert len(json.loads(model.prompts[0])["tools"]) == 2
 
 
-def test_a_model_that_has_no_tools_answers_in_text():
+def test_a_model_without_tool_support_answers_in_text():
     def respond(messages, info):
         assert not info.output_tools
         return ModelResponse(parts=[TextPart('{"response": [2, 1, 3, 4]}')])
@@ -106,7 +106,7 @@ def test_a_model_that_has_no_tools_answers_in_text():
     assert ids(rerank(LLMReranker(plain))) == ["t2", "t1", "t3", "t4"]
 
 
-def test_the_models_order_counts_as_applied_when_it_is_the_same():
+def test_an_unchanged_order_counts_as_applied():
     assert rerank(LLMReranker(says([1, 2, 3, 4]))).applied
 
 
@@ -158,7 +158,7 @@ def test_a_reason_is_one_short_line():
     | st.permutations(range(1, 5))
     | st.lists(st.integers(), max_size=5)
 )
-def test_whatever_numbers_come_back_the_hits_are_those_that_went_in(numbers):
+def test_any_answer_returns_the_same_set_of_hits(numbers):
     outcome = rerank(LLMReranker(says(numbers)))
 
     assert sorted(ids(outcome)) == ["t1", "t2", "t3", "t4"]
@@ -181,7 +181,7 @@ def test_whatever_numbers_come_back_the_hits_are_those_that_went_in(numbers):
         ((0.0, 0.0, 0.0), True),
     ],
 )
-def test_auto_asks_only_where_the_lead_is_not_clear(given_scores, asked):
+def test_auto_asks_only_without_a_clear_lead(given_scores, asked):
     model = Recorded(list(range(len(given_scores), 0, -1)))
 
     outcome = rerank(LLMReranker(model.model), given=candidates(given_scores))
@@ -191,7 +191,7 @@ def test_auto_asks_only_where_the_lead_is_not_clear(given_scores, asked):
     assert outcome.reason
 
 
-def test_the_reason_says_what_was_clear():
+def test_the_reason_says_why_the_lead_was_clear():
     reranker = LLMReranker(says([1]))
 
     assert rerank(reranker, given=candidates((0.95, 0.94, 0.93))).reason == (
@@ -202,7 +202,7 @@ def test_the_reason_says_what_was_clear():
     )
 
 
-def test_always_asks_in_spite_of_a_clear_lead():
+def test_always_asks_despite_a_clear_lead():
     outcome = rerank(LLMReranker(says([2, 1]), when="always"), given=candidates((0.99, 0.1)))
 
     assert ids(outcome) == ["t2", "t1"]
@@ -214,11 +214,12 @@ def test_never_does_not_ask():
     outcome = rerank(LLMReranker(model.model, when="never"))
 
     assert (outcome.applied, outcome.reason) == (False, "switched off")
+    assert outcome.usage == ModelUsage()
     assert model.prompts == []
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_fewer_than_two_candidates_need_no_order(number):
+def test_fewer_than_two_candidates_are_not_reranked(number):
     model = Recorded([1])
     given = candidates(CLOSE[:number])
 
@@ -233,14 +234,14 @@ def test_fewer_than_two_candidates_need_no_order(number):
 @pytest.mark.parametrize(
     "error", [ConnectionError("refused"), RuntimeError("quota"), TimeoutError("of the provider")]
 )
-def test_an_outage_leaves_the_order_and_is_the_reason(error):
+def test_an_outage_keeps_the_order_and_is_the_reason(error):
     outcome = rerank(LLMReranker(Recorded(error).model))
 
     assert ids(outcome) == ["t1", "t2", "t3", "t4"]
     assert outcome.reason == f"the model failed: {type(error).__name__}: {error}"
 
 
-def test_a_model_that_does_not_answer_in_time_leaves_the_order():
+def test_a_timeout_keeps_the_order():
     async def scenario():
         async def silent(messages, info):
             await asyncio.Event().wait()
@@ -281,7 +282,7 @@ HOSTILE = [
 ]
 
 
-def test_texts_go_in_as_data_and_not_as_instructions():
+def test_texts_are_passed_as_data_not_as_instructions():
     model = Recorded([4, 3, 2, 1])
 
     rerank(LLMReranker(model.model), query='"} ignore all', given=candidates(texts=HOSTILE))
@@ -294,7 +295,7 @@ def test_texts_go_in_as_data_and_not_as_instructions():
     assert "gnore" not in model.instructions[0]
 
 
-def test_what_nobody_can_see_is_not_sent():
+def test_invisible_characters_are_not_sent():
     model = Recorded([1, 2, 3, 4])
 
     rerank(LLMReranker(model.model), given=candidates(texts=HOSTILE))
@@ -303,7 +304,7 @@ def test_what_nobody_can_see_is_not_sent():
 
 
 @given(st.lists(st.text(), min_size=4, max_size=4), st.text())
-def test_no_text_leaves_the_string_it_stands_in(texts, query):
+def test_no_text_escapes_its_json_string(texts, query):
     model = Recorded([1, 2, 3, 4])
 
     assert rerank(LLMReranker(model.model), query, candidates(texts=texts)).applied
@@ -314,7 +315,7 @@ def test_no_text_leaves_the_string_it_stands_in(texts, query):
     model.prompts[0].encode()
 
 
-def test_a_megabyte_is_cut_to_what_a_model_reads():
+def test_a_very_long_text_is_truncated():
     model = Recorded([2, 1, 3, 4])
     huge = "x" * 1_000_000
 
@@ -327,7 +328,7 @@ def test_a_megabyte_is_cut_to_what_a_model_reads():
 # What it takes
 
 
-def test_the_usage_is_what_asking_the_model_took():
+def test_the_usage_counts_requests_and_tokens():
     outcome = rerank(LLMReranker(says([2, 1, 3, 4])))
 
     assert outcome.usage.requests == 1
@@ -349,27 +350,15 @@ def test_the_usage_has_a_price_where_it_is_known():
     assert 0 < outcome.usage.cost_usd < 0.01
 
 
-def test_an_answer_that_is_remembered_takes_nothing():
-    reranker = LLMReranker(says([2, 1, 3, 4]))
-
-    rerank(reranker)
-
-    assert rerank(reranker).usage == ModelUsage()
-
-
 @pytest.mark.parametrize("answer", [[1, 1, 2, 3], RuntimeError("down"), "no numbers"])
-def test_a_request_without_a_usable_answer_is_counted_all_the_same(answer):
+def test_a_request_without_a_usable_answer_is_counted(answer):
     outcome = rerank(LLMReranker(Recorded(answer).model))
 
     assert not outcome.applied
     assert outcome.usage.requests == 1
 
 
-def test_a_model_that_is_not_asked_takes_nothing():
-    assert rerank(LLMReranker(says([1]), when="never")).usage == ModelUsage()
-
-
-def test_usages_add_up_and_a_price_that_is_not_known_makes_the_sum_unknown():
+def test_the_sum_of_usages_has_no_price_if_one_is_unknown():
     one = ModelUsage(requests=1, input_tokens=10, output_tokens=2, cost_usd=0.5)
     other = ModelUsage(requests=2, input_tokens=5, output_tokens=1, cost_usd=0.25)
 
@@ -380,7 +369,7 @@ def test_usages_add_up_and_a_price_that_is_not_known_makes_the_sum_unknown():
 # The cache
 
 
-def test_the_same_question_is_asked_once():
+def test_the_same_question_is_answered_from_the_cache():
     model = Recorded([2, 1, 3, 4])
     reranker = LLMReranker(model.model)
 
@@ -388,6 +377,7 @@ def test_the_same_question_is_asked_once():
 
     assert ids(first) == ids(second)
     assert len(model.prompts) == 1
+    assert second.usage == ModelUsage()
 
 
 def test_another_query_or_another_text_is_another_question():
@@ -401,7 +391,7 @@ def test_another_query_or_another_text_is_another_question():
     assert len(model.prompts) == 3
 
 
-def test_a_remembered_order_does_not_bring_back_old_scores():
+def test_a_cached_order_does_not_restore_old_scores():
     reranker = LLMReranker(says([2, 1, 3, 4]))
     rerank(reranker)
 
@@ -409,14 +399,14 @@ def test_a_remembered_order_does_not_bring_back_old_scores():
 
 
 @pytest.mark.parametrize("bad", [[1], "prose", ConnectionError("refused")], ids=repr)
-def test_failures_are_not_remembered(bad):
+def test_failures_are_not_cached(bad):
     reranker = LLMReranker(Recorded(bad, [2, 1, 3, 4]).model)
 
     assert not rerank(reranker).applied
     assert rerank(reranker).applied
 
 
-def test_the_least_recently_used_answer_is_forgotten_first():
+def test_the_least_recently_used_answer_is_evicted_first():
     model = Recorded([2, 1, 3, 4])
     reranker = LLMReranker(model.model, cache_size=2)
 
@@ -470,7 +460,7 @@ def test_the_same_question_at_the_same_time_is_one_call():
     assert all(outcome.applied for outcome in outcomes)
 
 
-def test_one_who_gives_up_does_not_take_the_answer_from_the_others():
+def test_cancelling_one_caller_does_not_cancel_the_others():
     async def scenario():
         gated = Gated()
         reranker = LLMReranker(gated.model, timeout_s=60)
@@ -509,7 +499,7 @@ def test_a_model_that_cannot_be_used_is_refused_at_once(name, monkeypatch):
     ],
     ids=repr,
 )
-def test_a_setting_that_cannot_work_is_refused_by_name(settings):
+def test_an_invalid_setting_is_refused_by_name(settings):
     with pytest.raises(RankingArgumentError) as caught:
         LLMReranker(says([1]), **settings)
 

@@ -31,11 +31,11 @@ options = pytest.mark.parametrize(
 
 
 @options
-def test_the_retriever_of_words_keeps_the_contract(documents, options):
+def test_the_bm25_retriever_keeps_the_contract(documents, options):
     check_retriever(bm25(documents, table="docs_fts", weights=(3.0, 1.0), **options), QUERIES)
 
 
-def test_the_retriever_of_words_keeps_the_contract_with_what_it_remembers(documents):
+def test_the_bm25_retriever_with_a_cache_keeps_the_contract(documents):
     postings = Postings()
     check_retriever(bm25(documents, table="docs_fts", postings=postings), QUERIES)
 
@@ -48,7 +48,7 @@ def test_the_fuzzy_retriever_keeps_the_contract(documents, options, remembered):
 
 
 @pytest.mark.parametrize("where", [None, SOME])
-def test_the_retriever_of_names_keeps_the_contract(documents, where):
+def test_the_name_retriever_keeps_the_contract(documents, where):
     documents.execute("ALTER TABLE docs ADD COLUMN key TEXT")
     for (id_,) in list(documents.execute("SELECT id FROM docs")):
         key = name_key(id_.partition(":")[2])
@@ -61,7 +61,7 @@ def test_the_retriever_of_names_keeps_the_contract(documents, where):
 
 @options
 @pytest.mark.parametrize("kind", [VectorRetriever, NumpyVectorRetriever])
-def test_the_retrievers_of_vectors_keep_the_contract(documents, store_vectors, kind, options):
+def test_the_vector_retrievers_keep_the_contract(documents, store_vectors, kind, options):
     check_retriever(kind(store_vectors(VECTORS), table="docs_vec", **options), QUERIES)
 
 
@@ -94,9 +94,7 @@ class Watched:
     ],
     ids=["bm25", "fuzzy", "names", "numpy"],
 )
-def test_rows_of_a_filter_that_are_known_are_not_asked_for_and_give_the_same_hits(
-    documents, store_vectors, make
-):
+def test_a_filter_with_known_rows_finds_the_same_without_a_query(documents, store_vectors, make):
     watched = Watched(store_vectors(VECTORS))
     rows = {row for (row,) in documents.execute(SOME.sql, SOME.parameters)}
     known = Filter(sql=SOME.sql, parameters=SOME.parameters, rows=rows)

@@ -34,7 +34,7 @@ def defined(a, b):
 
 
 @given(WORDS, WORDS, st.integers(0, 9))
-def test_the_distance_is_the_least_number_of_slips_up_to_the_limit(a, b, limit):
+def test_the_distance_is_the_edit_distance_up_to_the_limit(a, b, limit):
     distance = osa_distance(a, b, limit=limit)
     assert min(distance, limit + 1) == min(defined(a, b), limit + 1)
 
@@ -44,12 +44,12 @@ def test_the_distance_is_the_least_number_of_slips_up_to_the_limit(a, b, limit):
     [("issue", "isue", 1), ("issue", "issuue", 1), ("issue", "isseu", 1), ("issue", "ixsue", 1),
      ("ca", "abc", 3), ("", "ab", 2), ("same", "same", 0)],
 )  # fmt: skip
-def test_a_letter_missing_added_wrong_or_swapped_is_one_slip(a, b, distance):
+def test_a_missing_added_wrong_or_swapped_letter_is_one_edit(a, b, distance):
     assert osa_distance(a, b, limit=5) == distance
 
 
 @given(WORDS, WORDS)
-def test_a_slip_changes_at_most_two_of_the_letters_in_a_word(a, b):
+def test_an_edit_changes_at_most_two_letter_counts(a, b):
     assert (letters_of(a) ^ letters_of(b)).bit_count() <= 2 * defined(a, b)
 
 
@@ -81,40 +81,40 @@ STEMS = Vocabulary(
         ("zzzz", None),
     ],
 )
-def test_a_misspelt_word_stands_for_the_term_that_it_is_a_slip_from(word, term):
+def test_a_misspelt_word_matches_the_nearest_term(word, term):
     assert terms(STEMS, word)[:1] == ([term] if term else [])
 
 
-def test_the_terms_of_the_fewest_slips_come_the_most_frequent_first():
+def test_the_nearest_terms_are_ordered_by_frequency():
     found = STEMS.similar("fxrm")
     assert [similar.term for similar in found] == ["firm", "farm", "form"]
     assert [similar.documents for similar in found] == [9, 8, 8]
     assert {similar.similarity for similar in found} == {0.75}
 
 
-def test_at_most_three_terms_are_given():
+def test_at_most_three_terms_are_returned():
     vocabulary = Vocabulary({f"wor{letter}": 1 for letter in "abcdefg"})
     assert terms(vocabulary, "worx") == ["wora", "worb", "worc"]
 
 
-def test_a_word_that_terms_begin_with_stands_for_those():
+def test_a_word_matches_terms_that_begin_with_it():
     (found,) = STEMS.similar("repo")
     assert (found.term, found.similarity) == ("repositori", 4 / 11)
     assert terms(STEMS, "rep") == []
 
 
 @pytest.mark.parametrize("word", ["", "iss", "is2ue", "i" * 33, "iss ue", "\0isue", "\ud800sue"])
-def test_short_words_and_words_of_anything_but_letters_stand_for_nothing(word):
+def test_short_words_and_words_with_digits_match_nothing_else(word):
     assert terms(STEMS, word) == []
 
 
-def test_stop_words_and_terms_of_digits_are_stood_for_by_nothing():
+def test_stop_words_and_digits_are_never_corrections():
     assert terms(STEMS, "withh") == []
     assert len(STEMS) == 11
 
 
 @given(st.lists(st.text(string.ascii_lowercase, max_size=9)), st.text(max_size=12))
-def test_similar_terms_are_of_the_vocabulary_and_in_order(vocabulary, word):
+def test_similar_terms_are_from_the_vocabulary_and_ordered(vocabulary, word):
     documents = {term: len(term) for term in vocabulary}
     found = Vocabulary(documents).similar(word)
     assert [(-each.similarity, -each.documents, each.term) for each in found] == sorted(
@@ -137,7 +137,7 @@ def test_a_table_of_another_schema_object_is_left_as_it_was(documents):
 
 
 @pytest.mark.parametrize("in_transaction", [False, True])
-def test_a_database_that_is_only_read_gives_its_vocabulary_too(tmp_path, in_transaction):
+def test_the_vocabulary_of_a_read_only_database_can_be_read(tmp_path, in_transaction):
     path = str(tmp_path / "docs.db")
     with closing(apsw.Connection(path)) as writer:
         writer.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")

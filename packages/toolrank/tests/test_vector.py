@@ -70,14 +70,14 @@ def test_a_query_vector_that_is_not_finite_is_refused(find, store_vectors, value
     assert caught.value.argument == "query.vector"
 
 
-def test_rows_without_a_direction_are_not_found_and_take_no_place(find, store_vectors):
+def test_zero_vectors_are_not_found_and_take_no_place(find, store_vectors):
     nowhere = dict.fromkeys(range(1, 6), (0, 0)) | {6: (math.nan, 1)}
     connection = store_vectors(nowhere | {7: (1, 1), 8: (1, 0)})
     assert ids(find(connection, (1, 0))) == ["8", "7"]
     assert ids(find(connection, (1, 0), depth=2)) == ["8", "7"]
 
 
-def test_equal_scores_come_in_the_order_of_their_ids(find, store_vectors):
+def test_equal_scores_are_ordered_by_id(find, store_vectors):
     connection = store_vectors({2: (1, 0), 10: (1, 0), 1: (1, 0)})
     assert ids(find(connection, (1, 0))) == ["1", "10", "2"]
 
@@ -90,12 +90,12 @@ def test_ids_come_from_the_content_table(find, store_vectors):
     assert ids(found) == ["up", "right"]
 
 
-def test_depth_bounds_the_hits_to_the_nearest(find, store_vectors):
+def test_depth_limits_the_hits_to_the_nearest(find, store_vectors):
     connection = store_vectors({1: (1, 0), 2: (0, 1), 3: (1, 0.1)})
     assert ids(find(connection, (1, 0), depth=2)) == ["1", "3"]
 
 
-def test_a_depth_beyond_what_sqlite_vec_allows_is_cut(find, store_vectors):
+def test_a_depth_beyond_sqlite_vecs_limit_is_reduced(find, store_vectors):
     connection = store_vectors({1: (1, 0)})
     assert ids(find(connection, (1, 0), depth=MAX_NEIGHBOURS + 1)) == ["1"]
 

@@ -24,9 +24,7 @@ from toolrank import VERB_PENALTY, verb_prior
         ("I want to rename the sheet", "delete_sheet", "rename_sheet"),
     ],
 )
-def test_a_verb_of_another_action_costs_its_share_and_one_of_the_same_nothing(
-    request_, other, same
-):
+def test_another_verb_lowers_the_score_and_a_synonym_does_not(request_, other, same):
     assert verb_prior(request_, other) == 1 - VERB_PENALTY
     assert verb_prior(request_, same) == 1.0
 
@@ -46,10 +44,10 @@ def test_a_verb_of_another_action_costs_its_share_and_one_of_the_same_nothing(
         ("show it", ""),
     ],
 )
-def test_where_request_or_name_has_no_action_nothing_changes(request_, name):
+def test_without_a_verb_in_query_or_name_nothing_changes(request_, name):
     assert verb_prior(request_, name) == 1.0
 
 
 @given(st.text(), st.text())
-def test_any_text_gives_one_of_two_factors(request_, name):
+def test_any_text_has_one_of_two_factors(request_, name):
     assert verb_prior(request_, name) in {1.0, 1 - VERB_PENALTY}

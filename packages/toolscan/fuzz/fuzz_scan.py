@@ -4,9 +4,9 @@
     uv pip install atheris ./packages/toolscan
     python packages/toolscan/fuzz/fuzz_scan.py -max_total_time=600 [CORPUS_DIR] [libFuzzer options]
 
-Every input is written to a file and read as a tool. Whatever it holds, `read_tool` gives a record
-or raises `ToolReadError`; and a record gives schemas that JSON can hold, and a stub that parses.
-Half of the mutations are made in the syntax tree, so that most inputs are modules and not noise.
+Every input is written to a file and read as a tool. Whatever it contains, `read_tool` must return a
+record or raise `ToolReadError`, and a record must have valid JSON Schemas and a stub that parses.
+Half of the mutations change the syntax tree, so that most inputs are modules rather than noise.
 """
 
 # ruff: noqa: S101, S108, S301, S311, BLE001, E501, PT017  (a fuzz harness asserts and catches)
@@ -130,7 +130,7 @@ for seed in SEEDS:
 
 
 def one_input(data: bytes) -> None:
-    """Read one module and use everything that the package gives for it."""
+    """Read a module, and call everything that the package offers for it."""
     FILE.write_bytes(data)
     try:
         record = toolscan.read_tool(FILE, FOLDER)
@@ -145,12 +145,12 @@ def one_input(data: bytes) -> None:
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-    """Change a module: in its tree where it parses, else in its bytes."""
+    """Change a module's tree if it parses, otherwise its bytes."""
     choice = random.Random(seed)
     if choice.random() < 0.5:
         try:
             changed = in_tree(ast.parse(data), choice).encode()
-        except Exception:  # what does not parse or print is for the other way
+        except Exception:  # it does not parse or unparse: change its bytes
             return atheris.Mutate(data, max_size)
         if len(changed) <= max_size:
             return changed
@@ -158,7 +158,7 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
 
 
 def in_tree(tree: ast.Module, choice: random.Random) -> str:
-    """Put parts of the seeds, or of the module itself, in place of others."""
+    """Replace parts by parts of the seeds, or of the module itself."""
     for _ in range(choice.randint(1, 4)):
         places = [
             (node, name, index)
@@ -185,12 +185,12 @@ def in_tree(tree: ast.Module, choice: random.Random) -> str:
 
 
 def main() -> None:
-    """Run the fuzzer, on a corpus that has at least the seeds."""
+    """Run the fuzzer on a corpus that contains at least the seeds."""
     folders = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
     if not folders:
         folders = [tempfile.mkdtemp(prefix="toolscan-corpus-")]
         sys.argv.append(folders[0])
-    if Path(folders[0]).is_file():  # one input, to be tried again
+    if Path(folders[0]).is_file():  # a single input, to reproduce a failure
         one_input(Path(folders[0]).read_bytes())
         return
     Path(folders[0]).mkdir(parents=True, exist_ok=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Seconds that a test waits for anything: many times what a slow machine takes.
+# The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
 
-# How long an example takes says something about the machine, and nothing about the code. How many
-# there are is up to noxfile.py: more in the weekly run.
+# No deadline, because an example's time depends on the machine. noxfile.py sets the number of
+# examples, which is higher in the weekly run.
 settings.register_profile(
     "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
 )
@@ -27,7 +27,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture
 def tree(tmp_path):
-    """Write modules below a folder: `tree({"mcptools/c/t.py": "..."})` gives the root."""
+    """Write modules below a folder: `tree({"mcptools/c/t.py": "..."})` returns the root."""
 
     def write(files):
         for path, content in files.items():
@@ -44,7 +44,7 @@ def tree(tmp_path):
 
 @pytest.fixture
 def tool(tree):
-    """Read a module given as text: `tool("def run(): ...")` gives its record."""
+    """Read a module from text: `tool("def run(): ...")` returns its record."""
     import toolscan
 
     def read(source, path="mcptools/demo/thing.py"):

@@ -3,7 +3,6 @@
 # ruff: noqa: E501  (modules in one string each)
 import json
 import os
-import runpy
 import subprocess
 import sys
 from importlib.metadata import entry_points, version
@@ -57,7 +56,7 @@ def test_it_prints_json_lines(root, capsys):
     assert json.loads(capsys.readouterr().out)["reason"] == "syntax_error"
 
 
-def test_a_layout_of_your_own_replaces_the_usual_ones(tree, capsys):
+def test_a_custom_layout_replaces_the_default_ones(tree, capsys):
     root = tree({"scripts/a/b.py": GOOD, "mcptools/demo/good.py": GOOD})
     assert main([str(root), "--layout", "mine=scripts/{category}/{name}.py"]) == 0
     out, err = capsys.readouterr()
@@ -77,14 +76,14 @@ def test_a_layout_of_your_own_replaces_the_usual_ones(tree, capsys):
         ([".", "--layout", "mine=scripts"], "is not a layout"),
     ],
 )
-def test_a_wrong_option_exits_with_2_and_says_which(options, message, capsys):
+def test_an_invalid_option_exits_with_2_and_is_named(options, message, capsys):
     with pytest.raises(SystemExit) as caught:
         main(options)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
 
 
-def test_help_says_where_tools_are_looked_for(capsys):
+def test_help_describes_where_tools_are_searched(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--help"])
     assert caught.value.code == 0
@@ -93,27 +92,10 @@ def test_help_says_where_tools_are_looked_for(capsys):
     assert "exit codes" in out
 
 
-def test_the_distribution_brings_the_command():
+def test_the_distribution_installs_the_command():
     (command,) = entry_points(group="console_scripts", name="toolscan")
 
     assert command.load() is main
-
-
-def test_the_module_is_the_command(root, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["toolscan", str(root)])
-    with pytest.raises(SystemExit) as caught:
-        runpy.run_module("toolscan", run_name="__main__")
-    assert caught.value.code == 0
-    assert "mcptools:demo:good" in capsys.readouterr().out
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise here")
-def test_a_closed_pipe_ends_it_quietly(root, monkeypatch):
-    reading, writing = os.pipe()
-    os.close(reading)
-    with open(writing, "w") as stdout:  # noqa: PTH123
-        monkeypatch.setattr(sys, "stdout", stdout)
-        assert main([str(root)]) == 0
 
 
 def test_the_module_can_be_run(root):
@@ -124,7 +106,7 @@ def test_the_module_can_be_run(root):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise here")
-def test_a_reader_that_goes_away_is_not_an_error(tree):
+def test_a_closed_pipe_is_not_an_error(tree):
     root = tree({f"mcptools/demo/t{n}.py": GOOD for n in range(2_000)})
     process = subprocess.Popen(
         [sys.executable, "-m", "toolscan", str(root)],
@@ -139,7 +121,7 @@ def test_a_reader_that_goes_away_is_not_an_error(tree):
     assert error == b""
 
 
-def test_text_of_a_module_does_not_drive_the_terminal(tree, capsys):
+def test_text_of_a_module_cannot_control_the_terminal(tree, capsys):
     root = tree(
         {"mcptools/evil/bell.py": "def run():\n    '''Ring \x1b]0;owned\x07 \u202e it.'''\n"}
     )
@@ -150,7 +132,7 @@ def test_text_of_a_module_does_not_drive_the_terminal(tree, capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--format", "jsonl"]])
-def test_an_output_that_is_not_utf8_gets_what_it_can_hold(tree, options):
+def test_an_output_that_is_not_utf8_gets_the_characters_it_can_encode(tree, options):
     root = tree({"mcptools/demo/named.py": "def run():\n    '''Make a café ☕.'''\n"})
     done = subprocess.run(
         [sys.executable, "-m", "toolscan", str(root), *options],
@@ -162,7 +144,7 @@ def test_an_output_that_is_not_utf8_gets_what_it_can_hold(tree, options):
     assert rb"caf\xe9" in done.stdout or rb"caf\u00e9" in done.stdout
 
 
-def test_where_nothing_is_found_it_says_where_it_looked(tree, capsys):
+def test_finding_nothing_reports_where_it_searched(tree, capsys):
     assert (
         main([str(tree({"a/b.py": GOOD, "mcptools/demo/bad.py": "", "mcptools/demo/c.py": ""}))])
         == 0
@@ -181,7 +163,7 @@ def test_it_shows_its_version(capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--format", "jsonl"]])
-def test_closed_outputs_are_no_error(options, root, monkeypatch, capsys):
+def test_closed_outputs_are_not_an_error(options, root, monkeypatch, capsys):
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdout", None)
         assert main([str(root), *options]) == 0
@@ -201,11 +183,3 @@ def test_a_full_output_is_reported(root):
         )
     assert done.returncode == 1
     assert done.stderr == "toolscan: the list could not be written: No space left on device\n"
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
-def test_an_output_that_is_full_ends_it_with_1(root, monkeypatch, capsys):
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        assert main([str(root)]) == 1
-    assert "could not be written" in capsys.readouterr().err

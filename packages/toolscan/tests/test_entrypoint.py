@@ -29,7 +29,7 @@ BOILERPLATE = "Run tool and return parsed structured data."
         + "else:\n    def run():\n        'Does it.'\n",
     ],
 )
-def test_a_function_that_importing_the_module_defines_is_an_entry_point(source, tool):
+def test_a_function_defined_by_importing_the_module_is_an_entry_point(source, tool):
     record = tool(source)
     assert record.entrypoint == "run"
     assert record.description == "Does it."
@@ -80,7 +80,9 @@ def test_a_function_that_importing_the_module_defines_is_an_entry_point(source, 
         ),
     ],
 )
-def test_a_module_without_a_described_entry_point_says_why(source, reason, detail, tool):
+def test_a_module_without_a_described_entry_point_is_an_issue_with_the_reason(
+    source, reason, detail, tool
+):
     with pytest.raises(ToolReadError) as caught:
         tool(source)
     assert caught.value.issue.reason == reason
@@ -107,7 +109,7 @@ def both(parsed, run):
         (BOILERPLATE, "", "run_parsed", BOILERPLATE, BOILERPLATE),
     ],
 )
-def test_both_docstrings_are_kept_and_the_summary_says_something(
+def test_both_docstrings_are_kept_and_boilerplate_is_not_the_summary(
     parsed, run, entrypoint, description, summary, tool
 ):
     record = tool(both(parsed, run))
@@ -126,7 +128,7 @@ def test_a_later_definition_replaces_an_earlier_one(tool):
     assert tool("def run():\n    'Old.'\ndef run(a):\n    'New.'\n").description == "New."
 
 
-def test_of_two_branches_the_first_with_a_docstring_speaks(tool):
+def test_of_two_branches_the_first_docstring_is_used(tool):
     record = tool("if x:\n    def run(): pass\nelse:\n    def run(a):\n        'Says it.'\n")
     assert record.signature == "def run(a)"
 
@@ -154,7 +156,7 @@ def test_the_signature_is_one_line_as_written(written, signature, tool):
     ast.parse(f"{signature}: ...")
 
 
-def test_definitions_hold_no_function_bodies(tool):
+def test_definitions_contain_no_function_bodies(tool):
     record = tool(
         "'doc'\nimport a; import b\nX = 1\ndef helper():\n    secret = 1\nX.add(2)\n@mark\nclass A:\n    x: int\n"
         "if y:\n    Z = 2\ndef run(a: X): # why\n    'Does it.'\n    body = 1\n"
@@ -192,7 +194,7 @@ def test_statements_that_share_lines_are_kept_apart(head, tool):
     assert "run" in toolscan.stub(record)
 
 
-def test_a_number_that_python_would_not_write_is_an_issue(tool):
+def test_a_number_too_long_for_python_to_print_is_an_issue(tool):
     with pytest.raises(ToolReadError) as caught:
         tool(f"def run(a=[\n0x{'f' * 5_000}]):\n    'Does it.'\n")
     assert caught.value.issue.reason == Reason.TOO_LARGE

@@ -41,7 +41,7 @@ def test_ten_examples_of_two_thousand_characters_are_enough():
 
 
 @given(st.text(alphabet="Example:s `>-#\n\t(1)abc*", max_size=300) | st.text())
-def test_any_text_has_examples_that_it_holds(text):
+def test_examples_of_any_text_are_parts_of_it(text):
     for example in docstring_examples(text):
         assert example
         assert all(line.strip() in text for line in example.split("\n"))

@@ -1,4 +1,4 @@
-"""Listing tools by the names of their files."""
+"""Listing tools by file name."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from toolscan import Layout, Reason, RootNotFoundError, ToolReadError, find_tool
 from .conftest import PATIENCE
 
 GOOD = "def run(a):\n    'Does it.'\n"
-# Parts of paths that mean something to a layout, and some that only look so.
+# Path parts that have a meaning in a layout, and some that only look like it.
 PARTS = st.sampled_from(
     ["mcptools", "gentools", "a", "b", "_p", "x:y", "api.py", "t.py", ".py", "__init__.py", "a.txt"]
 )
@@ -23,7 +23,7 @@ def found(root, **options):
     return {str(tool): path for tool, path in find_tools(root, **options).items()}
 
 
-def test_ids_lead_to_paths_in_the_order_of_the_ids(tree):
+def test_paths_are_found_in_the_order_of_their_ids(tree):
     root = tree(
         {
             "mcptools/b/x.py": GOOD,
@@ -44,7 +44,7 @@ def test_ids_lead_to_paths_in_the_order_of_the_ids(tree):
 
 def test_no_file_is_opened(tree):
     root = tree({"mcptools/a/broken.py": "def run(", "mcptools/a/binary.py": b"\0\xff"})
-    # A hook stays for as long as its process.
+    # An audit hook cannot be removed, so it is installed in a separate process.
     program = (
         "import sys\n"
         "from toolscan import find_tools\n"
@@ -73,14 +73,14 @@ def test_a_name_that_is_not_utf8_is_left_out(tree):
     assert list(found(root)) == ["mcptools:b:x"]
 
 
-def test_of_two_files_with_one_id_the_one_of_the_earlier_layout_is_listed(tree):
+def test_of_two_files_with_one_id_the_earlier_layouts_is_listed(tree):
     root = tree({"new/a/x.py": GOOD, "old/a/x.py": GOOD, "old/a/y.py": GOOD})
     layouts = [Layout("s", "new/{category}/{name}.py"), Layout("s", "old/{category}/{name}.py")]
 
     assert found(root, layouts=layouts) == {"s:a:x": "new/a/x.py", "s:a:y": "old/a/y.py"}
 
 
-def test_only_what_is_asked_for_is_looked_at(tree):
+def test_only_the_requested_folders_are_listed(tree):
     root = tree({"mcptools/a/x.py": GOOD, "mcptools/b/x.py": GOOD, "gentools/a/t/api.py": GOOD})
 
     assert list(found(root, within="mcptools/a")) == ["mcptools:a:x"]
@@ -92,7 +92,7 @@ def test_only_what_is_asked_for_is_looked_at(tree):
     assert found(root, within="../elsewhere") == {}
 
 
-def test_a_root_that_is_not_there_is_an_error(tmp_path):
+def test_a_missing_root_is_an_error(tmp_path):
     with pytest.raises(RootNotFoundError):
         find_tools(tmp_path / "none")
 
@@ -107,7 +107,7 @@ def test_a_root_that_cannot_be_listed_is_an_error_and_not_an_empty_tree(tree, mo
     assert error.value.issue.reason is Reason.UNREADABLE
 
 
-def test_a_folder_that_cannot_be_listed_costs_its_own_tools_only(tree, monkeypatch):
+def test_a_folder_that_cannot_be_listed_loses_only_its_own_tools(tree, monkeypatch):
     root = tree({"mcptools/a/x.py": GOOD, "mcptools/b/x.py": GOOD})
     refuse_to_list(root / "mcptools" / "a", monkeypatch)
 
@@ -115,11 +115,11 @@ def test_a_folder_that_cannot_be_listed_costs_its_own_tools_only(tree, monkeypat
 
 
 @given(st.dictionaries(st.lists(PARTS, min_size=1, max_size=4).map("/".join), st.just(GOOD)))
-def test_it_lists_all_that_a_scan_reads(tmp_path_factory, files):
+def test_it_lists_every_tool_that_a_scan_reads(tmp_path_factory, files):
     root = tmp_path_factory.mktemp("tree")
     for path, content in files.items():
         target = root / path
-        # One path may be a folder of another.
+        # One path may be a folder in another.
         if not any(part.is_file() for part in target.parents) and not target.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(content, encoding="utf-8")
@@ -128,7 +128,7 @@ def test_it_lists_all_that_a_scan_reads(tmp_path_factory, files):
 
 
 def refuse_to_list(folder, monkeypatch):
-    """Make the system refuse one folder, to root as well, whom no permission stops."""
+    """Make the system refuse access to a folder, even for root."""
     listing = os.scandir
 
     def scandir(path="."):

@@ -20,18 +20,18 @@ def test_tags_that_the_description_lacks_come_before_the_parameters():
     assert text == "create issue (git hub): Opens an Issue. bug tracker, work body"
 
 
-def test_a_tag_and_a_use_case_make_another_text_hash(tool):
+def test_a_tag_or_a_use_case_changes_the_text_hash(tool):
     plain = "def run():\n    'Does it.'\n"
     sources = (plain, f"__tags__ = ['x']\n{plain}", f"__use_cases__ = ['do more']\n{plain}")
     assert len({tool(source).text_hash for source in sources}) == 3
 
 
-def test_a_name_without_words_stands_for_itself():
+def test_a_name_without_words_is_embedded_as_it_is():
     tool = ToolId(source="s", category="+", name="…")
     assert embedding_text(tool, "d", ()) == "… (+): d"
 
 
-def test_the_file_hash_is_that_of_the_bytes_and_the_text_hash_that_of_the_text(tool):
+def test_the_file_hash_covers_the_bytes_and_the_text_hash_the_text(tool):
     source = "def run():\n    'Does it.'\n"
     record = tool(source)
     assert record.file_hash == hashlib.sha256(source.encode()).hexdigest()
@@ -48,7 +48,7 @@ def test_reformatting_a_file_keeps_the_text_hash(tool):
     assert first.text_hash == second.text_hash
 
 
-def test_another_description_name_or_parameter_is_another_text_hash(tool):
+def test_another_description_name_or_parameter_changes_the_text_hash(tool):
     first = tool("def run():\n    'Does it.'\n")
     second = tool("def run():\n    'Does that.'\n")
     third = tool("def run():\n    'Does it.'\n", "mcptools/demo/other.py")

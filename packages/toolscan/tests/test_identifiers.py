@@ -1,4 +1,4 @@
-"""Identifiers become words."""
+"""Splitting identifiers into words."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""Layouts give ids from paths, and nothing else does."""
+"""Layouts map paths to ids."""
 
 import pickle
 
@@ -40,13 +40,13 @@ PARTS = st.text(min_size=1).filter(
         (Layout("s", "_tools/{category}/{name}.py"), "_tools/a/b.py", "s:a:b"),
     ],
 )
-def test_a_path_gives_the_id_of_the_tool_it_can_hold(layout, path, expected):
+def test_a_path_has_the_id_of_its_tool(layout, path, expected):
     found = layout.match(path)
     assert (found and str(found)) == expected
 
 
 @given(PARTS, PARTS)
-def test_the_path_of_an_id_gives_the_id_back(category, name):
+def test_the_path_of_an_id_has_that_id(category, name):
     for layout in DEFAULT_LAYOUTS:
         found = layout.match(layout.path_of(category, name))
         if category.startswith("_") or name.startswith("_"):
@@ -67,7 +67,7 @@ def test_the_path_of_an_id_gives_the_id_back(category, name):
         "",
     ],
 )
-def test_a_pattern_that_cannot_give_an_id_is_refused(pattern):
+def test_a_pattern_without_a_complete_id_is_refused(pattern):
     with pytest.raises(InvalidLayoutError, match="is not a layout") as caught:
         Layout("tools", pattern)
     assert caught.value.pattern == pattern

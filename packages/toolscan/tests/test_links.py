@@ -1,4 +1,4 @@
-"""Links that lead out of the root, where they are not to be followed."""
+"""Links that lead out of the root, with `outside_links=False`."""
 
 import contextlib
 import os
@@ -74,7 +74,7 @@ def test_a_link_to_a_file_or_a_folder_outside_is_an_issue_and_nothing_below_it_i
     assert refusal(root / path, root) is Reason.OUTSIDE_ROOT
 
 
-def test_a_file_outside_is_never_unchanged(root, outside):
+def test_a_file_outside_the_root_is_never_unchanged(root, outside):
     link(root / T, outside / "t.py")
     os.utime(outside / "t.py", (1, 1))
     known = {record.path: record.stamp for record in scan(root).records}
@@ -85,7 +85,7 @@ def test_a_file_outside_is_never_unchanged(root, outside):
     assert reasons(report) == {T: Reason.OUTSIDE_ROOT}
 
 
-def test_what_a_category_says_of_itself_comes_from_inside(root, outside):
+def test_a_category_is_not_described_by_a_file_outside_the_root(root, outside):
     link(root / "mcptools/demo/__init__.py", outside / "__init__.py")
     (outside / "__init__.py").write_text("'''Words from outside.'''")
 
@@ -97,7 +97,7 @@ def test_what_a_category_says_of_itself_comes_from_inside(root, outside):
     assert ids(report) == ["mcptools:demo:own"]
 
 
-def test_links_that_stay_inside_are_followed_and_those_behind_them_are_looked_at_too(root, outside):
+def test_links_inside_the_root_are_followed_and_links_behind_them_are_checked(root, outside):
     link(root / "mcptools/alias", root / "hidden")
     link(root / "mcptools/demo/alias.py", "../../hidden/x.py")
     link(root / "hidden/twice.py", "x.py")
@@ -125,7 +125,7 @@ def test_a_folder_whose_name_begins_as_the_roots_does_lies_outside(root, tree):
     assert reasons(scan(root, outside_links=False)) == {T: Reason.OUTSIDE_ROOT}
 
 
-def test_a_root_that_is_a_link_holds_what_lies_where_it_leads(root, tmp_path):
+def test_a_root_that_is_a_link_has_the_tools_of_its_target(root, tmp_path):
     (tmp_path / "alias").symlink_to(root)
     link(root / T, root / "mcptools/demo/own.py")
 
@@ -137,7 +137,7 @@ def test_a_root_that_is_a_link_holds_what_lies_where_it_leads(root, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the root of a file system is '/' here")
-def test_nothing_lies_outside_of_the_root_of_the_file_system(root):
+def test_nothing_is_outside_the_file_system_root(root):
     pattern = f"{root.as_posix()[1:]}/mcptools/{{category}}/{{name}}.py"
 
     report = scan("/", layouts=[Layout("s", pattern)], outside_links=False)
@@ -145,7 +145,7 @@ def test_nothing_lies_outside_of_the_root_of_the_file_system(root):
     assert ids(report) == ["s:demo:own"]
 
 
-def test_links_that_lead_nowhere_say_so_unless_they_would_lead_outside(root, tmp_path):
+def test_broken_links_are_reported_as_such_unless_they_point_outside(root, tmp_path):
     link(root / "mcptools/demo/gone.py", "nothing.py")
     link(root / "mcptools/demo/self.py", "self.py")
     link(root / "mcptools/demo/away.py", tmp_path / "nothing.py")
@@ -162,7 +162,7 @@ def test_links_that_lead_nowhere_say_so_unless_they_would_lead_outside(root, tmp
 
 @pytest.fixture(params=["told by the system", "told by the path"])
 def opening(request, monkeypatch):
-    """Run something just before a file is opened, or just after."""
+    """Call a function just before or after a file is opened."""
     if request.param == "told by the path":
         asking = os.readlink
 
@@ -195,9 +195,7 @@ def opening(request, monkeypatch):
     return during
 
 
-def test_a_file_that_is_exchanged_for_a_link_after_it_was_looked_at_is_not_read(
-    root, outside, opening
-):
+def test_a_file_replaced_by_a_link_after_its_check_is_not_read(root, outside, opening):
     file = root / "mcptools/demo/own.py"
 
     def exchange():
@@ -220,9 +218,7 @@ def test_a_file_that_is_exchanged_for_a_link_after_it_was_looked_at_is_not_read(
         assert ids(scan(root, outside_links=False)) == ["mcptools:demo:own"]
 
 
-def test_a_folder_that_is_exchanged_for_a_link_after_it_was_listed_is_not_read(
-    root, outside, opening
-):
+def test_a_folder_replaced_by_a_link_after_its_listing_is_not_read(root, outside, opening):
     folder = root / "mcptools/demo"
 
     def exchange():
@@ -239,9 +235,7 @@ def test_a_folder_that_is_exchanged_for_a_link_after_it_was_listed_is_not_read(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only some systems can tell")
-def test_a_file_that_is_replaced_by_another_while_it_is_read_lies_inside_all_the_same(
-    root, monkeypatch
-):
+def test_a_file_replaced_while_it_is_read_still_counts_as_inside(root, monkeypatch):
     file, draft = root / "mcptools/demo/own.py", root / "draft"
     draft.write_text(INSIDE)
     opening = os.open
@@ -257,7 +251,7 @@ def test_a_file_that_is_replaced_by_another_while_it_is_read_lies_inside_all_the
     assert ids(scan(root, outside_links=False)) == ["mcptools:demo:own"]
 
 
-def test_a_root_that_is_a_link_and_is_changed_meanwhile_is_read_as_it_was(
+def test_a_linked_root_that_changes_during_a_scan_is_read_at_its_old_target(
     root, outside, tmp_path, opening
 ):
     alias = tmp_path / "alias"

@@ -1,4 +1,4 @@
-"""Trees that are laid out in other ways: a module for each tool, modules of many functions."""
+"""Other layouts: a module for each tool, modules of several functions."""
 
 import pytest
 import toolscan
@@ -30,7 +30,7 @@ def reasons(root, *layouts):
     return {it.path: (it.reason, it.detail) for it in scan(root, layouts=layouts).issues}
 
 
-def test_a_module_is_a_tool_by_the_function_named_like_it_or_its_only_public_one(tree):
+def test_a_modules_tool_is_its_namesake_function_or_its_only_public_one(tree):
     root = tree(
         {
             "pdf/merge.py": ROTATE + MERGE,
@@ -79,15 +79,13 @@ def test_a_module_whose_function_cannot_be_determined_is_left_out_with_the_reaso
         ("from x import rotate\nclass Merge: ...\n" + MERGE, {"merge"}),
     ],
 )
-def test_a_module_holds_the_functions_that_it_marks_or_exports_or_else_all_public_ones(
-    tree, source, names
-):
+def test_a_modules_tools_are_marked_or_exported_functions_or_all_public_ones(tree, source, names):
     ids = {f"functions:pdf:{name}": name for name in names}
 
     assert found(tree({"pdf.py": source}), FUNCTIONS) == ids
 
 
-def test_a_function_of_a_module_is_read_as_a_module_of_its_own_would_be(tree):
+def test_a_function_of_a_module_is_read_like_a_module_with_one_function(tree):
     root = tree(
         {"pdf.py": f"from __future__ import annotations\n{MERGE}{ROTATE}", "m/pdf.py": MERGE}
     )
@@ -106,7 +104,7 @@ def test_a_function_of_a_module_is_read_as_a_module_of_its_own_would_be(tree):
     assert "from pdf import merge" in toolscan.stub(other)
 
 
-def test_what_a_module_wrongly_declares_to_be_a_tool_is_an_issue_beside_its_tools(tree):
+def test_a_wrong_tool_declaration_is_an_issue_and_other_tools_are_kept(tree):
     root = tree(
         {
             "one.py": "@tool\ndef bare(): ...\n@tool" + MERGE,
@@ -125,7 +123,7 @@ def test_what_a_module_wrongly_declares_to_be_a_tool_is_an_issue_beside_its_tool
     }
 
 
-def test_a_function_that_cannot_be_described_is_left_out_alone(tree):
+def test_only_the_function_that_cannot_be_described_is_left_out(tree):
     root = tree({"pdf.py": "def bad():\n    'Half \\ud800.'\n" + MERGE})
 
     assert {str(it.id) for it in scan(root, layouts=[FUNCTIONS]).records} == {"functions:pdf:merge"}
@@ -134,7 +132,7 @@ def test_a_function_that_cannot_be_described_is_left_out_alone(tree):
     assert detail.startswith("bad() is left out: ")
 
 
-def test_a_package_holds_the_functions_of_its_init(tree):
+def test_a_packages_tools_are_the_functions_of_its_init(tree):
     root = tree({"pdf/__init__.py": f"'Documents.'\n__all__ = ['merge']\n{MERGE}{ROTATE}"})
 
     assert found(root, PACKAGES) == {"packages:pdf:merge": "merge"}
@@ -144,7 +142,7 @@ def test_a_package_holds_the_functions_of_its_init(tree):
 
 
 @pytest.mark.parametrize("origin", [".", "office.pdf."])
-def test_a_package_s_tools_are_also_what_it_exports_from_its_own_modules(tree, origin):
+def test_a_packages_tools_include_exports_from_its_own_modules(tree, origin):
     layout = Layout("lib", "office/{category}/__init__.py")
     lines = [
         f"from {origin}_turning import rotate",
@@ -184,14 +182,14 @@ def test_layouts_are_searched_side_by_side(tree):
     }
 
 
-def test_a_function_that_is_gone_cannot_be_read(tree):
+def test_reading_a_removed_function_is_an_error(tree):
     root = tree({"pdf.py": MERGE})
 
-    with pytest.raises(ToolReadError, match=r"no tool rotate\(\)"):
+    with pytest.raises(ToolReadError, match=r"a tool rotate\(\)"):
         read_tool("pdf.py", root, name="rotate", layouts=[FUNCTIONS])
 
 
-def test_a_pattern_of_your_own_may_hold_several_tools(tree):
+def test_a_custom_pattern_can_match_several_tools_in_a_file(tree):
     root = tree({"lib/pdf/tools.py": MERGE + ROTATE})
 
     layout = Layout("lib", "lib/{category}/tools.py")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, RootModel, conint
 """
 
 
-def test_a_class_gives_its_fields(tool):
+def test_the_parameters_of_a_class_are_its_fields(tool):
     record = tool(
         HEAD
         + '''
@@ -90,7 +90,7 @@ def run(params: Params) -> str:
         '"Optional[Params]"',
     ],
 )
-def test_the_class_is_found_through_whatever_is_around_it(annotation, tool):
+def test_the_class_is_found_inside_any_annotation(annotation, tool):
     record = tool(
         f"{HEAD}class Params(BaseModel):\n    x: int\ndef run(it: {annotation}):\n    'D.'\n"
     )
@@ -133,11 +133,11 @@ def test_the_class_is_found_through_whatever_is_around_it(annotation, tool):
         ("def run():\n", []),
     ],
 )
-def test_only_a_model_that_stands_for_the_parameters_gives_its_fields(source, names, tool):
+def test_only_a_model_that_represents_all_parameters_is_expanded(source, names, tool):
     assert [it.name for it in tool(f"{HEAD}{source}    'D.'\n").parameters] == names
 
 
-def test_a_signature_gives_its_arguments(tool):
+def test_parameters_are_read_from_a_signature(tool):
     record = tool(
         HEAD + "def run(a, b: int = 3, *rest: str, c: Annotated[int, Field(description='C.')] = 1,"
         " d: int = Field(2, description='D.', alias='dd'), e: int = Field(..., gt=1), **more):\n    'D.'\n"
@@ -158,6 +158,6 @@ def test_a_signature_gives_its_arguments(tool):
     assert record.params_class == ""
 
 
-def test_annotations_are_cut_where_the_parser_says_on_lines_of_any_alphabet(tool):
+def test_annotations_are_sliced_correctly_on_lines_in_any_alphabet(tool):
     record = tool('def run(ä: "Ünï", b: "日本"): "D."\n')
     assert [it.annotation for it in record.parameters] == ['"Ünï"', '"日本"']

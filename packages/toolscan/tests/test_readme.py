@@ -1,4 +1,4 @@
-"""The README's example runs, and prints what it says; what it names is documented."""
+"""The README's example prints the documented output, and every exported name is documented."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ def test_everything_exported_is_documented():
         assert getattr(toolscan, name).__doc__
 
 
-def test_the_example_of_the_readme_prints_what_it_says(tmp_path, monkeypatch):
+def test_the_readme_example_prints_the_output_shown(tmp_path, monkeypatch):
     text = README.read_text("utf-8")
     module, example = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2]
     (expected,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Scanning a tree: tools that are found, files that are not read, and issues."""
+"""Scanning a tree: tools, unread files, and issues."""
 
 import contextlib
 import gc
@@ -45,9 +45,9 @@ def reasons(report):
 
 
 def settled(root):
-    """Make the tree look as if its files had been written long ago, and give their stamps.
+    """Make the tree look as if its files had been written long ago, and return their stamps.
 
-    A user cannot set all times of a file, so stamps are taken from the files.
+    Not all times of a file can be set, so the stamps are taken from the files.
     """
     stamps = {}
     for path in root.rglob("*.py"):
@@ -60,7 +60,7 @@ def settled(root):
     return stamps
 
 
-def test_records_come_sorted_by_id_and_issues_by_path(tree):
+def test_records_are_sorted_by_id_and_issues_by_path(tree):
     root = tree(
         {
             "mcptools/b/x.py": GOOD,
@@ -88,12 +88,12 @@ def test_records_come_sorted_by_id_and_issues_by_path(tree):
     assert scan(str(root)) == scan(root, layouts=list(toolscan.DEFAULT_LAYOUTS)) == report
 
 
-def test_an_empty_tree_gives_an_empty_report(tmp_path):
+def test_an_empty_tree_has_an_empty_report(tmp_path):
     assert scan(tmp_path) == ScanReport()
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])
-def test_a_root_that_is_no_directory_is_an_error(name, tmp_path):
+def test_a_root_that_is_not_a_directory_is_an_error(name, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(RootNotFoundError, match="is not a directory") as caught:
         scan(tmp_path / name)
@@ -150,7 +150,7 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.filterwarnings("error")
-def test_a_bad_file_is_an_issue_and_its_neighbour_is_read(kind, tree, capfd):
+def test_a_bad_file_is_an_issue_and_other_files_are_read(kind, tree, capfd):
     content, reason = BAD[kind]
     path = "mcptools/demo/bad.py"
     root = tree({path: content, NEIGHBOUR: GOOD})
@@ -188,7 +188,7 @@ def test_every_encoding_that_python_reads_is_read(kind, tree):
 
 
 @pytest.mark.filterwarnings("error")
-def test_doubtful_escapes_are_read_without_a_word(tree, capfd):
+def test_invalid_escapes_cause_no_warning(tree, capfd):
     source = (
         'def run(a: "Optional[\'\\\\d\']" = "\\d"):\n    "Matches \\d."\n    return 1if x else 2\n'
     )
@@ -237,7 +237,7 @@ def test_a_name_that_is_not_utf_8_is_shown_escaped(tree):
     assert caught.value.issue.reason == Reason.NAME_ENCODING
 
 
-def test_names_of_any_alphabet_are_names(tree):
+def test_names_can_be_in_any_alphabet(tree):
     assert ids(scan(tree({"mcptools/café/読む.py": GOOD}))) == ["mcptools:café:読む"]
 
 
@@ -249,7 +249,7 @@ def test_a_path_that_the_system_refuses_is_an_issue(tree):
 
 
 @pytest.mark.skipif(not Path("/proc/version").exists(), reason="there is no /proc here")
-def test_a_file_whose_size_is_not_what_it_says_is_read_all_the_same(tree):
+def test_a_file_that_reports_a_wrong_size_is_read(tree):
     root = tree({NEIGHBOUR: GOOD})
     (root / "mcptools/demo/version.py").symlink_to("/proc/version")
     report = scan(root)
@@ -264,9 +264,9 @@ def test_names_that_differ_by_case_are_different_tools(tree):
     assert ids(scan(root)) == ["mcptools:demo:Get", "mcptools:demo:get"]
 
 
-def test_a_spelling_that_the_folder_does_not_list_finds_nothing(tree):
+def test_a_path_in_another_case_than_the_folder_lists_finds_nothing(tree):
     root = tree({"mcptools/demo/get.py": GOOD})
-    # Where the file system ignores case the file exists under this name too; the id must not.
+    # On a file system that ignores case, the file exists under this name too; its id must not.
     assert scan(root, within=["mcptools/Demo/GET.py"]) == ScanReport()
 
 
@@ -278,7 +278,7 @@ TWICE = (
 
 
 @pytest.mark.parametrize("within", [None, ["more/c/t.py"], ["more"]])
-def test_of_two_files_with_one_id_the_first_layouts_has_precedence(within, tree):
+def test_of_two_files_with_one_id_the_first_layout_wins(within, tree):
     root = tree({"tools/c/t.py": GOOD, "more/c/t.py": GOOD, "more/c/u.py": GOOD})
     report = scan(root, layouts=TWICE, within=within)
     assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
@@ -299,8 +299,8 @@ def test_a_duplicate_is_never_unchanged(tree):
     assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
 
 
-def test_one_folder_under_two_names_gives_each_tool_once(tree):
-    # What a file system that ignores case makes of layouts that differ by case.
+def test_a_folder_reached_by_two_names_has_each_tool_once(tree):
+    # As on a file system that ignores case, with layouts that differ by case.
     root = tree({"tools/c/t.py": GOOD})
     (root / "more").symlink_to("tools")
     report = scan(root, layouts=TWICE[:2])
@@ -364,7 +364,7 @@ def forbidden(tree):
         path.chmod(0o700)
 
 
-def test_what_may_not_be_read_is_an_issue(forbidden):
+def test_an_unreadable_file_is_an_issue(forbidden):
     root, binds = forbidden
     if not binds:
         pytest.skip("permissions do not bind this user")
@@ -387,10 +387,10 @@ for issue in toolscan.scan(sys.argv[1]).issues:
 @pytest.mark.skipif(
     sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else"
 )
-def test_what_may_not_be_read_is_an_issue_for_another_user(forbidden, tmp_path):
+def test_an_unreadable_file_is_an_issue_for_an_ordinary_user(forbidden, tmp_path):
     root, _ = forbidden
     for folder in (root, *root.parents):
-        # Only the folders that pytest made for this run are closed to others.
+        # Only the folders that pytest created for this run are closed to other users.
         if folder == root or folder.name.startswith("pytest-"):
             folder.chmod(0o755)
     source = Path(toolscan.__file__).parent.parent
@@ -408,7 +408,7 @@ def test_what_may_not_be_read_is_an_issue_for_another_user(forbidden, tmp_path):
 
 
 class Removing(dict):
-    """Known stamps that change a file while they are asked about it: listed, and not yet read."""
+    """Known stamps that change a file when they are looked up: after listing, before reading."""
 
     def __init__(self, root, action):
         super().__init__()
@@ -439,7 +439,7 @@ def test_a_file_that_becomes_a_pipe_does_not_block(tree):
     assert reasons(report) == {"mcptools/demo/vanishing.py": Reason.NOT_A_FILE}
 
 
-def test_folders_that_vanish_during_a_scan_break_nothing(tree):
+def test_folders_that_vanish_during_a_scan_are_left_out(tree):
     root = tree({f"mcptools/{name}/vanishing.py": GOOD for name in "ab"})
 
     def remove_all(_):
@@ -452,19 +452,21 @@ def test_folders_that_vanish_during_a_scan_break_nothing(tree):
     assert sorted(path.count("/") for path in reasons(report)) == [1, 2]
 
 
-def test_a_file_written_all_the_time_is_read_without_a_stamp(tree):
+def test_a_file_that_is_written_constantly_is_read_without_a_stamp(tree):
     root = tree({"mcptools/demo/busy.py": GOOD})
     path, stop = root / "mcptools/demo/busy.py", threading.Event()
 
     def write():
-        with path.open("ab", buffering=0) as file:
-            while not stop.is_set() and file.tell() < 1_000_000:
+        with path.open("r+b", buffering=0) as file:
+            while not stop.is_set():
+                if not 0 < file.tell() < 100_000:
+                    file.seek(len(GOOD))
                 file.write(b"# more\n")
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for _ in range(50):
+        for _ in range(200):
             record = toolscan.read_tool(path, root)
             assert record.stamp is None
             assert record.description == "Does it."
@@ -483,11 +485,11 @@ def test_a_file_is_read_again_when_anything_in_its_stamp_differs(change, tree):
     assert ids(scan(root, known={"mcptools/c/t.py": other})) == ["mcptools:c:t"]
 
 
-def test_an_edit_of_the_same_size_with_its_time_put_back_is_seen(tree):
+def test_an_edit_that_keeps_size_and_mtime_is_noticed(tree):
     root = tree({"mcptools/c/t.py": GOOD})
     stamps = settled(root)
     path = root / "mcptools/c/t.py"
-    # The change time is the one that nobody can put back; it ticks every few milliseconds.
+    # The change time cannot be set; it ticks every few milliseconds.
     while path.stat().st_ctime_ns == stamps["mcptools/c/t.py"].ctime_ns:
         path.write_text(GOOD.replace("Does it.", "Did it!!"))
         os.utime(path, (OLD, OLD))
@@ -495,15 +497,15 @@ def test_an_edit_of_the_same_size_with_its_time_put_back_is_seen(tree):
     assert record.description == "Did it!!"
 
 
-def test_a_file_changed_a_moment_ago_gets_no_stamp(tree):
+def test_a_file_changed_just_now_gets_no_stamp(tree):
     root = tree({"mcptools/c/t.py": GOOD})
     assert scan(root).records[0].stamp is None
     os.utime(root / "mcptools/c/t.py", (OLD, OLD))  # its change time is still young
     assert scan(root).records[0].stamp is None
 
 
-def test_a_file_that_came_to_rest_gets_its_stamp():
-    # Nothing can set a change time: read a file that was there long before this test.
+def test_a_file_that_has_settled_gets_a_stamp():
+    # A change time cannot be set, so this reads a file that is much older than the test.
     library = Path(os.__file__).parent
     layout = Layout("library", "{category}/{name}.py")
     record = toolscan.read_tool("asyncio/runners.py", library, layouts=[layout])
@@ -514,7 +516,7 @@ def test_a_file_that_came_to_rest_gets_its_stamp():
     )  # fmt: skip
 
 
-def test_within_looks_only_there(tree, monkeypatch):
+def test_within_limits_the_scan_to_its_paths(tree, monkeypatch):
     root = tree({f"mcptools/{c}/{t}.py": GOOD for c in "ab" for t in "xy"})
     (root / "gentools/a/z").mkdir(parents=True)
     (root / "gentools/a/z/api.py").write_text(GOOD)
@@ -545,7 +547,7 @@ def test_within_looks_only_there(tree, monkeypatch):
 NAMES = st.sampled_from(["mcptools", "a", "b", "x.py", "y.py", "..", "."])
 
 
-def test_within_may_name_where_a_link_to_the_root_leads(tree, tmp_path_factory):
+def test_within_accepts_paths_through_the_target_of_a_linked_root(tree, tmp_path_factory):
     root = tree({"mcptools/a/x.py": GOOD})
     link = tmp_path_factory.mktemp("links") / "root"
     link.symlink_to(root)
@@ -555,7 +557,7 @@ def test_within_may_name_where_a_link_to_the_root_leads(tree, tmp_path_factory):
 
 
 @given(within=st.lists(st.lists(NAMES, min_size=1, max_size=4).map("/".join), max_size=4))
-def test_scans_of_parts_agree_with_the_scan_of_all(within, tmp_path_factory):
+def test_scans_of_parts_agree_with_a_full_scan(within, tmp_path_factory):
     root = tmp_path_factory.getbasetemp() / "parts"
     if not root.exists():
         for category in "ab":
@@ -604,7 +606,7 @@ def test_a_category_is_described_by_its_package(tree):
     assert scan(root, within=["mcptools/a/__init__.py"]).records == ()
 
 
-def test_user_defined_layouts_are_walked_together(tree):
+def test_custom_layouts_are_scanned_in_one_pass(tree):
     root = tree(
         {
             "tools/a/x.py": GOOD,
@@ -635,7 +637,7 @@ def test_only_folders_that_a_layout_can_match_are_listed(tree):
 @pytest.mark.parametrize(
     "path", ["elsewhere/x.py", "mcptools/x.py", "../x.py", "/x.py", "mcptools/a/__init__.py", "."]
 )
-def test_reading_a_path_that_no_layout_has_raises(path, tree):
+def test_reading_a_path_outside_every_layout_raises(path, tree):
     root = tree({"mcptools/a/x.py": GOOD})
     with pytest.raises(ToolReadError, match="No layout") as caught:
         toolscan.read_tool(path, root)
@@ -644,11 +646,11 @@ def test_reading_a_path_that_no_layout_has_raises(path, tree):
 
 def test_reading_a_private_or_missing_file_raises(tree):
     root = tree({"mcptools/a/_x.py": GOOD})
-    for path, reason in [
-        ("mcptools/a/_x.py", Reason.PRIVATE),
-        ("mcptools/a/y.py", Reason.VANISHED),
+    for path, reason, detail in [
+        ("mcptools/a/_x.py", Reason.PRIVATE, "private"),
+        ("mcptools/a/y.py", Reason.VANISHED, "does not exist"),
     ]:
-        with pytest.raises(ToolReadError) as caught:
+        with pytest.raises(ToolReadError, match=detail) as caught:
             toolscan.read_tool(path, root)
         assert caught.value.issue.reason == reason
 
@@ -665,10 +667,10 @@ def test_scans_in_threads_agree(tree):
 
 
 @given(st.text())
-def test_any_text_is_a_record_or_a_rejection(text):
+def test_any_source_text_is_a_record_or_an_issue(text):
     from toolscan._extract import ReadModule
+    from toolscan._issues import Rejection
     from toolscan._layout import LAYOUTS, ToolId
-    from toolscan._records import Rejection
     from toolscan._source import Source
 
     tool = ToolId(source="s", category="c", name="n")
@@ -686,7 +688,7 @@ def test_any_text_is_a_record_or_a_rejection(text):
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError])
-def test_a_file_that_takes_too_much_loses_no_neighbour(error, tree, monkeypatch):
+def test_a_file_that_exceeds_the_limits_does_not_affect_others(error, tree, monkeypatch):
     package = "mcptools/demo/__init__.py"
     root = tree({"mcptools/demo/deep.py": GOOD, NEIGHBOUR: GOOD, package: "'D.'"})
     reading = toolscan._scan.read_source
@@ -704,7 +706,7 @@ def test_a_file_that_takes_too_much_loses_no_neighbour(error, tree, monkeypatch)
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError])
-def test_one_file_that_takes_too_much_is_an_issue(error, tree, monkeypatch):
+def test_a_file_that_exceeds_the_limits_is_an_issue(error, tree, monkeypatch):
     def fail(*_):
         raise error
 
@@ -714,7 +716,7 @@ def test_one_file_that_takes_too_much_is_an_issue(error, tree, monkeypatch):
     assert caught.value.issue.reason == Reason.TOO_DEEP
 
 
-def test_a_filter_set_by_another_thread_meanwhile_hides_no_tool(tree, monkeypatch):
+def test_a_warning_filter_set_by_another_thread_hides_no_tool(tree, monkeypatch):
     root = tree({NEIGHBOUR: "def run(a='\\d'):\n    'Does \\d it.'\n"})
     silence = toolscan._source._silence_warnings
     calls = []
@@ -733,25 +735,20 @@ def test_a_filter_set_by_another_thread_meanwhile_hides_no_tool(tree, monkeypatc
 @pytest.mark.parametrize(
     "within", [NEIGHBOUR, Path(NEIGHBOUR), NEIGHBOUR.encode(), [NEIGHBOUR.encode()]]
 )
-def test_within_may_be_one_path_and_bytes(within, tree):
+def test_within_can_be_one_path_or_bytes(within, tree):
     root = tree({NEIGHBOUR: GOOD, "mcptools/demo/other.py": GOOD})
     assert ids(scan(root, within=within)) == ["mcptools:demo:neighbour"]
     assert ids(scan(os.fsencode(root), within=within)) == ["mcptools:demo:neighbour"]
 
 
-def test_categories_have_only_names_and_texts_that_can_be_stored(tree):
+def test_names_and_texts_of_categories_can_be_stored(tree):
     folders = ["_private", "a\nb", "demo"]
     files = {f"mcptools/{name}/__init__.py": "'D.'" for name in folders}
     files["mcptools/odd/__init__.py"] = b"'\\ud800'"
-    with contextlib.suppress(OSError):  # where the file system takes such names
+    with contextlib.suppress(OSError):  # if the file system allows such names
         report = scan(tree({**files, os.fsdecode(b"mcptools/\xff/__init__.py"): "'D.'"}))
         assert report.categories == {"mcptools:demo": "D."}
         assert reasons(report) == {"mcptools/odd/__init__.py": Reason.SURROGATE}
-
-
-def test_a_file_that_never_was_is_not_said_to_have_vanished(tmp_path):
-    with pytest.raises(ToolReadError, match="does not exist"):
-        toolscan.read_tool(NEIGHBOUR, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -770,7 +767,7 @@ def test_errors_survive_pickling(error):
     assert vars(again) == vars(error)
 
 
-def test_progress_counts_the_files_that_are_looked_at(tmp_path):
+def test_progress_counts_the_files_examined(tmp_path):
     folder = tmp_path / "mcptools" / "mail"
     folder.mkdir(parents=True)
     for name in ("send", "read", "broken"):
@@ -783,7 +780,7 @@ def test_progress_counts_the_files_that_are_looked_at(tmp_path):
     assert len(report.records) + len(report.issues) == 3
 
 
-def test_modules_that_were_read_are_freed_without_the_garbage_collector(tree):
+def test_parsed_modules_are_freed_without_the_garbage_collector(tree):
     module = "from pydantic import BaseModel\nclass Params(BaseModel):\n    a: int\n"
     module += "def run(params: Params):\n    'Does it.'\n"
     counts = []

@@ -1,4 +1,4 @@
-"""What our schemas add to pydantic's, and where they stop."""
+"""How our schemas differ from pydantic's, and their limits."""
 
 # ruff: noqa: E501  (modules in one string each)
 import json
@@ -49,7 +49,7 @@ def test_the_args_section_describes_the_arguments_of_a_function(tool):
     assert output_schema(record) is None
 
 
-def test_titles_made_of_names_are_left_out_and_written_ones_kept(tool):
+def test_generated_titles_are_left_out_and_written_ones_kept(tool):
     schema = params("    a: int = Field(title='An a')\n    b: int", tool)
     assert schema["properties"] == {
         "a": {"type": "integer", "title": "An a"},
@@ -66,7 +66,7 @@ def test_titles_made_of_names_are_left_out_and_written_ones_kept(tool):
         "'[' * 9", "Annotated[int]", "Alias.x", "List.x.y",
     ],
 )  # fmt: skip
-def test_a_type_that_cannot_be_known_allows_anything(annotation, tool):
+def test_an_unknown_type_allows_anything(annotation, tool):
     assert params(f"    a: {annotation}", tool, "Alias = 1")["properties"] == {"a": {}}
 
 
@@ -86,18 +86,18 @@ def test_a_default_that_is_not_a_constant_is_left_out(default, tool):
     [("E.a", 1), ("E.a.value", 1), ("+1", 1), ("'a' 'b' + 'c'", "abc"), ("[LIMIT]", [7]), ("(1, {})", [1, {}]),
      ("b'\\xc3\\xa9'", "é"), ("Outer.E.b", 2)],
 )  # fmt: skip
-def test_a_constant_default_is_worked_out(default, value, tool):
+def test_a_constant_default_is_evaluated(default, value, tool):
     before = "LIMIT = 7\nclass E(Enum):\n    a = 1\nclass Outer:\n    class E(Enum):\n        b = 2"
     assert params(f"    a: Any = {default}", tool, before)["properties"]["a"] == {"default": value}
 
 
-def test_metadata_that_is_neither_a_text_nor_a_call_says_nothing(tool):
+def test_metadata_other_than_texts_and_calls_is_ignored(tool):
     before = "from typing_extensions import Doc"
     schema = params("    a: Annotated[int, Strict, 3, Doc('The a.')]", tool, before)
     assert schema["properties"] == {"a": {"type": "integer", "description": "The a."}}
 
 
-def test_type_arguments_too_deep_to_be_written_leave_the_class_open(tool):
+def test_too_deeply_nested_type_arguments_leave_the_class_open(tool):
     before = "T = TypeVar('T')\nclass P(BaseModel, Generic[T]):\n    p: T"
     source = f"{HEAD}{before}\ndef run(a: {'P[' * 150}int{']' * 150}):\n    'D.'\n"
     record = tool(source)
@@ -146,12 +146,12 @@ def test_every_schema_is_valid(tool):
     ],
     ids=str,
 )  # fmt: skip
-def test_types_without_end_come_to_an_end(before, annotation, tool):
+def test_infinitely_nested_types_terminate(before, annotation, tool):
     schema = params(f"    a: {annotation}", tool, before)
     assert len(json.dumps(schema)) < 2_000_000
 
 
-def test_constants_without_end_come_to_an_end(tool):
+def test_infinitely_nested_constants_terminate(tool):
     doubled = "\n".join(["X0 = [1]", *(f"X{n + 1} = [X{n}, X{n}]" for n in range(45))])
     assert params("    a: Any = X45", tool, doubled)["properties"] == {"a": {}}
     assert params("    a: Any = Y", tool, "Y = Y")["properties"] == {"a": {}}
@@ -197,12 +197,12 @@ def test_generic_classes_keep_their_arguments_apart(tool):
          {"type": "object", "properties": {"x": {}}, "required": ["x"]}),
     ],
 )  # fmt: skip
-def test_a_class_that_says_little_has_a_schema_that_says_little(body, schema, tool):
+def test_a_class_with_few_details_has_a_general_schema(body, schema, tool):
     found = params("    a: E", tool, f"from pydantic import RootModel\n{body}")
     assert found["$defs"]["E"] == schema
 
 
-def test_a_discriminator_that_cannot_be_followed_still_gives_a_union(tool):
+def test_an_unresolvable_discriminator_still_results_in_a_union(tool):
     before = "class A(BaseModel):\n    kind: Kind\nclass Kind(Enum):\n    a = 1"
     schema = params("    a: Union[A, int, Unknown] = Field(discriminator='kind')", tool, before)
     assert "discriminator" not in schema["properties"]["a"]
@@ -213,7 +213,7 @@ def test_a_discriminator_that_cannot_be_followed_still_gives_a_union(tool):
     assert schema["properties"]["a"] == {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A2"}]}
 
 
-def test_what_args_sections_say_of_fields_is_in_the_schema_too(tool):
+def test_args_sections_describe_fields_in_the_schema_too(tool):
     record = tool(
         f"{HEAD}class Params(BaseModel):\n    '''P.\n\n    Attributes:\n        a: The a.\n    '''\n"
         "    a: int\n    b_: int = Field(alias='b')\n    c: int = Field(description='Its own.')\n"
@@ -227,14 +227,14 @@ def test_what_args_sections_say_of_fields_is_in_the_schema_too(tool):
 
 
 @pytest.mark.parametrize("definitions", ["", "X = 1", "def run(:", "x" + "(" * 500])
-def test_a_record_made_by_hand_has_open_schemas(definitions, tool):
+def test_a_record_built_by_hand_has_open_schemas(definitions, tool):
     record = replace(tool("def run(a) -> int:\n    'Does it.'\n"), definitions=definitions)
     assert input_schema(record) == {"type": "object"}
     assert output_schema(record) is None
     assert "Does it." in stub(record)
 
 
-def test_a_schema_too_deep_to_be_followed_is_open(tool, monkeypatch):
+def test_a_too_deeply_nested_schema_is_open(tool, monkeypatch):
     def deep(*_):
         raise RecursionError
 
@@ -244,7 +244,7 @@ def test_a_schema_too_deep_to_be_followed_is_open(tool, monkeypatch):
     assert output_schema(record) is None
 
 
-def test_a_scan_may_leave_definitions_out_and_all_else_stays(tmp_path):
+def test_a_scan_without_definitions_changes_nothing_else(tmp_path):
     path = tmp_path / "mcptools/demo/tool.py"
     path.parent.mkdir(parents=True)
     path.write_text(f"{HEAD}def run(a: int) -> int:\n    'Does it.'\n")

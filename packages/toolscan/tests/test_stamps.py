@@ -1,4 +1,4 @@
-"""Recognising a file: by its stamp, or by the hash of its bytes if that is not enough."""
+"""Recognising unchanged files, by stamp or by the hash of their bytes."""
 
 import os
 import time
@@ -18,9 +18,9 @@ def module(word):
 
 
 class CoarseTree:
-    """A tree on a file system whose clock ticks so slowly, and which this test winds.
+    """A tree on a simulated file system with a slow clock, which the test sets.
 
-    Only what the operating system says of files and of the time is its own; the files are real.
+    Only the times and the stamps of files are simulated; the files are real.
     """
 
     def __init__(self, root, tick):
@@ -42,7 +42,7 @@ class CoarseTree:
         )
 
     def scan(self):
-        """Look at the files as an index does, which keeps what it is told."""
+        """Scan the files as an index does, which stores the results."""
         stat, fstat = os.stat, os.fstat
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "stat", lambda *args, **kw: self.status(stat(*args, **kw)))
@@ -76,9 +76,7 @@ STEPS = st.lists(
 
 
 @given(tick=st.sampled_from([SECOND // 100, SECOND, 2 * SECOND]), steps=STEPS)
-def test_an_edit_is_never_missed_however_slowly_the_clock_of_the_files_ticks(
-    tmp_path_factory, tick, steps
-):
+def test_an_edit_is_never_missed_however_coarse_the_file_times(tmp_path_factory, tick, steps):
     tree = CoarseTree(tmp_path_factory.mktemp("coarse"), tick)
     for path in PATHS:
         tree.write(path, "this")
@@ -93,7 +91,7 @@ def test_an_edit_is_never_missed_however_slowly_the_clock_of_the_files_ticks(
                 tree.now += int(ticks * tick)
     tree.scan()
     assert tree.is_true()
-    # Once nothing has been written for a while, one scan gives all files a stamp, and the next
+    # Once nothing has been written for a while, a scan gives every file a stamp, and the next scan
     # reads nothing.
     tree.now += 5 * SECOND
     tree.scan()
@@ -103,7 +101,7 @@ def test_an_edit_is_never_missed_however_slowly_the_clock_of_the_files_ticks(
     assert (report.unchanged, report.touched, report.records) == (PATHS, {}, ())
 
 
-def test_an_edit_within_the_same_tick_and_of_the_same_size_is_seen(tmp_path):
+def test_an_edit_within_one_clock_tick_of_the_same_size_is_noticed(tmp_path):
     tree = CoarseTree(tmp_path, 2 * SECOND)
     tree.write(PATHS[0], "this")
     tree.scan()
@@ -112,8 +110,8 @@ def test_an_edit_within_the_same_tick_and_of_the_same_size_is_seen(tmp_path):
     assert record.description == "Does that."
 
 
-def test_a_file_of_known_bytes_is_not_parsed_again(tmp_path):
-    """A checkout, or the start of a container, gives every file another time or inode."""
+def test_a_file_with_a_known_hash_is_not_parsed_again(tmp_path):
+    """Change every file's time or inode, as a checkout or the start of a container does."""
     tree = CoarseTree(tmp_path, SECOND)
     tree.write(PATHS[0], "this")
     tree.now += 5 * SECOND
@@ -127,7 +125,7 @@ def test_a_file_of_known_bytes_is_not_parsed_again(tmp_path):
     assert tree.scan().touched == {}
 
 
-def test_a_file_that_was_just_written_again_loses_its_stamp(tmp_path):
+def test_a_file_that_was_just_rewritten_loses_its_stamp(tmp_path):
     tree = CoarseTree(tmp_path, SECOND)
     tree.write(PATHS[0], "this")
     tree.now += 5 * SECOND
@@ -136,7 +134,7 @@ def test_a_file_that_was_just_written_again_loses_its_stamp(tmp_path):
     assert tree.scan().touched == {PATHS[0]: None}
 
 
-def test_hashes_alone_are_enough(tmp_path):
+def test_hashes_are_enough_to_skip_parsing(tmp_path):
     tree = CoarseTree(tmp_path, SECOND)
     for path in PATHS:
         tree.write(path, "this")
@@ -147,7 +145,7 @@ def test_hashes_alone_are_enough(tmp_path):
     assert [record.path for record in report.records] == [PATHS[1]]
 
 
-def test_each_record_is_given_as_soon_as_it_is_read(tmp_path):
+def test_each_record_is_passed_on_as_soon_as_it_is_read(tmp_path):
     tree = CoarseTree(tmp_path, SECOND)
     for path in PATHS:
         tree.write(path, "this")
@@ -157,7 +155,7 @@ def test_each_record_is_given_as_soon_as_it_is_read(tmp_path):
     assert sorted(found, key=lambda record: record.id) == list(report.records)
 
 
-def test_a_record_that_is_taken_is_left_out_of_the_report(tmp_path):
+def test_a_record_that_the_callback_takes_is_left_out_of_the_report(tmp_path):
     tree = CoarseTree(tmp_path, SECOND)
     for path in PATHS:
         tree.write(path, "this")

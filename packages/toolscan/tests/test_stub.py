@@ -1,4 +1,4 @@
-"""A stub is Python that an agent can act on."""
+"""Stubs: valid Python that shows an agent how to call a tool."""
 
 # ruff: noqa: E501  (modules in one string each)
 import ast
@@ -68,7 +68,7 @@ async def run(a: int, b=1, *rest) -> None:
     )
 
 
-def test_a_path_that_is_not_a_module_name_says_so(tool):
+def test_a_path_that_is_not_a_module_name_is_noted_in_the_stub(tool):
     shown = stub(tool("def run():\n    'Does it.'\n", "mcptools/demo/get-it.py"))
     assert shown == (
         "# Load 'mcptools/demo/get-it.py' with importlib: its path is not a module name.\n\n"
@@ -121,7 +121,7 @@ def test_a_keyword_is_not_a_module_name(tool):
         ("list", False),
     ],
 )  # fmt: skip
-def test_choices_are_listed_where_they_are_all_there_are(annotation, listed, tool):
+def test_choices_are_listed_if_they_are_complete(annotation, listed, tool):
     enums = "class A(Enum):\n    x = 'x'\nclass B(Enum):\n    y = 'y'\n"
     fields = f"class Params(BaseModel):\n    a: {annotation}\n    more: Optional['Params'] = None\n"
     for source in (f"{fields}def run(params: Params):", f"def run(a: {annotation}):"):

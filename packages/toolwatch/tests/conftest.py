@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     StrPath = str | os.PathLike[str]
 
-SECONDS = 30.0
+SECONDS = 60.0
 """How long anything is waited for: far above what it takes, so that only a loss fails."""
 
 
@@ -117,6 +117,12 @@ def read_files(root: Path, *, below: PurePosixPath | None = None) -> dict[PurePo
         with suppress(OSError):
             files[PurePosixPath(path.relative_to(root).as_posix())] = path.read_bytes()
     return files
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop in which asynchronous tests run."""
+    return "asyncio"
 
 
 @pytest.fixture

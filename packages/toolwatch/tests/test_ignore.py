@@ -1,8 +1,8 @@
 """Caches, repositories and editors' files say nothing about the content of a folder."""
 
-import asyncio
-
 import pytest
+
+pytestmark = pytest.mark.anyio
 
 NOISE = [
     ".git/index",
@@ -33,52 +33,38 @@ def write(path):
     path.write_text("x")
 
 
-def test_noise_gives_no_batch_of_its_own(root, mirroring):
+async def test_noise_alone_causes_no_batch(root, mirroring):
     for name in NOISE:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
 
-    async def scenario():
-        async with mirroring(root) as mirror:
-            for name in NOISE:
-                write(root / name)
-            write(root / "tool.py")
-            await mirror.has("tool.py")
-            assert {str(path) for path in mirror.mentioned()} == {"tool.py"}
-
-    asyncio.run(scenario())
+    async with mirroring(root) as mirror:
+        for name in NOISE:
+            write(root / name)
+        write(root / "tool.py")
+        await mirror.has("tool.py")
+        assert {str(path) for path in mirror.mentioned()} == {"tool.py"}
 
 
-def test_a_folder_whose_name_ends_like_a_temporary_file_is_content(root, mirroring):
-    async def scenario():
-        async with mirroring(root) as mirror:
-            write(root / "build.tmp" / "tool.py")
-            await mirror.has("build.tmp/tool.py")
-            (root / "build.tmp").rename(root / "build")
-            await mirror.has("build/tool.py")
-            await mirror.equals_disk()
-
-    asyncio.run(scenario())
+async def test_a_folder_whose_name_ends_like_a_temporary_file_is_content(root, mirroring):
+    async with mirroring(root) as mirror:
+        write(root / "build.tmp" / "tool.py")
+        await mirror.has("build.tmp/tool.py")
+        (root / "build.tmp").rename(root / "build")
+        await mirror.has("build/tool.py")
+        await mirror.equals_disk()
 
 
 @pytest.mark.parametrize("above", [".venv", "work.tmp"])
-def test_a_root_below_a_folder_with_a_noisy_name_is_watched_all_the_same(
-    tmp_path, mirroring, above
-):
+async def test_a_root_below_a_folder_with_an_ignored_name_is_watched(tmp_path, mirroring, above):
     root = tmp_path / above / "generated"
     root.mkdir(parents=True)
 
-    async def scenario():
-        async with mirroring(root) as mirror:
-            write(root / "tool.py")
-            await mirror.has("tool.py")
-
-    asyncio.run(scenario())
+    async with mirroring(root) as mirror:
+        write(root / "tool.py")
+        await mirror.has("tool.py")
 
 
-def test_hidden_folders_that_are_no_caches_are_content(root, mirroring):
-    async def scenario():
-        async with mirroring(root) as mirror:
-            write(root / ".freeact" / "generated" / "tool.py")
-            await mirror.has(".freeact/generated/tool.py")
-
-    asyncio.run(scenario())
+async def test_hidden_folders_that_are_not_caches_are_content(root, mirroring):
+    async with mirroring(root) as mirror:
+        write(root / ".freeact" / "generated" / "tool.py")
+        await mirror.has(".freeact/generated/tool.py")

@@ -64,7 +64,7 @@ def run_limited(root, limit, code):
         (("max_inotify_instances", 0), "Too many open files"),
     ],
 )
-def test_a_limit_that_is_reached_from_the_start_means_polling(root, limit, reason):
+def test_a_watch_limit_reached_at_the_start_causes_polling(root, limit, reason):
     for number in range(5):
         (root / f"folder_{number}").mkdir()
     said = run_limited(
@@ -83,7 +83,7 @@ print(*next(batches).paths)
     assert (polling, path) == ("True", "folder_4/tool.py")
 
 
-def test_a_limit_that_is_reached_later_means_polling_once_a_change_was_not_announced(root):
+def test_a_watch_limit_reached_later_causes_polling_after_a_missed_change(root):
     said = run_limited(
         root,
         ("max_inotify_watches", 4),
@@ -109,7 +109,7 @@ print(batch.polling)
     assert "is polled" in "".join(log)
 
 
-def test_a_limit_that_one_root_reaches_does_not_hold_up_another(root, tmp_path):
+def test_a_watch_limit_reached_by_one_root_does_not_delay_another(root, tmp_path):
     (tmp_path / "small").mkdir()
     for number in range(8):
         (root / f"folder_{number}").mkdir()
@@ -128,7 +128,7 @@ print(next(batches).root.name)
     assert said.splitlines()[1:] == ["{'small': False, 'generated': True}", "small"]
 
 
-def test_changes_that_are_not_announced_are_found_and_the_root_is_polled_for_a_while(
+def test_missed_changes_are_found_and_the_root_is_polled_for_a_while(
     root, tmp_path, monkeypatch, caplog
 ):
     """A file that is written through another hard link, as if by another machine."""
@@ -153,7 +153,7 @@ def test_changes_that_are_not_announced_are_found_and_the_root_is_polled_for_a_w
     assert record.getMessage() == (f"{root} is polled: the system does not report every change")
 
 
-def test_notifications_can_be_relied_on_by_choice(root, tmp_path, monkeypatch):
+def test_polling_can_be_switched_off(root, tmp_path, monkeypatch):
     monkeypatch.setattr("toolwatch._tree._LONG_SECONDS", 0.5)
     monkeypatch.setattr("toolwatch._tree._PROOF_SECONDS", 0.1)
     (root / "tool.py").write_text("x")
@@ -176,7 +176,7 @@ def test_a_burst_of_two_thousand_files_ends_in_a_rescan(root, way):
         assert next(batches).rescan
 
 
-def test_no_descriptors_left_means_polling_until_the_folder_can_be_read(root, caplog):
+def test_without_free_descriptors_a_root_is_polled_until_it_can_be_read(root, caplog):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with closing(watch_tools(root)) as batches:
         next(batches)
@@ -195,7 +195,7 @@ def test_no_descriptors_left_means_polling_until_the_folder_can_be_read(root, ca
     assert "cannot be read (Too many open files)" in caplog.text
 
 
-def test_with_no_descriptor_at_all_the_error_is_one_of_the_package_s(root):
+def test_without_any_descriptor_the_error_is_a_tool_watch_error(root):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     batches = watch_tools(root)
     try:
@@ -206,7 +206,7 @@ def test_with_no_descriptor_at_all_the_error_is_one_of_the_package_s(root):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_polling_by_choice_is_not_reported(root, caplog):
+def test_polling_that_was_requested_is_not_reported(root, caplog):
     with caplog.at_level(logging.INFO, "toolwatch"), closing(watch_tools(root, polling=True)) as b:
         assert next(b).polling
     assert not caplog.records
@@ -229,7 +229,7 @@ def nobody():
 
 
 @pytest.mark.parametrize("polling", [None, True], ids=["hinted", "polled"])
-def test_a_folder_that_may_not_be_read_is_looked_at_once_it_may(polling):
+def test_an_unreadable_folder_is_scanned_once_it_is_readable(polling):
     with nobody() as root:
         locked = root / "locked"
         (locked / "inner").mkdir(parents=True)
@@ -243,7 +243,7 @@ def test_a_folder_that_may_not_be_read_is_looked_at_once_it_may(polling):
             assert next(batches).paths == {PurePosixPath("locked/inner/tool.py")}
 
 
-def test_a_root_that_may_not_be_read_is_polled_until_it_may(caplog):
+def test_an_unreadable_root_is_polled_until_it_is_readable(caplog):
     with nobody() as above:
         root = above / "root"
         root.mkdir(0)
@@ -256,7 +256,7 @@ def test_a_root_that_may_not_be_read_is_polled_until_it_may(caplog):
     assert "Permission denied" in caplog.text
 
 
-def test_a_root_whose_mode_changes_is_looked_at_again(root):
+def test_a_root_whose_permissions_change_is_scanned_again(root):
     with closing(watch_tools(root)) as batches:
         next(batches)
         root.chmod(0o500)

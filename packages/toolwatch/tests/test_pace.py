@@ -19,16 +19,16 @@ def follow(pace, times):
     return delays
 
 
-def test_a_single_change_is_given_after_a_step_of_silence(pace):
+def test_a_single_change_is_reported_after_one_step_of_silence(pace):
     assert pace.due(first=1.0, last=1.0) == pytest.approx(1.01)
 
 
-def test_changes_that_follow_each_other_are_given_together_up_to_the_limit(pace):
+def test_consecutive_changes_are_reported_together_up_to_the_limit(pace):
     assert pace.due(first=1.0, last=1.02) == pytest.approx(1.03)
     assert pace.due(first=1.0, last=1.2) == pytest.approx(1.05)
 
 
-def test_batches_without_end_come_further_and_further_apart(pace):
+def test_endless_changes_are_reported_at_growing_intervals(pace):
     times = [1.0]
     delays = []
     for _ in range(9):
@@ -37,13 +37,13 @@ def test_batches_without_end_come_further_and_further_apart(pace):
     assert delays == [0.01, 0.01, 0.01, 0.01, 0.05, 0.1, 0.2, 0.25, 0.25]
 
 
-def test_a_silence_brings_the_quick_answers_back(pace):
+def test_after_a_silence_changes_are_reported_quickly_again(pace):
     times = [1.0 + number / 100 for number in range(20)]
     assert follow(pace, times)[-1] == 0.25
     assert follow(pace, [9.0]) == [0.01]
 
 
-def test_saves_that_are_a_third_of_a_second_apart_are_all_given_at_once(pace):
+def test_saves_a_third_of_a_second_apart_are_all_reported_immediately(pace):
     assert set(follow(pace, [number / 3 for number in range(20)])) == {0.01}
 
 

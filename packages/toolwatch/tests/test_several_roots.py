@@ -1,6 +1,5 @@
-"""Several roots in one watch: each is told apart, and none disturbs the others."""
+"""Several roots in one watch have separate batches, and do not disturb each other."""
 
-import asyncio
 import logging
 import shutil
 from contextlib import closing
@@ -8,6 +7,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from toolwatch import NoRootError, NotAFolderError, awatch_tools, watch_tools
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -17,75 +18,63 @@ def other(tmp_path):
     return folder
 
 
-def test_each_root_begins_with_a_rescan_of_its_own(root, other):
+def test_each_root_begins_with_a_rescan(root, other):
     with closing(watch_tools(root, other)) as batches:
         first = [next(batches), next(batches)]
     assert {batch.root for batch in first} == {root, other}
     assert all(batch.rescan for batch in first)
 
 
-def test_a_batch_says_which_root_it_is_about(root, other, mirroring):
-    async def scenario():
-        async with mirroring(root, other) as mirror:
-            await mirror.sees(others=lambda: bool(mirror.others))
-            (other / "there.py").write_text("x")
-            await mirror.sees(
-                there=lambda: any(PurePosixPath("there.py") in b.paths for b in mirror.others),
-            )
-            assert {batch.root for batch in mirror.others} == {other}
-            (root / "here.py").write_text("x")
-            await mirror.has("here.py")
-            assert {batch.root for batch in mirror.batches} == {root}
-
-    asyncio.run(scenario())
+async def test_a_batch_names_its_root(root, other, mirroring):
+    async with mirroring(root, other) as mirror:
+        await mirror.sees(others=lambda: bool(mirror.others))
+        (other / "there.py").write_text("x")
+        await mirror.sees(
+            there=lambda: any(PurePosixPath("there.py") in b.paths for b in mirror.others),
+        )
+        assert {batch.root for batch in mirror.others} == {other}
+        (root / "here.py").write_text("x")
+        await mirror.has("here.py")
+        assert {batch.root for batch in mirror.batches} == {root}
 
 
-def test_an_absent_root_does_not_hold_up_another(root, tmp_path, mirroring):
+async def test_a_missing_root_does_not_delay_another(root, tmp_path, mirroring):
     absent = tmp_path / "absent"
 
-    async def scenario():
-        async with mirroring(root, absent) as mirror:
-            (root / "tool.py").write_text("x")
-            await mirror.has("tool.py")
-            absent.mkdir()
-            (absent / "late.py").write_text("x")
-            await mirror.sees(
-                late=lambda: sum(batch.rescan for batch in mirror.others) > 1,
-            )
-
-    asyncio.run(scenario())
+    async with mirroring(root, absent) as mirror:
+        (root / "tool.py").write_text("x")
+        await mirror.has("tool.py")
+        absent.mkdir()
+        (absent / "late.py").write_text("x")
+        await mirror.sees(
+            late=lambda: sum(batch.rescan for batch in mirror.others) > 1,
+        )
 
 
-def test_a_root_that_is_removed_leaves_the_others_watched(root, other, mirroring):
-    async def scenario():
-        async with mirroring(root, other) as mirror:
-            await mirror.sees(others=lambda: bool(mirror.others))
-            shutil.rmtree(other)
-            await mirror.sees(absence=lambda: len(mirror.others) > 1 and mirror.others[-1].rescan)
-            (root / "tool.py").write_text("x")
-            await mirror.has("tool.py")
-            assert mirror.rescans == 1
-
-    asyncio.run(scenario())
+async def test_a_root_that_is_removed_leaves_the_others_watched(root, other, mirroring):
+    async with mirroring(root, other) as mirror:
+        await mirror.sees(others=lambda: bool(mirror.others))
+        shutil.rmtree(other)
+        await mirror.sees(absence=lambda: len(mirror.others) > 1 and mirror.others[-1].rescan)
+        (root / "tool.py").write_text("x")
+        await mirror.has("tool.py")
+        assert mirror.rescans == 1
 
 
-def test_a_root_within_another_is_reported_for_both(root, mirroring):
+async def test_a_root_within_another_is_reported_for_both(root, mirroring):
     inner = root / "inner"
     inner.mkdir()
 
-    async def scenario():
-        async with mirroring(root, inner) as mirror:
-            await mirror.sees(others=lambda: bool(mirror.others))
-            (inner / "tool.py").write_text("x")
-            await mirror.has("inner/tool.py")
-            await mirror.sees(
-                inner=lambda: any(PurePosixPath("tool.py") in b.paths for b in mirror.others),
-            )
-
-    asyncio.run(scenario())
+    async with mirroring(root, inner) as mirror:
+        await mirror.sees(others=lambda: bool(mirror.others))
+        (inner / "tool.py").write_text("x")
+        await mirror.has("inner/tool.py")
+        await mirror.sees(
+            inner=lambda: any(PurePosixPath("tool.py") in b.paths for b in mirror.others),
+        )
 
 
-def test_a_file_among_the_roots_is_like_an_absent_folder_and_said_once(root, other, caplog):
+def test_a_root_that_is_a_file_counts_as_missing_and_is_reported_once(root, other, caplog):
     other.rmdir()
     other.write_text("x")
     with (
@@ -120,7 +109,7 @@ def test_a_watch_of_nothing_is_refused_at_once(watch, roots):
         watch(*roots)
 
 
-def test_roots_may_be_given_as_a_list_and_a_root_given_twice_is_one(root, other, monkeypatch):
+def test_roots_can_be_a_list_and_duplicates_count_once(root, other, monkeypatch):
     monkeypatch.chdir(root.parent)
     with closing(watch_tools([root, str(other)], Path(root.name))) as batches:
         assert {next(batches).root, next(batches).root} == {root, other}

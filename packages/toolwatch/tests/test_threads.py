@@ -12,7 +12,7 @@ from toolwatch import watch_tools
 
 from .conftest import PATIENCE
 
-SECONDS = 30.0
+SECONDS = 60.0
 OPEN = Path("/proc/self/fd")
 
 
@@ -26,23 +26,19 @@ def descriptors():
 
 
 def all_given_back(threads, files):
-    """Wait a moment: what another library has opened, its own threads close."""
+    """Return whether no new threads and descriptors are left, after waiting for them to go.
+
+    A library may close files in a separate thread, and files of an earlier test only now.
+    """
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        if set(threading.enumerate()) == threads and descriptors() == files:
+        if set(threading.enumerate()) <= threads and descriptors() <= files:
             return True
         time.sleep(0.01)
     return False
 
 
-def test_a_thread_gets_the_batches_that_a_task_gets(root, options):
-    with closing(watch_tools(root, **options)) as batches:
-        assert next(batches).rescan
-        (root / "tool.py").write_text("x")
-        assert next(batches).paths == {PurePosixPath("tool.py")}
-
-
-def test_an_event_that_is_set_elsewhere_ends_the_watch(root, options):
+def test_setting_the_stop_event_in_another_thread_ends_the_watch(root, options):
     stop, watching, seen = threading.Event(), threading.Event(), []
 
     def follow():
@@ -61,13 +57,13 @@ def test_an_event_that_is_set_elsewhere_ends_the_watch(root, options):
     assert seen == [True]
 
 
-def test_a_watch_whose_event_is_set_gives_nothing(root):
+def test_a_watch_whose_stop_event_is_already_set_yields_nothing(root):
     stop = threading.Event()
     stop.set()
     assert list(watch_tools(root, stop=stop)) == []
 
 
-def test_closing_the_iterator_leaves_no_thread_and_no_file_open(root, options):
+def test_closing_the_iterator_leaves_no_thread_and_no_open_file(root, options):
     gc.collect()
     threads, files = set(threading.enumerate()), descriptors()
     batches = watch_tools(root, **options)
@@ -76,7 +72,7 @@ def test_closing_the_iterator_leaves_no_thread_and_no_file_open(root, options):
     assert all_given_back(threads, files)
 
 
-def test_an_iterator_that_is_forgotten_leaves_no_thread_and_no_file_open(root, options):
+def test_an_abandoned_iterator_leaves_no_thread_and_no_open_file(root, options):
     gc.collect()
     threads, files = set(threading.enumerate()), descriptors()
     for _ in watch_tools(root, **options):
@@ -85,14 +81,14 @@ def test_an_iterator_that_is_forgotten_leaves_no_thread_and_no_file_open(root, o
     assert all_given_back(threads, files)
 
 
-def test_an_iterator_that_is_never_begun_takes_nothing(root):
+def test_an_iterator_that_is_never_started_uses_no_resources(root):
     files = descriptors()
     batches = watch_tools(root)
-    assert descriptors() == files
+    assert descriptors() <= files
     del batches
 
 
-def test_what_happens_while_nobody_waits_comes_with_the_next_batch(root, options):
+def test_changes_between_two_calls_are_in_the_next_batch(root, options):
     with closing(watch_tools(root, **options)) as batches:
         next(batches)
         for number in range(20):
@@ -103,7 +99,7 @@ def test_what_happens_while_nobody_waits_comes_with_the_next_batch(root, options
         assert PurePosixPath("folder_7/deep/later.py") in next(batches).paths
 
 
-def test_a_file_that_is_written_all_the_time_is_reported_now_and_then(root):
+def test_a_file_that_is_written_constantly_is_reported_occasionally(root):
     """Not never, because it never settles, and not at every write."""
     stop, writes = threading.Event(), 0
     file = root / "log.py"

@@ -124,10 +124,11 @@ _HOMES = {
         "toolembed": "LimitedEmbedder",
         "toolindex": "ToolFilter",
         "pytools_hybrid.agents._blocking": "BlockingIndex BlockingToolSearch",
-        "pytools_hybrid.agents._calling": "ToolFunction load_tool result_text",
+        "pytools_hybrid.agents._calling": "load_tool result_text",
         "pytools_hybrid.agents._corpus": "ToolCorpus",
         "pytools_hybrid.agents._definitions": "ToolDefinition",
         "pytools_hybrid.agents._functions": "FoundFunction",
+        "pytools_hybrid.agents._tool_function": "ToolFunction",
         "pytools_hybrid.errors": "AmbiguousToolError PytoolsError RootUnreadableError "
         "SettingsError ToolArgumentsError ToolLoadError UnknownToolError",
         "pytools_hybrid.index._catch_up": "IndexState",

@@ -136,7 +136,7 @@ class Progress:
         if stage != self._stage:
             self._end_stage()
             self._stage, self._begun = stage, time.monotonic()
-        # Most work ends before anybody could read a bar, and a bar costs an import.
+        # Most work ends before a bar could be read, and a bar costs an import.
         if not sys.stderr.isatty() or time.monotonic() < self._begun + _QUIET_SECONDS:
             return
         if self._bar is None:

@@ -41,9 +41,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error: another request has fai
 class Requests:
     """Embeds texts and stores their vectors, with as many concurrent requests as a model allows.
 
-    Args:
-        retry: How failed requests are repeated.
-        first: Hashes of texts to embed before the others; read before each request.
+    The arguments are those of `embed_pending`.
 
     Attributes:
         embedded: How many vectors have been stored.
@@ -86,12 +84,7 @@ class Requests:
         progress(0, total)
 
     async def embed(self, texts: Mapping[str, str]) -> None:
-        """Embed texts and store their vectors, or the reasons why the model refused them.
-
-        Raises:
-            EmbeddingError: The model returns no vectors for any text.
-            DimensionsError: The length of its vectors has changed.
-        """
+        """Embed texts and store their vectors, or the reasons why the model refused them."""
         self._known |= texts.keys()
         self._waiting.extend(self._divided(texts))
         workers = min(self._limits.concurrency, len(self._waiting))

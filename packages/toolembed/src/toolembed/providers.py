@@ -6,7 +6,7 @@ what is known without importing it. pydantic-ai supports more providers, and is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -92,19 +92,8 @@ class Provider:
 
 _OPENAI = ("openai", "tiktoken")
 _GOOGLE = ("google.genai",)
-# 100 texts in a request (BatchEmbedContents), 2,048 tokens in a text.
-_GOOGLE_LIMITS = EmbeddingLimits(texts_per_request=_BATCH, tokens_per_text=2_048, concurrency=2)
-# 250 texts and 20,000 tokens in a request, 2,048 tokens in a text.
-_CLOUD_LIMITS = EmbeddingLimits(
-    texts_per_request=_BATCH, tokens_per_request=20_000, tokens_per_text=2_048, concurrency=2
-)
 # One text in a request, which the SDK checks; 8,192 tokens in it.
-_CLOUD_LIMITS_OF_MODELS = (
-    (
-        "gemini-embedding-2",
-        EmbeddingLimits(texts_per_request=1, tokens_per_text=8_192, concurrency=4),
-    ),
-)
+_GEMINI_2 = EmbeddingLimits(texts_per_request=1, tokens_per_text=8_192, concurrency=4)
 
 PROVIDERS = {
     "openai": Provider(
@@ -113,12 +102,7 @@ PROVIDERS = {
         embeds=True,
         converses=True,
         # 2,048 texts and 300,000 tokens in a request, 8,191 tokens in a text.
-        limits=EmbeddingLimits(
-            texts_per_request=_BATCH,
-            tokens_per_request=300_000,
-            tokens_per_text=8_191,
-            concurrency=2,
-        ),
+        limits=replace(_REMOTE, tokens_per_request=300_000, tokens_per_text=8_191),
         models=("text-embedding-3-small", "text-embedding-3-large"),
         key_variables=("OPENAI_API_KEY",),
     ),
@@ -140,7 +124,8 @@ PROVIDERS = {
         modules=_GOOGLE,
         embeds=True,
         converses=True,
-        limits=_GOOGLE_LIMITS,
+        # 100 texts in a request (BatchEmbedContents), 2,048 tokens in a text.
+        limits=replace(_REMOTE, tokens_per_text=2_048),
         models=("gemini-embedding-001",),
         key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     ),
@@ -149,8 +134,9 @@ PROVIDERS = {
         modules=_GOOGLE,
         embeds=True,
         converses=True,
-        limits=_CLOUD_LIMITS,
-        limits_of_models=_CLOUD_LIMITS_OF_MODELS,
+        # 250 texts and 20,000 tokens in a request, 2,048 tokens in a text.
+        limits=replace(_REMOTE, tokens_per_request=20_000, tokens_per_text=2_048),
+        limits_of_models=(("gemini-embedding-2", _GEMINI_2),),
     ),
     "google-gla": Provider(
         extra="google", modules=_GOOGLE, now="google", embeds=True, converses=True
@@ -174,12 +160,7 @@ PROVIDERS = {
         embeds=True,
         # 1,000 texts in a request, 120,000 tokens for the largest models, 32,000 tokens in a text
         # (16,000 for some).
-        limits=EmbeddingLimits(
-            texts_per_request=_BATCH,
-            tokens_per_request=120_000,
-            tokens_per_text=16_000,
-            concurrency=2,
-        ),
+        limits=replace(_REMOTE, tokens_per_request=120_000, tokens_per_text=16_000),
         models=("voyage-4-lite", "voyage-4"),
         key_variables=("VOYAGE_API_KEY",),
     ),
@@ -290,8 +271,6 @@ def limits_of(model_id: str, *, requests_per_minute: float | None = None) -> Emb
     Raises:
         ValueError: It is not positive.
     """
-    from dataclasses import replace
-
     provider = provider_of(model_id)
     name = model_id.partition(":")[2]
     of_model = (limits for prefix, limits in provider.limits_of_models if name.startswith(prefix))

@@ -17,7 +17,7 @@ MANIFEST_FILE = "_manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The record of what was generated into a folder, so that nothing else is ever touched.
+    """The record of the files generated into a folder, so that no others are ever touched.
 
     Attributes:
         state: A hash of everything the files were generated from; empty while they are being
@@ -70,7 +70,7 @@ class Manifest:
             "definitions": dict(sorted(self.definitions.items())),
         }
         new = folder / f"{MANIFEST_FILE}.new"
-        # In somebody else's tree it may be a link to another place.
+        # In an untrusted tree it may be a link to another place.
         new.unlink(missing_ok=True)
         with new.open("x", encoding="utf-8") as file:
             file.write(json.dumps(content, indent=1, ensure_ascii=True) + "\n")
@@ -91,7 +91,7 @@ def hash_bytes(content: bytes) -> str:
 
 
 def hash_of(file: Path) -> str | None:
-    """Hash the file at a path; return `None` if there is nothing, "" if it is not a file."""
+    """Hash the file at a path; return `None` if nothing is there, "" if it is not a file."""
     try:
         return hash_bytes(file.read_bytes())
     except (FileNotFoundError, NotADirectoryError):

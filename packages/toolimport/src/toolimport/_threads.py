@@ -1,4 +1,4 @@
-"""Threads for the end of a program, when Python 3.12.0 to 3.12.2 can no longer start any."""
+"""Starting threads at the end of a program, where Python 3.12.0 to 3.12.2 refuses to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def start(thread: threading.Thread) -> None:
         if threading.main_thread().is_alive():
             raise
         raise RuntimeError(
-            "the main thread has ended, and this version of Python starts no other after that: "
+            "the main thread has ended, and this version of Python then starts no other threads: "
             "have the main thread wait for the others (`Thread.join`), or use Python 3.12.3 or "
             "later"
         ) from None

@@ -13,7 +13,7 @@ __all__ = ["has_half_characters", "read_leniently", "without_half_characters"]
 
 # pydantic reads JSON up to a depth of 200.
 _DEEPEST = 180
-# Python refuses longer numbers.
+# Python refuses to read longer numbers.
 _DIGITS = 300
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _HALF = re.compile("[\ud800-\udfff]")
@@ -25,7 +25,7 @@ def read_leniently(text: str) -> JsonValue:
     Values nested too deeply become true, so that a schema allows anything there.
 
     Raises:
-        ValueError: It is still invalid.
+        ValueError: The text is invalid in other ways.
     """
     try:
         read: JsonValue = json.loads(_cut(text), strict=False, parse_int=_number)

@@ -1,4 +1,4 @@
-"""One index of tools for many hosts: PostgreSQL holds it, each host searches its own copy.
+"""One index of tools for many hosts, stored in PostgreSQL; each host searches its own copy.
 
     from toolindex_postgres import SharedStore
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         UnreachableStoreError,
     )
 else:
-    # Imported at its first use: programs that only show an address need not wait for the driver.
+    # A name is imported at its first use, so that programs that only show an address need not wait
+    # for the driver.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

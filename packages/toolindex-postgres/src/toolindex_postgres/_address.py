@@ -19,7 +19,7 @@ def redacted(address: str) -> str:
     if "://" not in address:
         return _IN_WORDS.sub("", address).strip()
     start, mark, rest = address.partition("?")
-    # Otherwise a part of a password with an unescaped question mark would be shown.
+    # If a password contains an unescaped question mark, the rest of it must not be shown.
     if "@" in rest and "@" not in start:
         start, mark, rest = address, "", ""
     shown = _IN_QUERY.sub(r"\1", _USER.sub(r"\1\2@", start) + mark + rest)

@@ -1,4 +1,4 @@
-"""This host's copy of a tree: locks for changing it, and the server's state that it has."""
+"""This host's copy of a tree: locks for changing it, and which state of the tree it has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Copy"]
 
 _LEASE_SECONDS = 30.0
-# Another thread that changes the tree waits for other hosts, for up to two minutes each.
+# Another thread may be changing the tree, and waiting up to two minutes for each of several hosts.
 _THREAD_SECONDS = 300.0
 
 
@@ -69,14 +69,18 @@ class Copy:
             self._lock.release()
 
     @contextmanager
-    def turn(self) -> Generator[bool]:
-        """Become the only writer of the copy if there is none; yield whether that worked."""
-        if not self._lock.acquire(blocking=False):
+    def turn(self, patience: float = 0.0) -> Generator[bool]:
+        """Become the only writer of the copy; yield whether that worked.
+
+        Args:
+            patience: How many seconds to wait for another writer.
+        """
+        if not self._lock.acquire(timeout=patience):
             yield False
             return
         try:
             lease = self.store.lease("copy")
-            is_ours = lease.acquire(timeout=0)
+            is_ours = lease.acquire(timeout=patience)
             try:
                 yield is_ours
             finally:
@@ -87,7 +91,7 @@ class Copy:
 
     @contextmanager
     def changing(self) -> Generator[None]:
-        """Make a change that does not concern the server, and record the copy's state again."""
+        """Change only the copy in a block, and record that its state of the tree is the same."""
         with self.alone():
             note = self.notes.read()
             is_known = note is not None and note.copy == self._generation()
@@ -115,7 +119,7 @@ class Copy:
             and note.copy == self._generation()
         )
         if is_of_copy and note is not None and note.generation == now.generation:
-            # Another thread, or another process on this copy, was faster.
+            # Another thread or process has already done it.
             self._seen = note
             return
         since = note.generation if is_of_copy and note is not None else None

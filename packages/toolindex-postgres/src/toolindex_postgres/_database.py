@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import psycopg
 from psycopg import sql
 
-from toolindex_postgres._connection import Connections
 from toolindex_postgres._migrations import check_version, found_version, migrate
+from toolindex_postgres._pool import Connections
 from toolindex_postgres._texts import decoded, encoded
 
 if TYPE_CHECKING:
@@ -23,7 +25,10 @@ _READ = (
     *("tree", "step", "entry", "tree_vector", "query_vector"),
     *("usage", "event", "image", "page"),
 )
-_FUNCTIONS = ("may", "trees", "look", "record")
+_FUNCTIONS = (
+    *("may", "trees", "look", "record"),
+    *("make_near", "index_near", "keep_near"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +40,14 @@ class TreeStatus:
         entries: How many tools it has.
         generation: Its state.
         vectors: How many of its texts each model has embedded.
+        indexed: The models whose vectors pgvector has indexed.
     """
 
     name: str
     entries: int
     generation: int
     vectors: Mapping[str, int] = field(default_factory=dict[str, int])
+    indexed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,7 @@ class DatabaseStatus:
         supported: The version that this package needs.
         trees: The trees that the role may read, by name.
         size: Bytes of all tables and indexes.
+        pgvector: The version of the extension that large trees are searched with, "" without it.
     """
 
     server: str
@@ -60,6 +68,7 @@ class DatabaseStatus:
     supported: int
     trees: tuple[TreeStatus, ...]
     size: int
+    pgvector: str = ""
 
 
 class Database:
@@ -96,7 +105,9 @@ class Database:
         self._connections.close()
 
     def init(self) -> int:
-        """Create the schema, or migrate an older one; repeating it is harmless.
+        """Create the schema, or migrate an older one, and add pgvector if the server has it.
+
+        Calling it again is harmless.
 
         Returns:
             The previous version, 0 if there was none.
@@ -106,7 +117,13 @@ class Database:
             DeniedError: The role may not create a schema.
         """
         with self._connections.writing() as connection:
-            return migrate(connection, self.where)
+            before = migrate(connection, self.where)
+            # If pgvector or the right to add it is missing, vectors are searched without an index.
+            with suppress(psycopg.Error), connection.transaction():
+                # It is created in the first schema of the role's search path.
+                connection.execute("SET LOCAL search_path TO DEFAULT")
+                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            return before
 
     def status(self) -> DatabaseStatus:
         """Return the status of the database."""
@@ -124,20 +141,27 @@ class Database:
                 "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c "
                 "WHERE c.relnamespace = 'toolindex'::regnamespace AND c.relkind = 'r'",
             )
-            trees = _trees(connection) if found <= SUPPORTED else ()
+            pgvector = _one(
+                connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
+            )
             return DatabaseStatus(
-                server=server, schema=found, supported=SUPPORTED, trees=trees, size=int(str(size))
+                server=server,
+                schema=found,
+                supported=SUPPORTED,
+                trees=_trees(connection) if found <= SUPPORTED else (),
+                size=int(str(size)),
+                pgvector=str(pgvector or ""),
             )
 
     def grant(self, role: str, *, write: bool, trees: Sequence[str] = ()) -> None:
-        """Let a role read trees, or read and write them; it sees nothing of others.
+        """Let a role read some trees, or read and write them, and no others.
 
-        This replaces what it was granted before. The role must exist: `CREATE ROLE … LOGIN`.
+        This replaces the role's previous grants. The role must exist: `CREATE ROLE … LOGIN`.
 
         Args:
             role: Its name.
             write: Whether it may change the trees; otherwise it only searches.
-            trees: Their names; they need not exist yet. Without any, all trees.
+            trees: Their names; they need not exist yet. If there are none, all trees are granted.
 
         Raises:
             DatabaseError: There is no such role.
@@ -147,15 +171,19 @@ class Database:
         with self._connections.writing() as connection:
             name = sql.Identifier(role).as_string(connection)
             check_version(self.where, found_version(connection))
+            # GRANT would also accept PUBLIC, which is not a role.
+            connection.execute("SELECT %s::regrole", (name,))
             statements = [
                 "REVOKE ALL ON ALL TABLES IN SCHEMA toolindex FROM {role}",
                 "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolindex FROM {role}",
                 "GRANT USAGE ON SCHEMA toolindex TO {role}",
                 "GRANT SELECT ON toolindex.state TO {role}",
+                "GRANT SELECT ON toolindex.near TO {role}",
                 *(f"GRANT SELECT ON toolindex.{table} TO {{role}}" for table in _READ),
                 *(f"GRANT EXECUTE ON FUNCTION toolindex.{it} TO {{role}}" for it in _FUNCTIONS),
             ]
             if write:
+                statements.append("GRANT SELECT, INSERT, UPDATE ON toolindex.lease TO {role}")
                 statements += [
                     f"GRANT INSERT, UPDATE, DELETE ON toolindex.{table} TO {{role}}"
                     for table in _READ
@@ -194,7 +222,8 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
         vectors.setdefault(tree, {})[decoded(model)] = count
     rows = connection.execute(
         "SELECT t.tree_id, t.name, t.generation, (SELECT count(*) FROM toolindex.entry AS e "
-        "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL) "
+        "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL), ARRAY(SELECT n.model "
+        "FROM toolindex.near AS n WHERE n.tree_id = t.tree_id ORDER BY n.model) "
         "FROM toolindex.tree AS t ORDER BY t.name"
     )
     return tuple(
@@ -203,8 +232,9 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
             entries=entries,
             generation=generation,
             vectors=vectors.get(tree, {}),
+            indexed=tuple(map(decoded, indexed)),
         )
-        for tree, name, generation, entries in rows
+        for tree, name, generation, entries, indexed in rows
     )
 
 

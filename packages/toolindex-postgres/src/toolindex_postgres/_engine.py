@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from toolindex import DatabaseError
 
 from toolindex_postgres import _tree as tree_
 from toolindex_postgres._copy import Copy
 from toolindex_postgres._follow import follow
+from toolindex_postgres._near import Near, NearReader
+from toolindex_postgres._near_build import NearBuilder
 from toolindex_postgres._pages import PageConnections, ServerPages
 from toolindex_postgres._refresh import Freshness
 from toolindex_postgres._store import SharedStore
@@ -18,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
     from pathlib import Path
 
-    from toolindex import Pages, StoredFiles, StoreReader, SyncReport, ToolStore
+    from toolindex import Pages, PruneReport, StoredFiles, StoreReader, SyncReport, ToolStore
     from toolscan import ScanReport
 
-    from toolindex_postgres._connection import Connection, Connections
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._pool import Connections
     from toolindex_postgres._tree import State
 
 T = TypeVar("T")
@@ -31,14 +34,20 @@ _BEHIND = (
     "searches with mode=engine"
 )
 
+_APPROXIMATE = (
+    "this index is large, so searches by meaning are approximate: some of the nearest tools may be "
+    "missing"
+)
+
 
 class EngineStore(SharedStore):
     """A tree of tools that many hosts share, searched in the server's pages without a copy.
 
     The pages are those of an index in SQLite, so results, their order and scores are the same. A
-    search fetches the pages that this process does not have; up to 64 MB of them are cached. A host
+    search fetches the pages that this process does not have; up to 64 MB of them are cached. With
+    pgvector on the server, more than 50,000 vectors are searched there, approximately. A host
     that writes changes pages and rows in one transaction. Changes by hosts with copies reach the
-    pages at the next read of a host that writes. Without the server, searches fail.
+    pages when a host that writes next reads. Without the server, searches fail.
 
     Implements the `toolindex.ToolStore` protocol. File stamps belong to the host that synced last,
     so if several hosts scan in turn, each reads the files again.
@@ -67,6 +76,8 @@ class EngineStore(SharedStore):
         connections = PageConnections(address)
         self._pages = ServerPages(connections, tree, read_only=read_only)
         super().__init__(index(self._pages), connections, tree=tree, read_only=read_only)
+        self._near = Near()
+        self._builder = NearBuilder(connections, tree)
         if not read_only:
             self._pages.catch_up = self._follow_rows
 
@@ -131,14 +142,35 @@ class EngineStore(SharedStore):
     def reading(self) -> Generator[StoreReader]:
         """Read the newest state of the tree."""
         with self._copy.reading() as reader:
-            # Other hosts' records count from the next read on.
-            with suppress(DatabaseError):
-                self._usage.follow(self._pages.looked)
-            yield reader
+            yield cast("StoreReader", NearReader(reader, self._near, self._pages.viewed))
+        # Fetch other hosts' outcomes for the next read. This is done after the read, because a
+        # pooler, or the role's limit, may allow only one connection at a time.
+        with suppress(DatabaseError):
+            self._usage.follow(self._pages.looked)
+
+    def vector_notes(self) -> Sequence[str]:
+        """Return notes for users on limitations of vector search."""
+        notes = super().vector_notes()
+        return (*notes, _APPROXIMATE) if self._near.is_used else notes
+
+    def prune(self) -> PruneReport:
+        """Delete data that no tool needs, and index the vectors of a large tree on the server.
+
+        Indexing continues in the background.
+        """
+        report = super().prune()
+        if not self.read_only:
+            self._builder.start()
+        return report
+
+    def close(self) -> None:
+        """Release everything, and stop indexing."""
+        self._builder.close()
+        super().close()
 
     def _follow_rows(self) -> None:
         # If this role may not write, or another host is changing the tree or its pages, searches
-        # continue with the current pages.
+        # use the pages as they are.
         with suppress(DatabaseError), self._connections.writing() as connection:
             if tree_.try_lock(connection, self.tree):
                 self._locked(connection)

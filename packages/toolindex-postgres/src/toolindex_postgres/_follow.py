@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from toolindex_postgres._tree import State, Vectors
 
 _EVERY = ToolFilter()
-# Nothing was ever synced, so the contents of the copy are not from this tree.
+# If nothing was ever synced, the contents of the copy are not from this tree.
 _NO_READER = ""
 
 
@@ -48,7 +48,7 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
         every = reader.ids(_EVERY) if changes.aliases else ()
     moved = [it for it in changes.changed if paths.get(str(it.id), it.path) != it.path]
     if moved:
-        # Other tools of the old file are not mentioned.
+        # The changes do not include other tools of the old file.
         _compare(copy, connection, now)
         return
     reader_version = now.reader_version or _NO_READER
@@ -56,8 +56,8 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
     gone = {paths[id_] for id_ in changes.removed if id_ in paths}
     hashes = set(changes.removed.values())
     if any(record.file_hash in hashes for record in changes.changed):
-        # A single sync would take these for renamed files. They were renamed, or removed and
-        # restored. The host that synced them knew that, and stored the vectors to keep.
+        # A single sync would take all of these for renamed files, but some may have been removed
+        # and restored. The host that synced them knew, and stored the vectors to keep.
         _sync(copy, changes.changed, reader_version, within)
         _sync(copy, (), reader_version, gone - within)
     else:
@@ -99,8 +99,8 @@ def _compare(copy: ToolStore, connection: Connection, now: State) -> None:
     new = tree.portions(connection, now.tree, theirs.keys() - same)
     # Records by an older version of the reader are all replaced.
     known = () if held.is_current else tuple(chain.from_iterable(new))
-    # This comes before removing tools, so that files are not taken for renamed ones, as above. It
-    # is done in portions, so that an interrupted first copy continues from there.
+    # Tools are added before others are removed, so that files are not taken for renamed ones, as
+    # above. They are added in batches, so that an interrupted first copy can be continued.
     for portion in [known] if known else new:
         _sync(copy, portion, reader_version, {record.path for record in portion})
     if theirs or mine or now.is_complete:

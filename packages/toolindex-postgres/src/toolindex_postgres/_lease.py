@@ -6,29 +6,42 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import psycopg.errors
 from toolindex import LeaseHeldError, finish_in_thread
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._connection import KEEPALIVES, lock_key
+from toolindex_postgres._pool import SETTINGS
+from toolindex_postgres._texts import encoded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from toolindex import WorkLease
 
-    from toolindex_postgres._connection import Connection, Connections
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._pool import Connections
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 _EMBEDDING = "embed-"
+_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {SETTINGS}"
+_OF = "(SELECT %s, CASE WHEN %s THEN current_user ELSE '' END, %s)"
+MAKE = f"INSERT INTO toolindex.lease {_OF} ON CONFLICT DO NOTHING"
+LOCK = f"SELECT FROM toolindex.lease WHERE (tree, role, purpose) = {_OF} FOR UPDATE SKIP LOCKED"
+# A server that refuses a lease for these reasons also refuses the results of the work.
+_REFUSED = (
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.UndefinedTable,
+)
 
 
 class SharedLease:
-    """A lease of the copy and a lock on the server: held by one process of one host.
+    """A lease of the copy and a lock on the server, held by one process of one host.
 
-    The lock belongs to an open transaction, so it is released as soon as its holder ends, in any
-    way, and a pooler does not lose it. While the server cannot be reached, only the copy's lease is
-    held. Hosts may then do the same work twice, but they cannot store its results without the
-    server.
+    A row is locked, for which a role needs the right to write the tree. The lock belongs to an open
+    transaction, so it is released when its holder ends in any way, and it works behind a pooler.
+    While the server cannot be reached, only the copy's lease is held. Hosts may then do the same
+    work twice, but they cannot store its results without the server.
 
     Args:
         local: The copy's lease.
@@ -42,14 +55,18 @@ class SharedLease:
     ) -> None:
         self._local = local
         self._connections = connections
-        self._names = tree, purpose
+        # Trees of one role reuse each other's vectors, so only one of them at a time embeds and
+        # pays.
+        is_shared = purpose.startswith(_EMBEDDING)
+        self._key = "" if is_shared else encoded(tree), is_shared, encoded(purpose)
         self._connection: Connection | None = None
 
     def acquire(self, *, timeout: float) -> bool:
         """Take the lease; 0 tries once.
 
         Raises:
-            DatabaseError: The server is there, and refuses: it has no connection to spare, say.
+            DatabaseError: The server is running and refuses, for example because no connection is
+                free.
         """
         deadline = time.monotonic() + timeout
         delay = _FIRST_DELAY
@@ -94,46 +111,44 @@ class SharedLease:
                 self._end()
 
     def _try(self) -> bool:
-        """Return whether nobody else has the lease, and it is ours while the server is there."""
+        """Take the lease, if nobody else has it; return whether work may begin.
+
+        It may also begin if the server is unreachable.
+        """
         patient = False
         while True:
             try:
-                self._lock(patient)
+                return self._lock(patient)
             except DatabaseError:
-                if not self._connections.is_refused():
+                if not self._connections.is_there():
                     return True
-                # A server without a free connection is running, and other hosts may be working.
-                # But one that was away, or has just ended a connection, may be there again.
+                # A server without a free connection is running, and other hosts may be working. But
+                # a server that was stopped, or has just ended a connection, may be back.
                 if patient:
                     raise
                 patient = True
-            else:
-                return self._connection is not None
 
-    def _lock(self, patient: bool) -> None:
-        """Request the server's lock, and keep the transaction only if it was acquired."""
-        connection = self._connections.begin(
-            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {KEEPALIVES}",
-            patient=patient,
-        )
+    def _lock(self, patient: bool) -> bool:
+        """Lock the row on the server, and keep the transaction only if that worked."""
+        connection = self._connections.begin(_BEGIN, patient=patient)
         try:
-            statement = "SELECT pg_try_advisory_xact_lock(%s)"
             with self._connections.explaining():
-                row = connection.execute(statement, (self._key(connection),)).fetchone()
-            if row is not None and row[0]:
+                is_ours = bool(connection.execute(LOCK, self._key).rowcount)
+                # Committed at once, because others would wait for an uncommitted row.
+                if not is_ours and connection.execute(MAKE, self._key).rowcount:
+                    connection.execute("COMMIT")
+                    connection.execute(_BEGIN)
+                    is_ours = bool(connection.execute(LOCK, self._key).rowcount)
+            if is_ours:
                 self._connection = connection
+        except DatabaseError as error:
+            if not isinstance(error.__cause__, _REFUSED):
+                raise
+            return True
         finally:
             if self._connection is None:
                 self._connections.end(connection)
-
-    def _key(self, connection: Connection) -> int:
-        tree, purpose = self._names
-        # Trees of one role reuse each other's vectors, so only one of them at a time embeds and
-        # pays.
-        is_shared = purpose.startswith(_EMBEDDING)
-        return lock_key(
-            "lease", *(("role", connection.info.user) if is_shared else (tree,)), purpose
-        )
+        return is_ours
 
     def _end(self) -> None:
         connection, self._connection = self._connection, None

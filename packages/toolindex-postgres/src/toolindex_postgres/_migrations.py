@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+import psycopg.errors
 from toolindex.errors import NewerSchemaError
 
-from toolindex_postgres._connection import lock_key
 from toolindex_postgres.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -51,8 +51,13 @@ def migrate(connection: Connection, where: str) -> int:
     Raises:
         NewerSchemaError: A later version made it; nothing has changed.
     """
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key("schema"),))
-    found = found_version(connection) or 0
+    found = found_version(connection)
+    if found is None and _is_created(connection):
+        found = 0
+    elif found is None or found < SUPPORTED:
+        # Only the owner has the right to this lock.
+        connection.execute("LOCK TABLE toolindex.state IN SHARE ROW EXCLUSIVE MODE")
+        found = found_version(connection) or 0
     if found > SUPPORTED:
         raise NewerSchemaError(where, found=found, supported=SUPPORTED)
     for version in range(found + 1, SUPPORTED + 1):
@@ -60,3 +65,15 @@ def migrate(connection: Connection, where: str) -> int:
         connection.execute(script.read_bytes())
         connection.execute("UPDATE toolindex.state SET version = %s", (version,))
     return found
+
+
+def _is_created(connection: Connection) -> bool:
+    """Create an empty schema; return False if another process has made one meanwhile."""
+    try:
+        with connection.transaction():
+            connection.execute("CREATE SCHEMA toolindex")
+    except (psycopg.errors.DuplicateSchema, psycopg.errors.UniqueViolation):
+        if found_version(connection) is None:
+            raise
+        return False
+    return True

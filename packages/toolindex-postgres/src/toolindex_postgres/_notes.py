@@ -50,8 +50,8 @@ class Note:
 class Notes:
     """The file beside a copy, `search.db-shared`; all processes on the copy share it.
 
-    If it is missing, the copy is compared with the server once, and this host's unsent events are
-    lost to the others.
+    If it is missing, the copy is compared with the server once, and other hosts never get this
+    host's unsent events.
 
     Args:
         copy: The path of the copy.
@@ -119,12 +119,18 @@ class Notes:
         with self._connected() as connection:
             connection.executemany("INSERT OR IGNORE INTO event (id, body) VALUES (?, ?)", events)
 
-    def events(self, limit: int) -> list[tuple[str, str]]:
-        """Return the first waiting events, with their ids."""
+    def events(self, *, most: int, most_bytes: int) -> list[tuple[str, str]]:
+        """Return the first waiting events, with their ids: at least one, if there is one."""
+        found: list[tuple[str, str]] = []
         with self._connected() as connection:
-            return connection.execute(
-                "SELECT id, body FROM event WHERE sent IS NULL ORDER BY number LIMIT ?", (limit,)
-            ).fetchall()
+            for id_, body in connection.execute(
+                "SELECT id, body FROM event WHERE sent IS NULL ORDER BY number LIMIT ?", (most,)
+            ):
+                most_bytes -= len(body)
+                if found and most_bytes < 0:
+                    break
+                found.append((id_, body))
+        return found
 
     def count_events(self) -> int:
         """Count the waiting events."""
@@ -138,11 +144,10 @@ class Notes:
         They are kept for an hour, and sent again to a server that replaces it, which may not have
         received the last of them.
         """
-        is_other = self._value("server") != server
-        self._put("server", server)
         now = time.time()
         with self._connected() as connection:
-            if is_other:
+            if _value(connection, "server") != server:
+                _put(connection, "server", server)
                 connection.execute("UPDATE event SET sent = NULL")
             connection.executemany(
                 "UPDATE event SET sent = ? WHERE id = ?", [(now, id_) for id_ in ids]
@@ -168,16 +173,11 @@ class Notes:
 
     def _value(self, key: str) -> Any:  # noqa: ANN401 - any JSON
         with self._connected() as connection:
-            row = connection.execute("SELECT value FROM note WHERE key = ?", (key,)).fetchone()
-        with suppress(ValueError):
-            return None if row is None else json.loads(row[0])
-        return None
+            return _value(connection, key)
 
     def _put(self, key: str, value: object) -> None:
         with self._connected() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO note VALUES (?, ?)", (key, json.dumps(value))
-            )
+            _put(connection, key, value)
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection]:
@@ -196,7 +196,7 @@ class Notes:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
-            # It is damaged, and none of its contents are needed.
+            # The file is damaged; searches do not need its contents.
             for suffix in ("", "-wal", "-shm"):
                 Path(self._path + suffix).unlink(missing_ok=True)
             return self._connect()
@@ -204,7 +204,7 @@ class Notes:
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, check_same_thread=False)
         try:
-            # If a crash loses a note, that only costs a comparison.
+            # If a crash loses a note, the copy is compared once more.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)
@@ -212,3 +212,14 @@ class Notes:
             connection.close()
             raise
         return connection
+
+
+def _value(connection: sqlite3.Connection, key: str) -> Any:  # noqa: ANN401 - any JSON
+    row = connection.execute("SELECT value FROM note WHERE key = ?", (key,)).fetchone()
+    with suppress(ValueError):
+        return None if row is None else json.loads(row[0])
+    return None
+
+
+def _put(connection: sqlite3.Connection, key: str, value: object) -> None:
+    connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", (key, json.dumps(value)))

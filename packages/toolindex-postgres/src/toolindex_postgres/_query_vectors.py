@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from toolindex import VectorCache
 
-    from toolindex_postgres._connection import Connections
+    from toolindex_postgres._pool import Connections
 
 
 class SharedQueryVectors:
@@ -69,7 +69,7 @@ class SharedQueryVectors:
             for query, vector in sorted(vectors.items())
         }
         rows = {_hash(query): as_bytes(array("f", it)) for query, it in kept.items() if it}
-        # They can be computed again, so an unreachable server does without them.
+        # They can be computed again, so nothing is queued for an unreachable server.
         with suppress(DatabaseError), self._connections.writing(patient=False) as connection:
             if rows:
                 connection.execute(

@@ -16,8 +16,8 @@ from toolindex_postgres import _tree as tree_
 from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
-    from toolindex_postgres._connection import Connections
     from toolindex_postgres._copy import Copy
+    from toolindex_postgres._pool import Connections
     from toolindex_postgres._tree import State
     from toolindex_postgres._usage import SharedUsage
 
@@ -50,8 +50,8 @@ class Freshness:
 class Refresher:
     """Keeps a copy up to date with the server, without delaying searches for long.
 
-    A slow or unreachable server, a host that changes the tree for minutes, or a thousand new tools
-    do not delay a search for long: longer work continues in a thread.
+    The server may be slow or unreachable, another host may change the tree for minutes, and a
+    thousand tools may be new: longer work continues in a thread.
 
     Args:
         copy: The copy.
@@ -102,7 +102,7 @@ class Refresher:
             self._failed(error)
 
     def close(self) -> bool:
-        """Record the time, and wait briefly for a fetch in progress; return if it has ended."""
+        """Record the time, and wait briefly for a fetch; return whether it has ended."""
         if not self.problem and not self._copy.store.read_only:
             self._note_time()
         self._connections.close()
@@ -118,14 +118,14 @@ class Refresher:
     def _look_for_a_moment(self) -> None:
         deadline = time.monotonic() + _PATIENCE
         now: State | None = None
-        # Connecting may take any time, and a query two seconds.
+        # Connecting may take long, so without a connection the thread does it.
         if self._connections.is_connected:
             asked = time.time()
             now = tree_.poll(self._connections, self._tree)
             if self._copy.is_at(now):
                 self._succeeded(now, asked)
                 if self._usage.is_behind(now):
-                    # It can wait for the next read.
+                    # This read does not wait for it.
                     self._started(now)
                 return
         while True:
@@ -138,7 +138,7 @@ class Refresher:
                 raise DatabaseError(
                     self._connections.where, "changes are still being fetched"
                 ) from None
-            # The fetch of another thread may have begun too early.
+            # A fetch that another thread started may have begun before the last change.
             if is_new or (now is not None and self._copy.is_at(now)):
                 return
 
@@ -195,7 +195,7 @@ class Refresher:
             try:
                 self._look(now)
             except DatabaseError as error:
-                # Even if nobody is waiting for it.
+                # Record it even if nobody is waiting for the result.
                 self._failed(error)
                 raise
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for

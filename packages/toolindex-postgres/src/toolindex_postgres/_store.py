@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import (
     DatabaseError,
     ReadOnlyIndexError,
-    ToolFilter,
-    VectorError,
-    check_dimensions,
-    plan_sync,
 )
 
+from toolindex_postgres import _changes as changes
+from toolindex_postgres import _near as near
 from toolindex_postgres import _tree as tree_
-from toolindex_postgres._connection import Connections
 from toolindex_postgres._copy import Copy
 from toolindex_postgres._follow import put_vectors
 from toolindex_postgres._lease import SharedLease
+from toolindex_postgres._planning import changes_aliases, checked, plan_of
+from toolindex_postgres._pool import Connections
 from toolindex_postgres._query_vectors import SharedQueryVectors
 from toolindex_postgres._refresh import Freshness, Refresher
 from toolindex_postgres._usage import SharedUsage
 from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
     from pathlib import Path
 
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
         PruneReport,
         StoredFiles,
         StoreReader,
-        SyncPlan,
         SyncReport,
         ToolStore,
         UsageStore,
@@ -53,9 +50,9 @@ class SharedStore:
     """A tree of tools that many hosts share, searched in this host's copy of it.
 
     The server is authoritative. Each read first asks the server whether the tree has changed, which
-    costs one round trip, and brings the copy up to date if so. While the server cannot be reached,
-    searches use the current copy; `freshness` says how old it is. Syncs and aliases, which only a
-    server can order, then raise `UnreachableStoreError`.
+    takes one round trip, and brings the copy up to date if so. While the server cannot be reached,
+    searches use the copy as it is; `freshness` returns how old it is. Syncs and aliases need the
+    server, which puts them in order; without it, they raise `UnreachableStoreError`.
 
     Implements the `toolindex.ToolStore` protocol. File stamps belong to a host and stay in its
     copy. Closing the store closes the copy.
@@ -111,7 +108,7 @@ class SharedStore:
 
     @property
     def damaged(self) -> Path | None:
-        """The copy's file that was last set aside because it was damaged, or None."""
+        """The new path of the copy's file that was last set aside as damaged, or None."""
         return self._copy.damaged
 
     @property
@@ -133,7 +130,7 @@ class SharedStore:
         """Return how old the copy is.
 
         Args:
-            asks: Whether to ask the server for changes first; otherwise this is as of the last
+            asks: Whether to fetch changes from the server first; otherwise this is as of the last
                 read.
         """
         if asks:
@@ -180,16 +177,17 @@ class SharedStore:
         self._refresh()
         with self._local.alone():
             polled = self._refresher.polled
-            if not self._plan(scanned, reader_version, within, polled)[1]:
+            if not plan_of(self._copy, scanned, reader_version, within, polled)[1]:
                 return self._copy.sync(
                     scanned, reader_version=reader_version, within=within, stored=stored
                 )
             with self._connections.writing() as connection:
                 now = self._locked(connection)
-                plan, _, is_whole = self._plan(scanned, reader_version, within, now)
-                generation = tree_.push(connection, now, plan)
+                plan, _, is_whole = plan_of(self._copy, scanned, reader_version, within, now)
+                generation = changes.push(connection, now, plan)
+                near.add(connection, now.tree, generation)
                 if is_whole is not None:
-                    tree_.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
+                    changes.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
                 vectors = list(tree_.vectors_since(connection, now.tree, now.generation))
             report = self._copy.sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
@@ -202,10 +200,10 @@ class SharedStore:
         """Set the aliases of tools from a mapping, on the server and in the copy."""
         self._check_writable()
         self._refresh()
-        if not self._refresher.problem and not self._changes_aliases(aliases, keep):
+        if not self._refresher.problem and not changes_aliases(self._copy, aliases, keep):
             return 0
         return self._change(
-            lambda connection, now: tree_.push_aliases(connection, now, aliases, keep),
+            lambda connection, now: changes.push_aliases(connection, now, aliases, keep),
             lambda: self._copy.annotate(aliases, keep=keep),
         )
 
@@ -214,8 +212,8 @@ class SharedStore:
     ) -> Mapping[str, str]:
         """Return up to `limit` texts, by hash, that this model has neither embedded nor refused.
 
-        Vectors that another tree has are reused first. While the server cannot be reached there are
-        none, because paid vectors could not be stored.
+        Vectors of other trees are reused first. While the server cannot be reached, no texts are
+        returned, because vectors that were paid for could not be stored.
         """
         self._refresh()
         texts = self._copy.pending(model_id, limit=limit, among=among)
@@ -258,7 +256,7 @@ class SharedStore:
         self._check_writable()
         if not vectors:
             return
-        floats = _checked(model_id, vectors)
+        floats = checked(model_id, vectors)
         self._put(model_id, floats)
         self._lengths[model_id] = len(next(iter(floats.values())))
 
@@ -279,13 +277,15 @@ class SharedStore:
     def prune(self) -> PruneReport:
         """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
-            # The next host that has time for it will do it.
+            # If this fails, the next host that prunes will do it.
             with (
                 suppress(DatabaseError),
                 self._local.alone(),
                 self._connections.writing() as connection,
             ):
-                tree_.prune(connection, self._locked(connection))
+                now = self._locked(connection)
+                changes.prune(connection, now)
+                near.prune(connection, now.tree)
         return self._copy.prune()
 
     def check(self) -> Sequence[str]:
@@ -300,10 +300,10 @@ class SharedStore:
         self._check_writable()
 
         def push(connection: Connection, now: State) -> int:
-            # Other hosts' copies may be wrong too, so each compares its own.
-            generation = tree_.forget_vectors(connection, now, forget or "")
+            # Other hosts' copies may be wrong, too, so each host compares its copy with the tree.
+            generation = changes.forget_vectors(connection, now, forget or "")
             if now.reader_version is not None:
-                tree_.set_reader(connection, now.tree, "", is_complete=now.is_complete)
+                changes.set_reader(connection, now.tree, "", is_complete=now.is_complete)
             return generation
 
         self._change(push, lambda: self._copy.rebuild(forget=forget))
@@ -337,7 +337,7 @@ class SharedStore:
 
     def close(self) -> None:
         """Release everything, including the copy."""
-        # Changes still being fetched are added to the copy until the process ends.
+        # A fetch that is still running uses the copy until the process ends.
         if self._refresher.close():
             self._local.close()
 
@@ -358,7 +358,7 @@ class SharedStore:
         return now
 
     def _refresh(self, *, patient: bool = False) -> None:
-        """Bring the copy up to date if the server can be reached; otherwise note why not."""
+        """Bring the copy up to date if the server can be reached; otherwise record why not."""
         self._refresher.refresh(patient=patient)
 
     def _change(self, push: Callable[[Connection, State], int], apply: Callable[[], T]) -> T:
@@ -376,42 +376,6 @@ class SharedStore:
             self._local.note(now, generation)
         return done
 
-    def _plan(
-        self,
-        scanned: ScanReport,
-        reader_version: str,
-        within: Collection[str] | None,
-        now: State | None,
-    ) -> tuple[SyncPlan, bool, bool | None]:
-        """Return what a sync has to change, and what is then known about the tree's reader.
-
-        Returns:
-            The plan, whether it concerns the server, and whether all records are from a whole tree;
-        None if that need not be recorded.
-        """
-        held = self._copy.stored(reader_version=reader_version, within=within)
-        reread = not held.is_current
-        plan = plan_sync(held.entries, scanned, within=within, reread=reread)
-        # A copy stays complete, but its tree may have been dropped and created again.
-        is_complete = held.is_complete if now is None else now.is_complete
-        is_other = now is not None and now.reader_version != reader_version
-        is_whole: bool | None = None
-        if within is None and not plan.rescan and (reread or is_other or not is_complete):
-            is_whole = True
-        elif not reread and not is_complete:
-            is_whole = False
-        is_news = plan.added or plan.updated or plan.reread or plan.removed
-        return plan, bool(is_news) or bool(is_whole), is_whole
-
-    def _changes_aliases(self, aliases: Mapping[str, Sequence[str]], keep: Collection[str]) -> bool:
-        with self._copy.reading() as reader:
-            held = reader.entries(reader.ids(ToolFilter()))
-        return any(
-            tuple(aliases.get(id_, ())) != entry.aliases
-            for id_, entry in held.items()
-            if id_ not in keep
-        )
-
     def _take(self, model_id: str, texts: Collection[str]) -> set[str]:
         """Reuse vectors of texts from other trees; return the hashes of these texts."""
         length = self._lengths.get(model_id) or self._length(model_id)
@@ -423,30 +387,13 @@ class SharedStore:
         return set(found)
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        self._change(
-            lambda connection, now: tree_.push_vectors(connection, now, model_id, vectors),
-            lambda: self._copy.put_vectors(model_id, vectors),
-        )
+        def push(connection: Connection, now: State) -> int:
+            generation = changes.push_vectors(connection, now, model_id, vectors)
+            near.add(connection, now.tree, generation)
+            return generation
+
+        self._change(push, lambda: self._copy.put_vectors(model_id, vectors))
 
     def _length(self, model_id: str) -> int:
         with self._copy.reading() as reader:
             return reader.coverage(model_id).dimensions
-
-
-def _checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
-    """Return vectors in their stored form, or reject them like the copy would.
-
-    Raises:
-        VectorError: They cannot be stored.
-    """
-    floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
-    length = len(next(iter(floats.values())))
-    check_dimensions(model_id, length)
-    for vector in floats.values():
-        size = math.hypot(*vector)
-        if len(vector) != length or not math.isfinite(size) or not size:
-            raise VectorError(
-                model_id,
-                "returned vectors of several lengths, or one that is not finite or all zeros",
-            )
-    return floats

@@ -15,7 +15,8 @@ from toolscan import Parameter, ToolId, ToolRecord
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A stamp belongs to a file on one host; definitions are long, and no search needs them.
+# A stamp belongs to a file on one host. Definitions are stored separately, because they are long
+# and no search needs them.
 _APART = {"id", "parameters", "stamp", "definitions"}
 _FIELDS = tuple(field.name for field in fields(ToolRecord) if field.name not in _APART)
 _values = attrgetter(*_FIELDS)

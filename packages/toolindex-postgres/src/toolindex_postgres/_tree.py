@@ -1,13 +1,12 @@
-"""One tree on the server: its state, its changes since another state, and changing it.
+"""Reading one tree on the server: its state, its tools and vectors, and what has changed.
 
 Every function works inside the caller's transaction. Changing a tree requires its lock, so its
-generations are committed in order.
+states are committed in order.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 import sys
 from array import array
 from dataclasses import dataclass, field
@@ -15,15 +14,15 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolindex_postgres._migrations import check_version
-from toolindex_postgres._texts import decoded, encoded, record_of, record_texts
+from toolindex_postgres._texts import decoded, encoded, record_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from toolindex import SyncPlan
     from toolscan import ToolRecord
 
-    from toolindex_postgres._connection import Connection, Connections
+    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._pool import Connections
 
 Vectors = tuple[str, dict[str, "array[float]"]]
 """A model and some of its vectors, all of one length, by text hash."""
@@ -31,11 +30,6 @@ Vectors = tuple[str, dict[str, "array[float]"]]
 _T = TypeVar("_T")
 _BATCH = 1_000
 _CURSORS = count(1)
-# A bigint has room for far more than ten billion states.
-_LARGEST_STEP = 1 << 19
-_STEPS = 1_000
-# How many vectors that no tool needs are kept for each model, or twice the number of tools.
-_SPARES = 5_000
 _LOCK = "SELECT name FROM toolindex.tree WHERE name = %s FOR NO KEY UPDATE"
 STATE = "SELECT * FROM toolindex.look(%s)"
 
@@ -45,7 +39,7 @@ class State:
     """A state of a tree.
 
     Attributes:
-        database: The id of the database, which differs after it was created again.
+        database: The id of the database, which changes if it is created again.
         tree: The tree's number; 0 if there is no such tree yet.
         generation: A number that changes with every change.
         reader_version: The version of the reader that made the records, or None before the first.
@@ -98,7 +92,7 @@ def poll(connections: Connections, name: str, *, patient: bool = False) -> State
 
 
 def state_of(row: Sequence[str | None] | None, where: str) -> State:
-    """Return the state of a tree, of the row that `STATE` gives.
+    """Return the state of a tree from the row that `STATE` returns.
 
     Raises:
         SchemaError: There is no schema, or an older one.
@@ -121,7 +115,8 @@ def state_of(row: Sequence[str | None] | None, where: str) -> State:
 def lock(connection: Connection, name: str, where: str) -> State:
     """Lock a tree until the end of the transaction, and return its state.
 
-    The tree is made if there is none. Its row is locked, which only who may write it can do.
+    The tree is created if there is none. Its row is locked, for which a role needs the right to
+    write the tree.
     """
     key = (encoded(name),)
     if not connection.execute(_LOCK, key).rowcount:
@@ -134,7 +129,7 @@ def lock(connection: Connection, name: str, where: str) -> State:
 
 
 def try_lock(connection: Connection, name: str) -> bool:
-    """Take the right to change a tree if nobody has it; return whether that is so."""
+    """Lock a tree unless it is locked; return whether that worked."""
     return bool(connection.execute(_LOCK + " SKIP LOCKED", (encoded(name),)).rowcount)
 
 
@@ -160,7 +155,7 @@ def delta(connection: Connection, tree: int, since: int) -> Delta:
 
 
 def knows(connection: Connection, tree: int, generation: int) -> bool:
-    """Return whether a tree was in a state, not too many states ago."""
+    """Return whether a state is among the last states of a tree."""
     row = connection.execute(
         "SELECT 1 FROM toolindex.step WHERE tree_id = %s AND generation = %s", (tree, generation)
     ).fetchone()
@@ -189,7 +184,10 @@ def records(connection: Connection, tree: int, ids: Collection[str]) -> list[Too
 def portions(
     connection: Connection, tree: int, paths: Collection[str]
 ) -> Iterator[list[ToolRecord]]:
-    """Yield the records of some files, without definitions, some thousand whole files at a time."""
+    """Yield the records of some files, without definitions, about a thousand at a time.
+
+    The records of a file are never split.
+    """
     portion: list[ToolRecord] = []
     statement = (
         "SELECT record FROM toolindex.entry WHERE tree_id = %s AND path = ANY (%s) "
@@ -208,8 +206,8 @@ def portions(
 def _rows(
     connection: Connection, statement: str, parameters: Sequence[object], *, binary: bool = False
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows, fetched in portions, so that no statement takes long or needs much memory."""
-    # Not with a cursor object, which would close itself on a connection that is used elsewhere.
+    """Yield rows, fetched in batches, so that no statement takes long or needs much memory."""
+    # psycopg's server-side cursor would close itself later, when the connection is used elsewhere.
     with connection.cursor(binary=binary) as cursor:
         name = f"portions_{next(_CURSORS)}"
         cursor.execute(f"DECLARE {name} CURSOR FOR {statement}".encode(), parameters)
@@ -234,7 +232,7 @@ def vectors_since(connection: Connection, tree: int, since: int) -> Iterator[Vec
         "SELECT model, dimensions, text_hash, v, generation FROM toolindex.tree_vector AS v "
         "WHERE tree_id = %s AND generation > %s AND EXISTS (SELECT FROM toolindex.entry AS e "
         "WHERE e.tree_id = v.tree_id AND e.text_hash = v.text_hash AND e.record IS NOT NULL) "
-        # A tool may have returned to a text whose vector is older.
+        # The text of a tool may have been changed back to one whose vector is older.
         "UNION ALL SELECT model, dimensions, text_hash, v, generation "
         "FROM toolindex.tree_vector WHERE tree_id = %s AND generation <= %s AND text_hash IN "
         "(SELECT text_hash FROM toolindex.entry WHERE tree_id = %s AND generation > %s "
@@ -261,10 +259,10 @@ def vectors_of(
         connection: A connection inside a transaction.
         model: The model.
         hashes: The hashes of the texts.
-        dimensions: The length of the vectors, or 0 for that of the newest tree.
+        dimensions: The length of the vectors, or 0 for that in the newest tree.
     """
     found: dict[int, dict[str, array[float]]] = {}
-    for part in _parts(hashes):
+    for part in parts(hashes):
         rows = connection.execute(
             "SELECT dimensions, text_hash, v FROM toolindex.tree_vector "
             "WHERE model = %s AND text_hash = ANY (%s) "
@@ -279,181 +277,18 @@ def vectors_of(
     return found.get(dimensions or next(reversed(found), 0), {})
 
 
-def push(connection: Connection, now: State, plan: SyncPlan) -> int:
-    """Apply the plan of a sync; return the new generation."""
-    generation = _next(now)
-    changed = [*plan.added, *plan.updated, *plan.reread]
-    for part in _parts(sorted(changed, key=lambda record: str(record.id))):
-        rows = [
-            (encoded(str(it.id)), encoded(it.path), it.file_hash, it.text_hash, *record_texts(it))
-            for it in part
-        ]
-        connection.execute(
-            "INSERT INTO toolindex.entry "
-            "(tree_id, id, path, file_hash, text_hash, record, definitions, generation) "
-            "SELECT %s, given.*, %s FROM unnest"
-            "(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) AS given "
-            "ON CONFLICT (tree_id, id) DO UPDATE SET path = excluded.path, "
-            "file_hash = excluded.file_hash, text_hash = excluded.text_hash, "
-            "record = excluded.record, definitions = excluded.definitions, "
-            "generation = excluded.generation",
-            (now.tree, generation, *map(list, zip(*rows, strict=True))),
-        )
-    if plan.moved:
-        # As in the copies, a renamed file keeps the vectors of its text.
-        ids, hashes = zip(*plan.moved, strict=True)
-        old = [encoded(id_) for id_ in ids]
-        rows = connection.execute(
-            "SELECT e.text_hash, given.new FROM unnest(%s::text[], %s::text[]) AS given (id, new) "
-            "JOIN toolindex.entry AS e ON e.tree_id = %s AND e.id = given.id",
-            (old, list(hashes), now.tree),
-        ).fetchall()
-        pairs = [list(it) for it in zip(*rows, strict=True)] or [[], []]
-        connection.execute(
-            "INSERT INTO toolindex.tree_vector "
-            "(tree_id, model, dimensions, text_hash, generation, v) "
-            "SELECT DISTINCT ON (v.model, v.dimensions, given.new) "
-            "v.tree_id, v.model, v.dimensions, given.new, %s, v.v "
-            "FROM unnest(%s::text[], %s::text[]) AS given (old, new) "
-            "JOIN toolindex.tree_vector AS v ON v.tree_id = %s AND v.text_hash = given.old "
-            "ON CONFLICT DO NOTHING",
-            (generation, *pairs, now.tree),
-        )
-    connection.execute(
-        # A restored tool has no aliases, even in a copy that never saw it removed.
-        "UPDATE toolindex.entry SET record = NULL, definitions = '\"\"', generation = %(new)s, "
-        "aliased = CASE aliases WHEN '[]' THEN aliased ELSE %(new)s END, aliases = '[]' "
-        "WHERE tree_id = %(tree)s AND id = ANY (%(gone)s)",
-        {"new": generation, "tree": now.tree, "gone": [encoded(id_) for id_ in plan.removed]},
+def vectors_of_model(
+    connection: Connection, tree: int, model: str, dimensions: int
+) -> Iterator[tuple[str, bytes]]:
+    """Yield all vectors of a model by the hash of their text, as the server stores them."""
+    statement = (
+        "SELECT text_hash, v FROM toolindex.tree_vector "
+        "WHERE tree_id = %s AND model = %s AND dimensions = %s"
     )
-    return _moved_on(connection, now.tree, generation)
+    yield from _rows(connection, statement, (tree, encoded(model), dimensions), binary=True)
 
 
-def set_reader(
-    connection: Connection, tree: int, reader_version: str, *, is_complete: bool
-) -> None:
-    """Record which reader made a tree's records, and whether they cover all its files."""
-    connection.execute(
-        "UPDATE toolindex.tree SET reader_version = %s, is_complete = %s WHERE tree_id = %s",
-        (encoded(reader_version), is_complete, tree),
-    )
-
-
-def push_aliases(
-    connection: Connection, now: State, aliases: Mapping[str, Sequence[str]], keep: Collection[str]
-) -> int:
-    """Set the aliases of tools, except some, from a mapping; return the new generation."""
-    kept = frozenset(keep)
-    held = {id_: it for id_, it in aliases_of_all(connection, now.tree).items() if id_ not in kept}
-    wanted = {id_: list(texts) for id_, texts in aliases.items() if id_ not in kept}
-    changed = {id_: texts for id_, texts in wanted.items() if held.get(id_, []) != texts}
-    changed |= {id_: [] for id_ in held if id_ not in wanted}
-    generation = _next(now)
-    done = connection.execute(
-        "UPDATE toolindex.entry AS e SET aliases = given.aliases, aliased = %s "
-        "FROM unnest(%s::text[], %s::text[]) AS given (id, aliases) "
-        "WHERE e.tree_id = %s AND e.id = given.id AND e.record IS NOT NULL",
-        (
-            generation,
-            [encoded(id_) for id_ in changed],
-            [json.dumps(texts) for texts in changed.values()],
-            now.tree,
-        ),
-    )
-    return _moved_on(connection, now.tree, generation) if done.rowcount else now.generation
-
-
-def push_vectors(
-    connection: Connection, now: State, model: str, vectors: Mapping[str, array[float]]
-) -> int:
-    """Add vectors of one length to a tree; return the new generation.
-
-    Args:
-        connection: A connection inside a transaction that holds the tree's lock.
-        now: The state of the tree.
-        model: The model.
-        vectors: Its vectors by the hash of their text.
-    """
-    generation = _next(now)
-    for part in _parts(sorted(vectors)):
-        connection.execute(
-            "INSERT INTO toolindex.tree_vector "
-            "(tree_id, model, dimensions, text_hash, generation, v) "
-            "SELECT %s, %s, %s, given.hash, %s, given.v "
-            "FROM unnest(%s::text[], %b::bytea[]) AS given (hash, v) "
-            "ON CONFLICT (tree_id, model, dimensions, text_hash) "
-            "DO UPDATE SET generation = excluded.generation, v = excluded.v",
-            (
-                *(now.tree, encoded(model), len(vectors[part[0]]), generation, part),
-                [as_bytes(vectors[it]) for it in part],
-            ),
-        )
-    return _moved_on(connection, now.tree, generation)
-
-
-def forget_vectors(connection: Connection, now: State, model: str) -> int:
-    """Delete a model's vectors of a tree's texts; return the new generation.
-
-    They are deleted in all trees that this role may write, or they would be reused from there.
-    """
-    connection.execute(
-        "DELETE FROM toolindex.tree_vector WHERE model = %s AND text_hash IN "
-        "(SELECT text_hash FROM toolindex.entry WHERE tree_id = %s)",
-        (encoded(model), now.tree),
-    )
-    return _moved_on(connection, now.tree, _next(now))
-
-
-def prune(connection: Connection, now: State) -> None:
-    """Delete data that no host of a tree needs any more, in a transaction with its lock.
-
-    These are: vectors of texts that no tool has, except the newest, because a text may come back;
-    vectors of queries that were not used for three months; and removed tools, once a host that
-    still has them would compare its whole copy anyway.
-    """
-    connection.execute(
-        "DELETE FROM toolindex.tree_vector AS v USING (SELECT s.model, s.dimensions, s.text_hash, "
-        "row_number() OVER (PARTITION BY s.model, s.dimensions ORDER BY s.generation DESC) AS age "
-        "FROM toolindex.tree_vector AS s WHERE s.tree_id = %(tree)s AND NOT EXISTS (SELECT "
-        "FROM toolindex.entry AS e WHERE e.tree_id = s.tree_id AND e.text_hash = s.text_hash "
-        "AND e.record IS NOT NULL)) AS spare WHERE v.tree_id = %(tree)s AND "
-        "(v.model, v.dimensions, v.text_hash) = (spare.model, spare.dimensions, spare.text_hash) "
-        "AND spare.age > greatest(%(spares)s, 2 * (SELECT count(*) FROM toolindex.entry "
-        "WHERE tree_id = %(tree)s AND record IS NOT NULL))",
-        {"tree": now.tree, "spares": _SPARES},
-    )
-    for statement in (
-        "DELETE FROM toolindex.query_vector "
-        "WHERE tree_id = %(tree)s AND used_at < now() - interval '90 days'",
-        "DELETE FROM toolindex.entry WHERE tree_id = %(tree)s AND record IS NULL AND generation < "
-        "(SELECT min(generation) FROM toolindex.step WHERE tree_id = %(tree)s)",
-    ):
-        connection.execute(statement, {"tree": now.tree})
-
-
-def _next(now: State) -> int:
-    # By a random step, so that a server which has lost its last changes and then continued is never
-    # in a state that a copy mistakes for its own.
-    return now.generation + 1 + secrets.randbelow(_LARGEST_STEP)
-
-
-def _moved_on(connection: Connection, tree: int, generation: int) -> int:
-    connection.execute(
-        "UPDATE toolindex.tree SET generation = %s WHERE tree_id = %s", (generation, tree)
-    )
-    connection.execute("INSERT INTO toolindex.step VALUES (%s, %s)", (tree, generation))
-    if not secrets.randbelow(_STEPS):
-        connection.execute(
-            "DELETE FROM toolindex.step WHERE tree_id = %s AND generation < "
-            "(SELECT min(generation) "
-            "FROM (SELECT generation FROM toolindex.step WHERE tree_id = %s "
-            "ORDER BY generation DESC LIMIT %s) AS last)",
-            (tree, tree, _STEPS),
-        )
-    return generation
-
-
-def _parts(items: Iterable[_T]) -> list[list[_T]]:
+def parts(items: Iterable[_T]) -> list[list[_T]]:
     every = list(items)
     return [every[start : start + _BATCH] for start in range(0, len(every), _BATCH)]
 

@@ -1,10 +1,9 @@
 """The record of searches and outcomes that all hosts of a tree share.
 
 Events of this host are written into the copy and into a queue beside it, and sent from there.
-Nobody waits for the server, and unconfirmed events are sent again. Each event has an id, so that
-the server counts it once however often it arrives. Outcomes of other hosts reach the copy with its
-other changes, for filters and ranking; their searches are fetched when somebody requests the
-record.
+Unconfirmed events are sent again. Each event has an id, so that the server counts it once even if
+it arrives several times. Outcomes of other hosts are fetched together with other changes, for
+filters and ranking; searches of other hosts are fetched when the record is requested.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from dataclasses import asdict, astuple
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import psycopg.errors
 from toolindex import OutcomeRecord, SearchRecord
 from toolindex.errors import DatabaseError
 
@@ -28,16 +28,19 @@ if TYPE_CHECKING:
 
     from toolindex import RemovedRecords, ToolUsage, UsageStatistics, UsageStore
 
-    from toolindex_postgres._connection import Connections
     from toolindex_postgres._notes import Notes
+    from toolindex_postgres._pool import Connections
     from toolindex_postgres._tree import State
 
 T = TypeVar("T", SearchRecord, OutcomeRecord)
-_BATCH = 500
-# How many outcomes of other hosts a search fetches at most; the next search continues.
+# How much is sent at once: a network of 1 Mbit/s carries it within the time limit of a request.
+_BATCH, _BATCH_BYTES = 500, 64 << 10
+# How many outcomes of other hosts one search fetches at most; the next search continues.
 _FETCHED = 1_000
+# How many seconds a request for the record waits for another fetch.
+_PATIENCE = 30.0
 _RECORD = (
-    "SELECT done::text, pg_postmaster_start_time()::text "
+    "SELECT done::text, extract(epoch FROM pg_postmaster_start_time())::text "
     "FROM (SELECT toolindex.record(%s, %s)) AS it (done)"
 )
 
@@ -52,7 +55,8 @@ class SharedUsage:
         notes: The queue, and how far the server's record has been read.
         connections: The server.
         tree: The tree.
-        turn: Lets one thread of one process of this host fetch, without waiting.
+        turn: Returns a lease for fetching, which one thread of this host has at a time; it waits
+            for some seconds at most.
         prunes: Whether old events are deleted on the server, too.
     """
 
@@ -63,15 +67,18 @@ class SharedUsage:
         connections: Connections,
         *,
         tree: str,
-        turn: Callable[[], AbstractContextManager[bool]],
+        turn: Callable[[float], AbstractContextManager[bool]],
         prunes: bool,
     ) -> None:
         self._local = local
         self._notes = notes
         self._connections = connections
+        self._sender = connections
         self._tree = encoded(tree)
         self._turn = turn
         self._prunes = prunes
+        self._recording = Lock()
+        self._numbers = Counter[OutcomeRecord]()
         self._sending = Lock()
         self._waiting: int | None = None
         self._followed: tuple[str, int, int] | None = None
@@ -104,7 +111,7 @@ class SharedUsage:
     ) -> tuple[SearchRecord, ...]:
         """Return the recorded searches of all hosts, oldest first."""
         self.fetch()
-        # Otherwise they would be in the order of their arrival.
+        # The copy has them in the order in which they arrived.
         return tuple(sorted(self._local.searches(since=since, found=found), key=_time))
 
     def outcomes(
@@ -139,7 +146,7 @@ class SharedUsage:
         return self._local.clear()
 
     def waiting(self, *, sends: bool = True) -> int:
-        """Send waiting events, unless told not to, and return how many are still waiting."""
+        """Return how many events are waiting, after sending them if `sends`."""
         if self._waiting is None:
             self._waiting = self._notes.count_events()
         if self._waiting and sends:
@@ -152,9 +159,9 @@ class SharedUsage:
             return
         try:
             with suppress(DatabaseError):
-                while events := self._notes.events(_BATCH):
+                while events := self._notes.events(most=_BATCH, most_bytes=_BATCH_BYTES):
                     body = f"[{','.join(body for _, body in events)}]"
-                    answer = self._connections.ask(_RECORD, self._tree, body) or [None]
+                    answer = self._sent(body) or [None]
                     if answer[0] is None:
                         # The tree has not been created yet, or this role may not see it.
                         break
@@ -162,6 +169,17 @@ class SharedUsage:
             self._waiting = self._notes.count_events()
         finally:
             self._sending.release()
+
+    def _sent(self, body: str) -> tuple[Any, ...] | None:
+        try:
+            return self._sender.ask(_RECORD, self._tree, body)
+        except DatabaseError as error:
+            is_new = self._sender is self._connections
+            if not (is_new and isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction)):
+                raise
+            # This server is a standby, which accepts no writes.
+            self._sender = self._connections.primary
+            return self._sender.ask(_RECORD, self._tree, body)
 
     def is_behind(self, now: State) -> bool:
         """Return whether other hosts may have recorded outcomes that are not here yet."""
@@ -173,10 +191,10 @@ class SharedUsage:
         return False
 
     def follow(self, now: State) -> None:
-        """Fetch outcomes of other hosts, if there are any: some of them, if there are many."""
+        """Fetch new outcomes of other hosts, or the first of them if there are many."""
         if not self.is_behind(now):
             return
-        with self._turn() as is_ours:
+        with self._turn(0.0) as is_ours:
             if is_ours and not self._fetch_outcomes(now.database, now.tree):
                 self._followed = now.database, now.tree, now.outcome
 
@@ -185,7 +203,8 @@ class SharedUsage:
         if self.read_only:
             return
         self.send()
-        with suppress(DatabaseError), self._turn() as is_ours:
+        # Wait for a fetch that a search may have started.
+        with suppress(DatabaseError), self._turn(_PATIENCE) as is_ours:
             if is_ours:
                 with self._connections.reading() as connection:
                     row = connection.execute(
@@ -201,27 +220,24 @@ class SharedUsage:
     def _record(self, records: list[T], write: Callable[[list[T]], None]) -> None:
         if not records:
             return
-        # Before they are in the copy, and with their own ids, because failed writes are retried.
-        self._notes.add_events(list(_events(self._notes.host(), records)))
-        write(records)
+        with self._recording:
+            numbers = self._numbers.copy()
+            # Events are queued first. If writing the copy fails, the caller tries again, and they
+            # get the same ids.
+            self._notes.add_events(list(_events(self._notes.host(), records, numbers)))
+            write(records)
+            # Only at the same time can a later record be equal.
+            newest = max(map(_time, records))
+            self._numbers = Counter({it: n for it, n in numbers.items() if _time(it) >= newest})
         self.send()
 
     def _fetch_outcomes(self, database: str, tree: int) -> bool:
         rows = self._rows(
             database, tree, "outcomes", "at, tool_id, success, latency_ms, search_id", "IS NULL"
         )
-        given = [
-            OutcomeRecord(
-                at=at,
-                tool_id=decoded(tool_id),
-                success=success,
-                latency_ms=latency,
-                search_id=None if search is None else decoded(search),
-            )
-            for _, _, at, tool_id, success, latency, search in rows
-        ]
+        given = list(_readable(_outcome, rows))
         if given:
-            # A process that was killed here may already have written them.
+            # A process that was killed after writing some of them has not recorded that.
             oldest = min(it.at for it in given)
             held = Counter(self._local.outcomes(since=oldest))
             new: list[OutcomeRecord] = []
@@ -234,7 +250,7 @@ class SharedUsage:
 
     def _fetch_searches(self, database: str, tree: int) -> bool:
         rows = self._rows(database, tree, "searches", "search", "IS NOT NULL")
-        self._local.record_searches([_search(json.loads(text)) for _, _, text in rows])
+        self._local.record_searches(_readable(_search, rows))
         return self._fetched(database, tree, "searches", rows)
 
     def _rows(
@@ -267,33 +283,68 @@ class SharedUsage:
 
 
 def _events(
-    host: str, records: Iterable[SearchRecord | OutcomeRecord]
+    host: str,
+    records: Iterable[SearchRecord | OutcomeRecord],
+    numbers: Counter[OutcomeRecord],
 ) -> Iterator[tuple[str, str]]:
     """Yield the id and the JSON of each event.
 
-    The id is derived from the event and its host, so that a record which is written again after a
+    The id is derived from the event and its host, so that a record that is written again after a
     failure is the same event.
+
+    Args:
+        host: This host.
+        records: What happened.
+        numbers: How many outcomes equal to each have been recorded; these are counted, too.
     """
-    times = Counter[object]()
     for record in records:
         if isinstance(record, SearchRecord):
             what = [record.at, None, None, None, None, json.dumps(asdict(record), default=str)]
-            key: object = record.id
+            key = record.id
         else:
             at, tool_id, success, latency, search = astuple(record)
             search = None if search is None else encoded(search)
             what = [at, encoded(tool_id), success, latency, search, None]
-            key = record
-        times[key] += 1
-        name = json.dumps([repr(key), times[key]])
-        id_ = str(uuid.uuid5(uuid.UUID(host), name))
+            numbers[record] += 1
+            key = record, numbers[record]
+        id_ = str(uuid.uuid5(uuid.UUID(host), repr(key)))
         yield id_, json.dumps([id_, host, *what])
 
 
-def _search(values: dict[str, Any]) -> SearchRecord:
-    for name in ("results", "degraded"):
-        values[name] = tuple(values[name])
-    return SearchRecord(**values)
+def _readable(made: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """Yield the records in rows of the server, without invalid ones.
+
+    Every role that may read a tree can add events to its record, so they may contain anything.
+    """
+    for _, _, *values in rows:
+        with suppress(LookupError, RecursionError, TypeError, ValueError):
+            yield made(*values)
+
+
+def _outcome(
+    at: float, tool_id: str, success: object, latency: float | None, search: str | None
+) -> OutcomeRecord:
+    return OutcomeRecord(
+        at=at,
+        tool_id=decoded(tool_id),
+        success=bool(success),
+        latency_ms=latency,
+        search_id=None if search is None else decoded(search),
+    )
+
+
+def _search(text: str) -> SearchRecord:
+    values = json.loads(text)
+    return SearchRecord(
+        id=str(values["id"]),
+        at=float(values["at"]),
+        query=str(values["query"]),
+        mode=str(values["mode"]),
+        parameters=dict(values["parameters"]),
+        results=tuple(map(str, values["results"])),
+        latency_ms=float(values["latency_ms"]),
+        degraded=tuple(map(str, values["degraded"])),
+    )
 
 
 def _time(record: SearchRecord | OutcomeRecord) -> float:

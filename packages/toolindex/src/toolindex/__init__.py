@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     from toolindex._store import ToolIndex
     from toolindex._stored import StoredEntry, StoredFiles
     from toolindex._sync import SyncPlan, SyncReport, plan_sync
-    from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord, UsageLog
+    from toolindex._usage import RemovedRecords, UsageLog
+    from toolindex._usage_records import OutcomeRecord, SearchRecord
     from toolindex._vectors import VectorTable, check_dimensions
 else:
     # Imported on first use, so that opening an index does not import the rest.
@@ -168,7 +169,8 @@ _HOMES = {
         "_store": "ToolIndex",
         "_stored": "StoredEntry StoredFiles",
         "_sync": "SyncPlan SyncReport plan_sync",
-        "_usage": "OutcomeRecord RemovedRecords SearchRecord UsageLog",
+        "_usage": "RemovedRecords UsageLog",
+        "_usage_records": "OutcomeRecord SearchRecord",
         "_vectors": "VectorTable check_dimensions",
     }.items()
     for name in names.split()

@@ -21,10 +21,7 @@ def changed_aliases(
 ) -> dict[str, Sequence[str]]:
     """Return the new aliases, by id, of the tools whose aliases have to change.
 
-    Args:
-        connection: A connection inside a transaction.
-        aliases: The wanted aliases by id; tools that are not in it get none.
-        keep: Ids of tools whose aliases are unchanged.
+    The arguments are those of `ToolIndex.annotate`.
     """
     kept = frozenset(keep)
     rows = connection.execute("SELECT id, aliases FROM entries WHERE aliases != '[]'")

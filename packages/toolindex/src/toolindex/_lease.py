@@ -30,7 +30,7 @@ async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     # Importing it takes as long as the whole index, which is mostly used without it.
     import asyncio
 
-    # Not a task: when the loop ends, tasks are cancelled, but threads continue.
+    # This is not a task, because tasks are cancelled when the loop ends, but threads continue.
     future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
     try:
         return await asyncio.shield(future)
@@ -67,7 +67,7 @@ class Lease:
 
     def __init__(self, database: Path, purpose: str) -> None:
         try:
-            # With asyncio and more, importing it takes as long as everything else.
+            # Importing it (with asyncio and more) takes as long as importing everything else.
             from filelock import FileLock
         except (OSError, ImportError) as error:
             if are_exhausted(error):
@@ -140,7 +140,8 @@ class Lease:
 
         deadline = time.monotonic() + patience
         try:
-            # Recorded in the thread, so that a cancellation cannot lose a lease just acquired.
+            # The thread records the result, so that a cancellation cannot lose a lease just
+            # acquired.
             while not await finish_in_thread(lambda: self.acquire(timeout=0)):
                 if time.monotonic() > deadline:
                     raise LeaseHeldError(self._database)

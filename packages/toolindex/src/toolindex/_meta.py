@@ -22,14 +22,15 @@ _LARGEST_STEP = 1 << 19
 _READER = "reader_version"
 _FILLING = "filling"
 GENERATION = "generation"
-# How much of the generation are changes of vectors alone; and, with ":" and its name, of a model's.
+# How many of the generation's changes concern only vectors; with ":" and a model's name, only the
+# vectors of that model.
 EMBEDDED = "embedded"
 
 
 def next_number(number: int) -> int:
     """Return the number of the state after one.
 
-    The step is random, so that a restored copy of a file, after its own changes, is never mistaken
+    The step is random, so that a restored copy of a file that is then changed is never mistaken
     for the original.
     """
     return number + 1 + secrets.randbelow(_LARGEST_STEP)
@@ -44,7 +45,7 @@ def counter(connection: apsw.Connection, name: str) -> int:
 
 
 def move_on(connection: apsw.Connection, name: str) -> int:
-    """Move one kind of kept data to a new state, and return its number."""
+    """Give one kind of kept data a new state, and return its number."""
     value = next_number(counter(connection, name))
     connection.execute(
         "INSERT INTO counters (name, value) VALUES (?, ?) "
@@ -115,7 +116,7 @@ def forget_reader(connection: apsw.Connection) -> None:
 def bump_generation(connection: apsw.Connection, *, model_id: str | None = None) -> None:
     """Change the number of the index's state, so that earlier answers are stale.
 
-    `model_id` is given where nothing but vectors of one model has changed.
+    `model_id` is given if only vectors of one model have changed.
     """
     before = generation(connection)
     after = next_number(before)

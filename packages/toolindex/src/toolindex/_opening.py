@@ -34,7 +34,7 @@ BUSY_TIMEOUT_MS = 5_000
 
 _RETRY_SECONDS = 0.005
 _LOG_BYTES = 32 << 20
-# Large pages pay for vectors; the size is fixed by the first write.
+# Large pages make vectors faster; the size is fixed by the first write.
 PAGE_BYTES = 16384
 # SQLite's messages about a header with invalid versions, which it does not call damage.
 _BROKEN_HEADER = re.compile("unsupported file format|must use the same text encoding")
@@ -61,8 +61,8 @@ class Opened(NamedTuple):
 def open_connection(index: Path, *, read_only: bool, without_kept: bool = False) -> Opened:
     """Open a connection to an index, which is created or migrated if necessary.
 
-    The file of irreplaceable data is attached as `kept`. A table name without a schema means the
-    only table of that name, in either file.
+    The file of irreplaceable data is attached as `kept`. A table name without a schema refers to
+    the only table of that name, in either file.
 
     Args:
         index: The index.
@@ -70,11 +70,7 @@ def open_connection(index: Path, *, read_only: bool, without_kept: bool = False)
         without_kept: When reading only, attach an empty database instead of that file.
 
     Raises:
-        DatabaseError: A file cannot be opened.
-        DamagedDatabaseError: It is a damaged index.
-        ForeignDatabaseError: It is not an index.
-        NewerSchemaError: A later version wrote it.
-        TooManyFilesError: This process has too many files open.
+        DatabaseError: A file cannot be opened; its subclasses say why.
     """
     with _explained(index):
         if read_only:
@@ -89,7 +85,7 @@ def open_part(index: Path, part: Part) -> apsw.Connection:
 
 
 def attach_kept(connection: apsw.Connection, index: Path) -> None:
-    """Attach the file of irreplaceable data, which exists, to an index that is somewhere else."""
+    """Attach an existing file of irreplaceable data to an index that is somewhere else."""
     uri = f"{_uri(KEPT.path(index), 'mode=rw')}&vfs={apsw.vfs_names()[0]}"
     connection.execute("ATTACH ? AS kept", (uri,))
 

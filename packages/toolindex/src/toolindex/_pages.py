@@ -1,7 +1,7 @@
 """An index whose pages are somewhere else than in its file, such as on a server.
 
-SQLite reads and writes a database by pages of one size, through a file system of its own. Here that
-is whoever implements `Pages`: every statement, and so every result, is that of an index in a file.
+SQLite reads and writes a database in pages of one size, through a replaceable file system. Here, an
+implementation of `Pages` replaces it, so every statement and result is that of an index in a file.
 The usage record, vectors of queries and refusals stay in the files at the index's path.
 """
 
@@ -12,8 +12,7 @@ from contextlib import closing, contextmanager
 from functools import cache
 from itertools import count
 from threading import Lock, local
-from typing import TYPE_CHECKING, Protocol, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import apsw
 
@@ -24,7 +23,7 @@ from toolindex._opening import BUSY_TIMEOUT_MS, PAGE_BYTES, Opened, attach_kept
 from toolindex._parts import INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator, Iterable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 # The vectors of the tools, which an index in a file keeps in the other file.
 _EMBEDDINGS = "CREATE TABLE embeddings ("
 _FILE_SYSTEMS = count(1)
+# A key is looked up in an index and then in a table. Both are trees a few pages high.
+_TURNS = 8
 
 
 class PagesView(Protocol):
@@ -44,6 +45,14 @@ class PagesView(Protocol):
 
     def read(self, number: int) -> bytes:
         """Return a page, by its number from 0."""
+        ...
+
+    def holds(self, number: int) -> bool:
+        """Return whether a page can be read without fetching it."""
+        ...
+
+    def fetch(self, numbers: Collection[int]) -> None:
+        """Fetch pages together, before they are read."""
         ...
 
     def write(self, number: int, page: bytes) -> None:
@@ -65,15 +74,15 @@ class Pages(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Another number after pages that were written or read have turned out not to be kept."""
+        """A number that changes when pages that were written or read turn out not to be kept."""
         ...
 
     def reading(self) -> AbstractContextManager[PagesView]:
-        """Give the newest state, which stays as it is in the block."""
+        """Provide the newest state, which does not change within the block."""
         ...
 
     def writing(self) -> AbstractContextManager[PagesView]:
-        """Give the newest state to change it, alone; what was written is kept if the block ends."""
+        """Provide the newest state to one writer; its changes are kept if the block ends."""
         ...
 
 
@@ -93,6 +102,58 @@ def empty_pages() -> tuple[bytes, ...]:
     )
 
 
+class _PageMissingError(Exception):
+    """A page has to be fetched first."""
+
+
+class PagesConnection(apsw.Connection):
+    """A connection that can fetch the pages of a statement in a few rounds, not one by one.
+
+    Attributes:
+        file: The pages.
+    """
+
+    file: _File
+
+    def execute_each(
+        self, sql: str, parameters: Sequence[Any], each: Iterable[Sequence[Any]]
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement that looks up many keys, and return its rows.
+
+        If a page is missing, the statement is tried with each key alone, which shows the first page
+        that each key lacks. These pages are fetched together, and the statement is tried again.
+
+        Args:
+            sql: The statement.
+            parameters: Its parameters, with all keys.
+            each: Its parameters with one key each.
+        """
+        rows, missing = self._tried(sql, parameters)
+        waiting = list(each) if missing else []
+        for _ in range(_TURNS):
+            if not missing:
+                break
+            again: list[Sequence[Any]] = []
+            for one in waiting:
+                _, its = self._tried(sql, one)
+                if its:
+                    again.append(one)
+                    missing |= its
+            self.file.view.fetch(missing)
+            waiting = again
+            rows, missing = self._tried(sql, parameters)
+        return self.execute(sql, parameters).fetchall() if missing else rows
+
+    def _tried(self, sql: str, parameters: Sequence[Any]) -> tuple[list[Any], set[int]]:
+        self.file.missing = missing = set[int]()
+        try:
+            return self.execute(sql, parameters).fetchall(), missing
+        except _PageMissingError:
+            return [], missing
+        finally:
+            self.file.missing = None
+
+
 class PagesPool(ConnectionPool):
     """The connections to an index whose pages are somewhere else.
 
@@ -105,7 +166,6 @@ class PagesPool(ConnectionPool):
         self._pages = pages
         self._seen = pages.epoch
         self._lock = Lock()
-        self._files_of: WeakKeyDictionary[apsw.Connection, _File] = WeakKeyDictionary()
         self._thread = local()
         self._name = f"toolindex-{os.getpid()}-{next(_FILE_SYSTEMS)}"
         self._file_system = _FileSystem(self._name, self._opened_file)
@@ -134,22 +194,22 @@ class PagesPool(ConnectionPool):
         return not self.read_only
 
     def _take(self) -> tuple[apsw.Connection, int, Identity]:
-        # What idle connections remember of pages that were not kept may look like newer ones: no
-        # thread borrows one before they are closed.
+        # Idle connections may have cached pages that were not kept, which look like newer ones, so
+        # they are closed before a thread borrows one.
         with self._lock:
             if self._seen != (epoch := self._pages.epoch):
                 self.drop_idle()
                 self._seen = epoch
         taken = super()._take()
-        self._files_of[taken[0]].view = self._thread.view
+        cast("PagesConnection", taken[0]).file.view = self._thread.view
         return taken
 
     def _open(self, found: Files) -> apsw.Connection:
-        connection = apsw.Connection(
+        connection = PagesConnection(
             str(self.path), vfs=self._name, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
         )
         try:
-            self._files_of[connection] = self._thread.file
+            connection.file = self._thread.file
             self.extension_problem = load_sqlite_vec(connection)
             attach_kept(connection, self.path)
             # The owner of the pages commits all of them or none.
@@ -183,7 +243,7 @@ class _FileSystem(apsw.VFS):
         return super().xOpen(name, flags)
 
     def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
-        # No journal is left over, ever.
+        # There is never a journal.
         return False
 
     def xFullPathname(self, name: str) -> str:  # noqa: N802
@@ -191,15 +251,25 @@ class _FileSystem(apsw.VFS):
 
 
 class _File:
-    """The pages as a file for SQLite; the lender of the connection sets the view."""
+    """The pages as a file for SQLite; the lender of the connection sets the view.
+
+    Attributes:
+        view: What is read and written.
+        missing: While it is a set, pages that would have to be fetched are added to it instead.
+    """
 
     def __init__(self, view: PagesView) -> None:
         self.view = view
+        self.missing: set[int] | None = None
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
         number, start = divmod(offset, PAGE_BYTES)
         if number >= self.view.size():
             return b""
+        if self.missing is not None and not self.view.holds(number):
+            self.missing.add(number)
+            # This error has no SQLite code, so it ends the statement but not the transaction.
+            raise _PageMissingError
         page = self.view.read(number)
         return page if amount == PAGE_BYTES else page[start : start + amount]
 

@@ -46,7 +46,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     if not others:
         return re.compile(first, re.DOTALL)
     *middle, last = others
-    # The first match of a part is as good as a later one, so there is no backtracking, with which a
-    # few stars in an unlucky pattern would take years.
+    # The first match of a part is as good as a later one, so backtracking is unnecessary. With it,
+    # a few stars in a pattern that nearly matches could take years.
     atoms = "".join(f"(?>.*?{part})" for part in middle)
     return re.compile(f"{first}{atoms}.*{last}", re.DOTALL)

@@ -21,7 +21,7 @@ _FIRST_DELAY = 45.0
 _LONGEST_DELAY = 24 * 3600.0
 _FORGOTTEN_SECONDS = 30 * 24 * 3600.0
 _DELAY = f"min({_LONGEST_DELAY}, {_FIRST_DELAY} * (1 << min(times - 1, 20)))"
-# A refusal from the future has the time of a wrong clock.
+# A refusal with a future date was recorded with a wrong clock.
 _REFUSED = f"abs(at - :now) < {_DELAY}"
 # The order makes SQLite merge three indexes, reading each once from its beginning; without it,
 # every text is looked up in two of them.
@@ -48,7 +48,7 @@ def pending_texts(
 ) -> dict[str, str]:
     """Return up to `limit` texts, by hash, that have no vector of this model yet."""
     pending, parameters = _pending(connection, model_id, limit, among)
-    # By rowid, so that vectors of neighbouring rows are stored together.
+    # Ordered by rowid, so that vectors of neighbouring rows are stored together.
     rows = connection.execute(
         f"WITH pending AS MATERIALIZED ({pending}) "  # noqa: S608
         "SELECT e.text_hash, e.id, e.description, e.parameters, e.tags "

@@ -82,7 +82,7 @@ def _crowded(connection: apsw.Connection, room: int) -> list[str]:
     # SQLite counts a whole table by its pages, while a condition reads every row.
     if connection.execute("SELECT count(*) FROM embeddings").get <= room:
         return []
-    # From model to model by the primary key, while DISTINCT would read every row.
+    # Step from model to model by the primary key, because DISTINCT would read every row.
     models = connection.execute(
         "WITH RECURSIVE each (model_id) AS (SELECT min(model_id) FROM embeddings UNION ALL "
         "SELECT (SELECT min(model_id) FROM embeddings WHERE model_id > each.model_id) "

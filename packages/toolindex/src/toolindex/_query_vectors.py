@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from toolindex._connection import ConnectionPool
 
-# They can be computed again, so nobody should wait for storing them.
+# They can be computed again, so storing them is not worth a long wait.
 _PATIENCE_MS = 500
 
 
@@ -59,7 +59,7 @@ class QueryVectors:
             ).get
         if blob is None or dimensions not in {None, len(blob) // 4}:
             return None
-        # As an array, which is compact to keep; unpacked, because it is stored as little-endian.
+        # Returned as an array, which is compact; unpacked, because it is stored as little-endian.
         return array("f", struct.unpack(f"<{len(blob) // 4}f", blob))
 
     def put(

@@ -46,7 +46,7 @@ def refuse_other_formats(index: Path, part: Part) -> None:
 def broken(index: Path, part: Part) -> DatabaseError:
     """Return the error for a file that SQLite cannot read: damage if it was ours.
 
-    The file itself may no longer say so. But no other program uses the name of our second file, so
+    The file itself may no longer show it. But no other program uses the name of our second file, so
     if that exists, there was an index of ours at this path.
     """
     file = part.path(index)

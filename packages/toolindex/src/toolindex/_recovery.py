@@ -13,7 +13,7 @@ from toolindex._damage import is_damaged
 from toolindex._first_page import with_new_first_page
 from toolindex._opening import BUSY_TIMEOUT_MS, make_kept, open_connection, translated
 from toolindex._parts import PARTS, beside, kept_path
-from toolindex._usage import to_outcome, to_search
+from toolindex._usage_records import to_outcome, to_search
 from toolindex.errors import DatabaseError, UsageError
 
 if TYPE_CHECKING:
@@ -95,12 +95,7 @@ def finish_renewal(index: Path) -> None:
 def take_over(connection: apsw.Connection, damaged: Path) -> int:
     """Copy the vectors and usage records that can still be read from a damaged file.
 
-    Args:
-        connection: A connection to the new file, inside a write transaction.
-        damaged: The damaged file, which is only read.
-
-    Returns:
-        The number of copied rows.
+    The connection is to the new file, inside a write transaction. Return the number of copied rows.
 
     Raises:
         apsw.Error: The damaged file cannot be opened, or the new one cannot be written.

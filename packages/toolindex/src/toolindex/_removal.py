@@ -47,7 +47,7 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
                     return False
                 connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
                 stack.callback(connection.close)
-                # Of a process that was killed, the mark may still be in the log.
+                # If a process was killed, the mark may still be in the log.
                 if connection.pragma("application_id") not in _MARKS:
                     return False
                 connection.pragma("locking_mode", "exclusive")

@@ -181,7 +181,7 @@ def percentile(ordered: Sequence[float], percent: int) -> float | None:
     Returns:
         One of the values (the nearest-rank percentile), or None if there are none.
     """
-    # Rounded up in integers: 7 % of 100 must be 7, which floating point would miss.
+    # Round up in integers, because 7 % of 100 must be 7, which floating point would miss.
     return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
 
 

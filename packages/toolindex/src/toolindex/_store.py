@@ -154,7 +154,7 @@ class ToolIndex:
 
     @property
     def kept_problem(self) -> str:
-        """Why the file beside a read-only index is left out, or an empty string.
+        """Why the file beside a read-only index is not used, or an empty string.
 
         Searches do not need it, but filters by success and latency do.
         """
@@ -181,12 +181,12 @@ class ToolIndex:
         """
         if self._pool is self._own:
             self._root = root
-        # Pages that are elsewhere may be of a tree that other machines have, too: only the file
-        # here is bound.
+        # Pages that are stored elsewhere may belong to a tree that other machines have too, so only
+        # the file here is bound.
         with self._own.read() as connection:
             if self._is_bound(connection, root) or self._own.read_only:
                 return
-        # Otherwise the next sync does it: searching does not require it.
+        # Otherwise the next sync binds it; searching does not require it.
         with suppress(DatabaseBusyError), self._own.write(patience_ms=_BIND_MS) as connection:
             self._bind(connection, root)
 
@@ -257,7 +257,8 @@ class ToolIndex:
             reread = not stored.is_current
             plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
             apply_plan(connection, plan)
-            # A part that was read again says nothing about entries made by another version.
+            # A part that was read again does not show whether another version made the other
+            # entries.
             if within is None and not plan.rescan and (reread or not stored.is_complete):
                 note_reader(connection, reader_version, is_whole=True)
             elif not reread and not stored.is_complete:

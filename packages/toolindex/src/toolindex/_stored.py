@@ -107,13 +107,7 @@ class StoredFiles:
 def stored_files(
     connection: apsw.Connection, *, reader_version: str, within: Collection[str] | None
 ) -> StoredFiles:
-    """Read what the index stores about files.
-
-    Args:
-        connection: A connection inside a transaction.
-        reader_version: The version of the code that makes records from files.
-        within: Only these paths (posix, relative to the root) and what lies below them.
-    """
+    """Read what `ToolIndex.stored` returns, inside the caller's transaction."""
     limits = _normal(within)
     if limits is None:
         rows = connection.execute(f"SELECT {_COLUMNS} FROM entries")  # noqa: S608 - a constant

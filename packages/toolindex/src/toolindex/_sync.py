@@ -209,8 +209,8 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     connection.executemany(_UPSERT, map(row_values, changed))
     filled = [*(str(record.id) for record in changed), *_with_text(connection, plan.moved)]
     for table in tables:
-        # If only the way of making the text has changed, the old vector is used until there is a
-        # new one.
+        # If only the format of the text has changed, the old vector is used until there is a new
+        # one.
         forget_superseded(connection, table, [str(record.id) for record in plan.reread])
         fill(connection, table, filled)
         close_holes(connection, table)
@@ -238,7 +238,7 @@ def _keep_vectors_of_moved(connection: apsw.Connection, plan: SyncPlan) -> None:
 def _with_text(connection: apsw.Connection, moved: Iterable[tuple[str, str]]) -> list[str]:
     """Return the ids of the tools that have one of the texts of moved files.
 
-    A scan that is committed in portions adds them before their old paths are removed.
+    A scan that is committed in batches adds them before it removes their old paths.
     """
     rows = connection.executemany(
         "SELECT id FROM entries WHERE text_hash = ?", ((text_hash,) for _, text_hash in moved)

@@ -1,17 +1,24 @@
-"""The usage record: searches, outcomes, and how long both are kept."""
+"""The usage record: storing and reading searches and outcomes, and deleting old ones."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from toolindex._meta import counter, move_on
 from toolindex._parts import kept_path
 from toolindex._statistics import compute_statistics, compute_usage
+from toolindex._usage_records import (
+    check_number,
+    outcome_row,
+    search_row,
+    to_outcome,
+    to_search,
+    to_storable,
+)
 from toolindex.errors import DamagedDatabaseError, UsageError
 
 if TYPE_CHECKING:
@@ -21,72 +28,12 @@ if TYPE_CHECKING:
 
     from toolindex._connection import ConnectionPool
     from toolindex._statistics import ToolUsage, UsageStatistics
-
-QUERY_LENGTH = 2_000
-"""The maximum length of a recorded query."""
+    from toolindex._usage_records import OutcomeRecord, SearchRecord
 
 _OUTCOMES = "outcomes"
 _DAY = 86_400.0
-# A record of a search is not worth waiting for.
+# Recording a search is not worth a long wait.
 _PATIENCE_MS = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRecord:
-    """The record of a search.
-
-    Attributes:
-        id: Its unique id; a search recorded twice counts once.
-        at: When, in seconds since 1970, UTC.
-        query: The query, of which the first `QUERY_LENGTH` characters are kept.
-        mode: How it was ranked.
-        parameters: Other parameters; values that JSON does not have are kept as their `str()`.
-        results: The ids of the results, best first.
-        latency_ms: How long it took.
-        degraded: What was lost, as text; empty if all channels answered.
-
-    Raises:
-        UsageError: A time is negative or not finite.
-    """
-
-    id: str
-    at: float
-    query: str
-    mode: str
-    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    results: tuple[str, ...]
-    latency_ms: float
-    degraded: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _check("at", self.at)
-        _check("latency_ms", self.latency_ms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeRecord:
-    """The outcome of using a tool.
-
-    Attributes:
-        at: When, in seconds since 1970, UTC.
-        tool_id: The tool, indexed or not.
-        success: Whether the tool worked.
-        latency_ms: How long the call took, if known.
-        search_id: The search that found the tool, if known.
-
-    Raises:
-        UsageError: A time is negative or not finite.
-    """
-
-    at: float
-    tool_id: str
-    success: bool
-    latency_ms: float | None = None
-    search_id: str | None = None
-
-    def __post_init__(self) -> None:
-        _check("at", self.at)
-        _check("latency_ms", self.latency_ms or 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +66,7 @@ class UsageLog:
 
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
         """Record searches; those with known ids are ignored."""
-        if rows := [_search_row(search) for search in searches]:
+        if rows := [search_row(search) for search in searches]:
             with self._pool.write(patience_ms=_PATIENCE_MS) as connection:
                 connection.executemany(
                     "INSERT INTO searches "
@@ -130,7 +77,7 @@ class UsageLog:
 
     def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
         """Record outcomes; each counts, so pass each only once."""
-        if rows := [_outcome_row(outcome) for outcome in outcomes]:
+        if rows := [outcome_row(outcome) for outcome in outcomes]:
             with self._pool.write() as connection:
                 connection.executemany(
                     "INSERT INTO outcomes (at, tool_id, success, latency_ms, search_id) "
@@ -168,10 +115,10 @@ class UsageLog:
                 "SELECT id, at, query, mode, parameters, results, latency_ms, degraded "
                 "FROM searches WHERE at >= ?1 AND (?2 = '' OR instr(results, ?2)) "
                 "ORDER BY at, rowid",
-                # As written there, with quotation marks, so that no other id contains it.
+                # Searched as JSON, with its quotation marks, so that no other id contains it.
                 (
                     -math.inf if since is None else since,
-                    "" if found is None else json.dumps(_text(found)),
+                    "" if found is None else json.dumps(to_storable(found)),
                 ),
             )
             try:
@@ -197,7 +144,7 @@ class UsageLog:
                 "WHERE at >= ?1 AND (?2 IS NULL OR tool_id = ?2) ORDER BY at, rowid",
                 (
                     -math.inf if since is None else since,
-                    None if tool_id is None else _text(tool_id),
+                    None if tool_id is None else to_storable(tool_id),
                 ),
             )
             try:
@@ -208,7 +155,7 @@ class UsageLog:
     def of_tool(self, tool_id: str) -> ToolUsage | None:
         """Return the item of one tool in `statistics().tools`, or None if it has no outcome."""
         with self._pool.read() as connection:
-            return compute_usage(connection, _text(tool_id))
+            return compute_usage(connection, to_storable(tool_id))
 
     def generation(self) -> int:
         """Return the counter that changes whenever outcomes are written or deleted.
@@ -240,7 +187,7 @@ class UsageLog:
 
         - Age is counted back from now or from the newest record, whichever is earlier. A clock
           that has jumped ahead deletes nothing by itself, and a record dated in the future
-          ages no other. So a record that nothing follows is kept; `clear` deletes it.
+          does not make others older. The newest record is therefore kept; `clear` deletes it.
         - A record dated in the future is as old as any that was written after it, and is
           deleted with the first of those.
         - The number of records is limited in the order of writing, whatever the dates.
@@ -253,8 +200,8 @@ class UsageLog:
             UsageError: A number is negative or not finite.
             DatabaseError: The database cannot be written.
         """
-        _check("max_age_days", max_age_days)
-        _check("max_rows", max_rows)
+        check_number("max_age_days", max_age_days)
+        check_number("max_rows", max_rows)
         with self._pool.write() as connection:
             now = time.time()
             newest = connection.execute(
@@ -308,76 +255,3 @@ def _removed(connection: apsw.Connection, *, searches: int, outcomes: int) -> Re
     if outcomes:
         move_on(connection, _OUTCOMES)
     return RemovedRecords(searches=searches, outcomes=outcomes)
-
-
-def _search_row(search: SearchRecord) -> tuple[str | float, ...]:
-    return (
-        _text(search.id),
-        float(search.at),
-        _text(search.query[:QUERY_LENGTH]),
-        _text(search.mode),
-        json.dumps(dict(search.parameters), default=str),
-        json.dumps([_text(id_) for id_ in search.results]),
-        float(search.latency_ms),
-        json.dumps(search.degraded),
-    )
-
-
-def _outcome_row(outcome: OutcomeRecord) -> tuple[str | float | None, ...]:
-    return (
-        float(outcome.at),
-        _text(outcome.tool_id),
-        int(outcome.success),
-        None if outcome.latency_ms is None else float(outcome.latency_ms),
-        None if outcome.search_id is None else _text(outcome.search_id),
-    )
-
-
-@lru_cache(1_024)
-def _loaded(text: str) -> Any:  # noqa: ANN401 - any JSON
-    # Most searches are asked alike, and this is most of what reading a large record takes.
-    return json.loads(text)
-
-
-def to_search(
-    id_: str,
-    at: float,
-    query: str,
-    mode: str,
-    parameters: str,
-    results: str,
-    latency_ms: float,
-    degraded: str,
-) -> SearchRecord:
-    return SearchRecord(
-        id=id_,
-        at=at,
-        query=query,
-        mode=mode,
-        parameters=dict(_loaded(parameters)),
-        results=tuple(_loaded(results)),
-        latency_ms=latency_ms,
-        degraded=tuple(_loaded(degraded)),
-    )
-
-
-def to_outcome(
-    at: float, tool_id: str, success: int, latency_ms: float | None, search_id: str | None
-) -> OutcomeRecord:
-    return OutcomeRecord(
-        at=at,
-        tool_id=tool_id,
-        success=bool(success),
-        latency_ms=latency_ms,
-        search_id=search_id,
-    )
-
-
-def _text(text: str) -> str:
-    r"""Return a text that SQLite can store: invalid Unicode is written as `\udcNN`."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _check(argument: str, value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise UsageError(argument, value)

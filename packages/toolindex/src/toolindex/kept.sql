@@ -1,9 +1,9 @@
--- Version 1 of the file beside the index. It holds what cannot be made again from the tools' files:
--- vectors that were paid for, and the usage record. A table is never dropped and made again, and
--- new ones come last: then the first page of a new file fits one whose own is damaged.
+-- Version 1 of the file beside the index. It contains what cannot be rebuilt from the tools' files:
+-- vectors that were paid for, and the usage record. Tables are never dropped and created again, and
+-- new ones are added at the end, so that the first page of a new file can replace a damaged one.
 
--- Every vector ever paid for, by what was embedded and by whom: it survives renames,
--- moves, deletions and a change of model and back.
+-- Every vector ever paid for, by text and model. It survives renames, moves, deletions, and a change
+-- of model and back.
 CREATE TABLE embeddings (
     rowid INTEGER PRIMARY KEY,      -- so that large vectors are appended, whatever their hashes
     text_hash TEXT NOT NULL,
@@ -13,8 +13,8 @@ CREATE TABLE embeddings (
     UNIQUE (model_id, text_hash)
 );
 
--- Texts that a model gives no usable vector for, so that nobody pays for asking again and again:
--- they are left alone for a time that doubles whenever they are refused again.
+-- Texts for which a model returns no usable vector. They are retried after a delay that doubles with
+-- each refusal, so that repeated requests cost little.
 CREATE TABLE refusals (
     model_id TEXT NOT NULL,
     text_hash TEXT NOT NULL,

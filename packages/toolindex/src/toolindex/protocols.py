@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from toolindex._statistics import ToolOutcomes, ToolUsage, UsageStatistics
     from toolindex._stored import StoredFiles
     from toolindex._sync import SyncReport
-    from toolindex._usage import OutcomeRecord, RemovedRecords, SearchRecord
+    from toolindex._usage import RemovedRecords
+    from toolindex._usage_records import OutcomeRecord, SearchRecord
 
 __all__ = [
     "Candidate",

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
     from toolrank._vocabulary import SimilarTerm
 else:
-    # Imported with its first use: who ranks by words alone need not wait for the rest.
+    # Imported on first use, so that ranking by words alone does not wait for the rest.
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

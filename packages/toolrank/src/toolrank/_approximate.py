@@ -1,4 +1,4 @@
-"""The terms that a word may stand for if it is cut short, misspelt, or part of another."""
+"""The terms that a word may mean if it is truncated, misspelt, or part of another word."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _MIN_LETTERS = 3
 MAX_LETTERS = 32
-# Shorter letters are inside of too many terms.
+# Too many terms contain a shorter string.
 _MIN_INSIDE = 4
-# Words of this length may contain two slips.
+# Words of this length may contain two typos.
 _LONG = 6
 _MAX_TERMS = 12
 _SUFFIX_COST = 0.1
@@ -25,7 +25,7 @@ _INSIDE = 0.6
 
 
 def approximate_terms(vocabulary: Vocabulary, word: str) -> list[SimilarTerm]:
-    """Return the terms of a vocabulary that a word may stand for, best first, ties by term.
+    """Return the terms of a vocabulary that a word may mean, best first, ties by term.
 
     These are the terms one edit away, or two for words of 6 letters or more; those that begin
     with the word; those that contain it, if it has 4 letters or more; and the two that make it
@@ -77,5 +77,5 @@ def _made_up(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
 
 
 def _stem(vocabulary: Vocabulary, word: str) -> str:
-    """Return the term that a word is indexed as, or an empty string if no row holds it."""
+    """Return the term that a word is indexed as, or an empty string if no row contains it."""
     return next((stem for stem in stems(word) if vocabulary.documents(stem)), "")

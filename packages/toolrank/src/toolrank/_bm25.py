@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A term of the request with the rows that hold it, or rows that hold similar spellings."""
+    """A term of the request with the rows that contain it, or a similar spelling of it."""
 
     term: Term
     posting: Posting
@@ -36,7 +36,7 @@ class BM25Retriever:
 
     The formula is that of Robertson & Zaragoza (2009) with SQLite's k1 = 1.2, b = 0.75.
     Any query string is safe: its terms are quoted and OR-ed, so that a request in plain
-    language finds rows that hold only some of its words. A phrase in quotation marks counts as
+    language finds rows with only some of its words. A phrase in quotation marks counts as
     a term of its own besides its words.
 
     A score is a sum over terms, and each term is read on its own, so that it can
@@ -89,7 +89,7 @@ class BM25Retriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Return the best `depth` rows that hold any of the query's terms.
+        """Return the best `depth` rows that contain any of the query's terms.
 
         Scores are BM25 scores, zero or more, higher is better.
         """
@@ -102,7 +102,7 @@ class BM25Retriever:
     def statistics(self, text: str) -> tuple[TermStatistics, ...]:
         """Return the statistics of a request's terms, in their order.
 
-        For a word that is split into parts, the whole is left out unless a row holds it.
+        For a word that is split into parts, the whole is left out unless a row contains it.
         """
         reading = self._open()
         return tuple(
@@ -117,15 +117,15 @@ class BM25Retriever:
         )
 
     def coverage(self, text: str, ids: Iterable[str], *, unknown: float = 0.0) -> dict[str, float]:
-        """Return the share of a request that each row holds, by the IDF of the terms.
+        """Return the share of a request's terms that each row contains, weighted by IDF.
 
-        A misspelt term counts as held if its correction is held.
+        A misspelt term counts as contained if its correction is.
 
         Args:
             text: The request.
             ids: The rows, as hits name them.
-            unknown: The share of a term that counts as held if no row holds it: it says nothing
-                of which row is meant.
+            unknown: The share of a term that counts as contained if no row contains it, because
+                such a term does not show which row is meant.
 
         Returns:
             Shares in [0, 1] by id, without rows that do not exist.
@@ -153,15 +153,9 @@ class BM25Retriever:
         return {id_: min(1.0, part / total) for id_, part in held.items()} if total else held
 
     def matches(self, text: str, ids: Iterable[str]) -> dict[str, tuple[TermMatch, ...]]:
-        """Return the terms of a request that each row holds; their scores add up to the row's.
+        """Return the terms of a request that each row contains; their scores add up to the row's.
 
-        Args:
-            text: The request.
-            ids: The rows, as hits name them.
-
-        Returns:
-            The terms by id, those that add most first; empty for a row that holds none or does not
-            exist.
+        The terms that add most come first. Rows without any, and missing ones, are left out.
         """
         reading = self._open()
         rows = reading.rows_of(ids)
@@ -228,7 +222,7 @@ class BM25Retriever:
         return self._postings.lately(key, lambda: self._look_up(reading, text))
 
     def _look_up(self, reading: Reading, text: str) -> list[_Found]:
-        """Look the request's terms up, and leave out those that are too common."""
+        """Look up the request's terms, and skip those that are too common."""
         terms = request_terms(text)
         limit = reading.too_common(self._common) if terms else 0
         postings = [reading.posting(term.text, up_to=limit) for term in terms]
@@ -257,5 +251,5 @@ class BM25Retriever:
 
 
 def _is_only_whole(found: _Found) -> bool:
-    """Return whether no row holds the whole word, so that its parts stand for it."""
+    """Return whether no row contains the whole word, so that its parts are searched for instead."""
     return found.term.has_parts and not found.posting.documents

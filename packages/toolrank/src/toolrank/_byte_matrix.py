@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 # They stay in the processor's cache until they are multiplied.
 _BLOCK_ROWS = 512
+# OpenBLAS splits a larger product among all cores, whose threads then busy-wait for much longer
+# than they save.
+_ONE_CORE = 1 << 18
 
 
 class ByteMatrix(NamedTuple):
@@ -20,7 +23,7 @@ class ByteMatrix(NamedTuple):
         rowids: int64, of shape (rows,).
         places: int64: where the table keeps each row.
         values: int8, of shape (rows, dimensions).
-        scales: float32: what 1 stands for in the values of each row, once it has length 1.
+        scales: float32: what 1 means in the values of each row, scaled to length 1.
         errors: float32: the largest error of each row's cosine.
         ids: The ids of rows that have been hits, filled in as they are found.
     """
@@ -34,7 +37,7 @@ class ByteMatrix(NamedTuple):
 
 
 def byte_matrix(portions: Iterable[tuple[Any, Any, Any]]) -> ByteMatrix:
-    """Return a matrix of portions of a table: rowids, places and vectors, of any lengths."""
+    """Return a matrix from parts of a table: rowids, places and vectors of any lengths."""
     import numpy as np
 
     parts = [_portion(*portion) for portion in portions]
@@ -49,22 +52,24 @@ def byte_matrix(portions: Iterable[tuple[Any, Any, Any]]) -> ByteMatrix:
 def products(values: Any, units: Sequence[Any]) -> Any:  # noqa: ANN401
     """Return the products of a matrix of floats or bytes with some vectors, a row for each vector.
 
-    Row by row: a product of the whole matrix wakes all cores, whose threads then spin for many
-    times what they save.
+    Products of floats equal those of `vecdot` to the last digit; products of bytes may differ.
     """
     import numpy as np
 
-    found = np.empty((len(units), len(values)), dtype=np.float32)
-    block = np.empty((_BLOCK_ROWS, values.shape[1]), dtype=np.float32)
-    for start in range(0, len(values), _BLOCK_ROWS):
-        part = values[start : start + _BLOCK_ROWS]
-        if part.dtype != np.float32:
-            floats = block[: len(part)]
-            np.copyto(floats, part)
-            part = floats
-        for unit, row in zip(units, found, strict=True):
-            np.vecdot(part, unit, out=row[start : start + _BLOCK_ROWS])
-    return found
+    # A product with one vector would be split among the cores, however small it is.
+    stacked = np.stack(units if len(units) > 1 else [*units, *units])
+    found = np.empty((len(stacked), len(values)), dtype=np.float32)
+    rows = max(1, min(_BLOCK_ROWS, _ONE_CORE // stacked.size))
+    block = np.empty((rows, values.shape[1]), dtype=np.float32)
+    for start in range(0, len(values), rows):
+        part = values[start : start + rows]
+        if part.dtype == np.float32:
+            for unit, row in zip(units, found, strict=False):
+                np.vecdot(part, unit, out=row[start : start + rows])
+        else:
+            np.copyto(block[: len(part)], part)
+            np.matmul(stacked, block[: len(part)].T, out=found[:, start : start + rows])
+    return found[: len(units)]
 
 
 def may_be_nearest(matrix: ByteMatrix, cosines: Any, depth: int, allowed: Any) -> Any:  # noqa: ANN401
@@ -100,7 +105,7 @@ def may_be_nearest(matrix: ByteMatrix, cosines: Any, depth: int, allowed: Any) -
 def _portion(rowids: Any, places: Any, vectors: Any) -> tuple[Any, ...]:  # noqa: ANN401
     import numpy as np
 
-    # Measured by the largest value first, so that no row is too long for single precision.
+    # Scaled by the largest value first, so that no row overflows single precision.
     peaks = np.abs(vectors).max(axis=1)
     found = np.isfinite(peaks) & (peaks > 0)
     rows = vectors[found]

@@ -1,4 +1,4 @@
-"""Whether a hit answers the request at all, as one number for every set of channels."""
+"""The probability that a hit answers the request at all, comparable for any set of channels."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def confidence(evidence: Evidence, *, calibration: Calibration = _STATIC) -> flo
     """Return the probability that a hit answers the request, in [0, 1].
 
     A logistic model of the evidence, one for words alone, one for vectors alone and one for
-    both, so that a threshold means about the same for each of them. Without any evidence it is 0.
+    both, so that a threshold means about the same for each of them. Without evidence it is 0.
 
     Args:
         evidence: What speaks for the hit.

@@ -16,7 +16,7 @@ _MAX_VARIANTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What two hits are compared by.
+    """The words by which two hits are compared.
 
     Attributes:
         name: The distinct words of its name.
@@ -79,5 +79,5 @@ def group_duplicates(
 
 def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     union = len(one | other)
-    # Two hits without a description differ in nothing but their ids.
+    # Two hits without a description differ only in their ids.
     return len(one & other) / union if union else 1.0

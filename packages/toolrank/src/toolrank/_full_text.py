@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from typing import TYPE_CHECKING, Any
 
 from toolrank._checks import check_weight
 from toolrank._postings import Posting
 from toolrank._query import match_expression
-from toolrank._sql import identifier
+from toolrank._sql import identifier, rows_of_keys
 from toolrank._vocabulary import read_vocabulary
 
 if TYPE_CHECKING:
@@ -67,14 +66,14 @@ class FullTextTable:
     def size(self) -> int:
         """Return the number of rows."""
         try:
-            # A thousand times faster than counting the table itself, where it exists.
+            # If this table exists, reading it is a thousand times faster than counting.
             ((count,),) = self._rows(f"SELECT count(*) FROM {self._table}_docsize", ())  # noqa: S608
         except Exception:  # noqa: BLE001 - drivers' errors have no common root
             ((count,),) = self._rows(f"SELECT count(*) FROM {self._table}", ())  # noqa: S608
         return int(count)
 
     def posting(self, term: str, *, up_to: int | None = None) -> Posting:
-        """Return the rows that hold a term, or a phrase of several words."""
+        """Return the rows that contain a term, or a phrase of several words."""
         expression = match_expression([term])
         if up_to is not None:
             # Counting is ten times as fast as scoring.
@@ -83,14 +82,14 @@ class FullTextTable:
             if count > up_to:
                 return Posting(rows=array("q"), scores=array("d"), documents=count)
         rows, scores = array("q"), array("d")
-        # Not as a list of tuples, whose number would have the garbage collector run.
+        # A list of so many tuples would make the garbage collector run.
         for row, score in self._connection.execute(self._sql, (expression,)):
             rows.append(row)
             scores.append(score)
         return Posting(rows=rows, scores=scores, documents=len(rows))
 
     def vocabulary(self) -> Mapping[str, int]:
-        """Return the terms of all columns, with how many rows hold each."""
+        """Return the terms of all columns, with the number of rows that contain each."""
         return read_vocabulary(self._connection, self._table)
 
     def spellings(self, term: str) -> list[str]:
@@ -111,7 +110,7 @@ class FullTextTable:
             f"SELECT rowid, {self._content.column} FROM {self._content.table} "  # noqa: S608
             "WHERE rowid IN (SELECT value FROM json_each(?))"
         )
-        return {row: str(id_) for row, id_ in self._rows(sql, (json.dumps([*rows]),))}
+        return {row: str(id_) for row, id_ in rows_of_keys(self._connection, sql, rows)}
 
     def rows_of(self, ids: Collection[str]) -> dict[str, int]:
         """Return the rows that have some ids; an id that no row has is left out."""
@@ -121,7 +120,7 @@ class FullTextTable:
             f"SELECT {self._content.column}, rowid FROM {self._content.table} "  # noqa: S608
             f"WHERE {self._content.column} IN (SELECT value FROM json_each(?))"
         )
-        return {str(id_): row for id_, row in self._rows(sql, (json.dumps([*ids]),))}
+        return {str(id_): row for id_, row in rows_of_keys(self._connection, sql, ids)}
 
     def allowed(self, where: Filter) -> Set[int]:
         """Return the rows that match a filter."""

@@ -24,10 +24,10 @@ _RIVALS = 5
 
 @dataclass(frozen=True, slots=True)
 class FusedScores:
-    """The fused scores of every candidate, including those that no list holds.
+    """The fused scores of every candidate, including those that are in no list.
 
     Attributes:
-        scores: In [0, 1] for each candidate that any of the lists holds.
+        scores: In [0, 1] for each candidate in any of the lists.
         floor: The score of all others; none of `scores` is below it.
     """
 
@@ -39,7 +39,7 @@ class FusedScores:
         return self.scores.get(id_, self.floor)
 
     def ranking(self) -> list[Hit]:
-        """Return the candidates that the lists hold, best first, ties by id."""
+        """Return the candidates in the lists, best first, ties by id."""
         ordered = sorted(self.scores.items(), key=lambda scored: (-scored[1], scored[0]))
         return [Hit(id=id_, score=score) for id_, score in ordered]
 

@@ -1,4 +1,4 @@
-"""Fuzzy retrieval: the rows that hold words like those of the request."""
+"""Fuzzy retrieval: the rows with words similar to those of the request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BESIDES_A_KNOWN_WORD = 0.4
 
 
 class FuzzyRetriever:
-    """Rank rows by words that may be misspelt, cut short or run together.
+    """Rank rows by words that may be misspelt, truncated or run together.
 
     Each word of a request, known or not, stands for the terms of the rows that are like it (one or
     two slips away, longer words that start with or contain it, or the two words it is made of)
@@ -69,7 +69,7 @@ class FuzzyRetriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Return the best `depth` rows that hold any term like one of the query's.
+        """Return the best `depth` rows with any term similar to one of the query's.
 
         Scores are sums of reduced BM25 scores, zero or more, higher is better.
         """
@@ -87,7 +87,7 @@ class FuzzyRetriever:
         return reading.hits([(it, 1.0) for it in found], where=self._where, depth=depth)
 
     def _standing_for(self, word: str, reading: Reading, postings: Postings, limit: int) -> Posting:
-        """Return the rows that hold a word or terms like it, each with the best of their scores."""
+        """Return the rows with a word or similar terms, each with the best of their scores."""
         exact = reading.posting(word, up_to=limit)
         if len(word) > MAX_LETTERS or exact.documents > limit:
             return exact if exact.is_read else NOWHERE
@@ -108,8 +108,8 @@ class FuzzyRetriever:
 def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
     """Return for each row the best of what postings have for it, each with a factor for its scores.
 
-    Rare terms are often slips themselves, and would count most: none counts as rarer than the
-    most common of those with the greatest factor.
+    Rare terms are often typos themselves, and would count most, so none counts as rarer than
+    the most common of those with the greatest factor.
     """
     if not alike:
         return NOWHERE
@@ -120,7 +120,7 @@ def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
     for posting, factor in alike:
         weight = factor * min(1.0, rarest / idf(size, posting.documents))
         parts: Iterable[float] = map(mul, posting.scores, repeat(weight))
-        # A loop in C: it reads while it fills, each row once.
+        # This loop runs in C and visits each row once.
         before = map(best.get, posting.rows, repeat(0.0))
         best.update(zip(posting.rows, map(max, before, parts), strict=False))
     rows = sorted(best)

@@ -1,4 +1,4 @@
-"""One question to a language model, asked through pydantic-ai: bounded, cached, never fatal."""
+"""One question to a language model through pydantic-ai, with a time limit and a cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ModelUsage:
     """What a language model call cost; zero if it was not called or the answer was cached.
 
     Attributes:
-        requests: Requests to the model, whether or not an answer came.
+        requests: Requests to the model, answered or not.
         input_tokens: Tokens sent, as reported by the provider.
         output_tokens: Tokens that the model wrote.
         cost_usd: Their price in US dollars, or None if it is not known.
@@ -108,7 +108,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         if cache_size < 0:
             raise RankingArgumentError("cache_size", f"{cache_size} is below 0; 0 means no cache")
         try:
-            # Where it is used, not where it is defined: the package works without.
+            # Imported where it is used, because the package works without it.
             from pydantic_ai import Agent
             from pydantic_ai.models import infer_model
             from pydantic_ai.usage import RunUsage
@@ -126,7 +126,7 @@ class LanguageModel(Generic[OutputT, AnswerT]):
                 f"cannot use {model!r}: {error}. Name it as provider:model, and give that "
                 "provider its package and its key.",
             ) from error
-        # A second attempt would take as long as the whole ranking may take.
+        # A second attempt would use up the time limit of the whole ranking.
         self._agent = Agent(
             resolved,
             name="toolrank",
@@ -152,12 +152,12 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         Raises:
             NoAnswerError: Out of time, the model failed, or `read` refused what it said.
         """
-        # It takes longer to import than all of this package, most of which is not async.
+        # Importing it takes longer than this whole package, most of which is not async.
         import asyncio
 
         if (known := self._answers.get(prompt)) is not None:
             return Answer(known)
-        # A lock serves one event loop only.
+        # A lock belongs to one event loop.
         key = (id(asyncio.get_running_loop()), prompt)
         turn = self._turns.setdefault(key, asyncio.Lock())
         deadline = asyncio.timeout(self._timeout_s)
@@ -229,9 +229,9 @@ def as_data(content: Mapping[str, object]) -> str:
 def one_line(text: str, *, limit: int) -> str:
     """Return the first `limit` visible characters, whitespace folded.
 
-    What cannot be seen can carry instructions (the tag characters of Unicode do), and half of a
+    Invisible characters, such as Unicode's tag characters, can contain instructions, and half of a
     surrogate pair cannot be sent at all.
     """
-    # Cut it beforehand too, so that a megabyte costs no more than a page.
+    # Truncate it beforehand too, so that a megabyte costs no more than a page.
     seen = "".join(char if char.isprintable() else " " for char in text[: 4 * limit])
     return " ".join(seen.split())[:limit].rstrip()

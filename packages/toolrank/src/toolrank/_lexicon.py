@@ -1,4 +1,4 @@
-"""A lexicon as retrievers read it: once, with its errors named."""
+"""Reading a lexicon for a retriever: once for each request, with its errors translated."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _LEAST_IDF = 1e-6
-# Reading this few rows costs nothing, and in a small table common words are useful.
+# So few rows are read quickly, and in a small table common words are useful.
 FEW_ROWS = 100
-# Nothing has such a name, and caching it would take as much memory as a thousand terms.
+# No term is this long, and caching it would take as much memory as a thousand terms.
 _MAX_TERM = 1000
 NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
 
@@ -50,11 +50,11 @@ class Reading:
         return self._postings.once(("size", self._source), lambda: self._read(self._lexicon.size))
 
     def posting(self, term: str, *, up_to: int | None = None) -> Posting:
-        """Return the rows that hold a term, or a phrase of several words.
+        """Return the rows that contain a term, or a phrase of several words.
 
         Args:
             term: Any string.
-            up_to: Read no rows of a term that more rows hold.
+            up_to: Do not read the rows of a term that more rows contain.
         """
         if len(term) > _MAX_TERM:
             return NOWHERE
@@ -77,7 +77,7 @@ class Reading:
         )
 
     def similar(self, word: str, *, up_to: int) -> list[tuple[SimilarTerm, Posting]]:
-        """Return the terms that an unknown word may stand for, with their postings."""
+        """Return the terms that an unknown word may mean, with their postings."""
         found = (self.stem_posting(term, up_to=up_to) for term in self.vocabulary().similar(word))
         return [each for each in found if each is not None]
 
@@ -85,7 +85,7 @@ class Reading:
         """Return a term of the vocabulary in a form that is searched for, with its posting.
 
         Returns:
-            None if no form of the term was found, or if more rows hold it.
+            None if no form of the term was found, or if too many rows contain it.
         """
         for form in forms(term.term):
             posting = self.posting(form, up_to=up_to)

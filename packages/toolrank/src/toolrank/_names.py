@@ -1,6 +1,6 @@
-"""Retrieval by name: rows whose name is in the request, and names whose verb is of another action.
+"""Retrieval by name: rows that the request names, and names with another verb than the request.
 
-An example of the latter: "open an issue" does not ask for `get_issue`.
+For example, "open an issue" does not ask for `get_issue`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 import unicodedata
 from functools import lru_cache
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolrank._query import encodable, query_words
 from toolrank._records import Filter, Hit, Query
 from toolrank._spelling import stems
-from toolrank._sql import Content, identifier
+from toolrank._sql import Content, identifier, looked_up
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _JOINT = re.compile(r"[_.:-]+")
 VERB_PENALTY = 0.1
 """The share of its score that a hit loses whose name has another action than the request."""
 
-# English verbs that requests begin with and names are made of, by action. Showing one thing and
+# English verbs of requests and names, by action. Showing one thing and
 # showing many are different actions if the request says which.
 _ACTIONS = {
     "one": "show get read view display fetch retrieve describe see print",
@@ -47,7 +47,7 @@ _ACTIONS = {
     "unfollow remove",
 }
 _SHOWING = frozenset({"one", "many"})
-# They may ask for a tool itself, or for a tool that finds something.
+# These may ask for a tool itself, or for a tool that finds something.
 _SEEKING = frozenset(_ACTIONS["many"].split()) - {"list"}
 _QUESTIONS = frozenset({"which", "what", "who", "whose", "where", "when", "how"})
 _POLITE = frozenset(
@@ -95,7 +95,7 @@ class NameRetriever:
     """Find the rows that a request names, however it spells the name.
 
     A request is a name if it is one once both are reduced by `name_key`, or if it is a row's
-    id. A longer request, up to 500 characters, mentions a name if it holds an identifier that is
+    id. A longer request, up to 500 characters, mentions a name if it contains an identifier that is
     one: a word with a capital inside or with `_`, `-`, `.` or `:` between its parts, as in
     "use create_issue". Ordinary words of a longer request are never taken for names.
 
@@ -126,7 +126,7 @@ class NameRetriever:
         columns = [identifier(key, argument="keys") for key in keys]
         self._allowed = where.rows if where else None
         asks = where is not None and self._allowed is None
-        # The + keeps SQLite from running one search per allowed row.
+        # The + keeps SQLite from looking up each allowed row separately.
         allowed = f" AND +rowid IN ({where.sql})" if where and asks else ""
         self._sql = " UNION ALL ".join(
             f"SELECT rowid, {content.column}, {column} FROM {content.table} "  # noqa: S608
@@ -145,7 +145,7 @@ class NameRetriever:
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
         """Return at most `depth` rows that the request names.
 
-        The score is 1.0 where the request is the name, 0.5 where it mentions it.
+        The score is 1.0 if the request is the name, 0.5 if it mentions it.
 
         Raises:
             RetrievalError: The table or a column is missing.
@@ -157,11 +157,14 @@ class NameRetriever:
             keys.setdefault(name_key(named), score)
         if not any(keys):
             return []
-        parameters: list[object] = [json.dumps(list(ids)), *self._where_parameters]
-        for _ in range(self._columns):
-            parameters += [json.dumps(list(keys)), *self._where_parameters]
+        asked = [list(ids), *[list(keys)] * self._columns]
+        each = (
+            self._parameters([[key] if other == place else [] for other in range(len(asked))])
+            for place, its in enumerate(asked)
+            for key in its
+        )
         try:
-            rows = list(self._connection.execute(self._sql, tuple(parameters)))
+            rows = looked_up(self._connection, self._sql, self._parameters(asked), each)
         except Exception as error:
             # Each driver has its own errors, without a common base class below Exception.
             raise RetrievalError(self._name, error) from error
@@ -169,11 +172,14 @@ class NameRetriever:
         for row, id_, named in rows:
             if self._allowed is not None and row not in self._allowed:
                 continue
-            # SQLite may find an id that Python would not: a number, or another case.
+            # SQLite also finds ids that differ for Python, such as a number or another case.
             score = max(ids.get(named, 0.0), keys.get(named, 0.0)) or _MENTIONED
             scores[str(id_)] = max(score, scores.get(str(id_), 0.0))
         ranked = sorted((-score, id_) for id_, score in scores.items())
         return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
+
+    def _parameters(self, asked: Iterable[Sequence[str]]) -> tuple[Any, ...]:
+        return tuple(value for its in asked for value in (json.dumps(its), *self._where_parameters))
 
 
 def _named(text: str) -> Iterator[tuple[str, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolrank._byte_matrix import ByteMatrix, byte_matrix, may_be_nearest, products
 from toolrank._records import Filter, Hit, Query
-from toolrank._sql import Content, identifier
+from toolrank._sql import Content, identifier, rows_of_keys
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class NumpyVectorRetriever:
         name: str = "vector",
     ) -> None:
         try:
-            # Where it is used, not where it is defined: the package works without.
+            # Imported where it is used, because the package works without it.
             import numpy as np
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
@@ -191,7 +190,7 @@ class NumpyVectorRetriever:
     def _unit(self, query: Query) -> Any:  # noqa: ANN401
         """Return a query's vector with the length 1; None if it has no direction."""
         np = self._np
-        # In double precision, so that no finite vector is too long.
+        # Computed in double precision, so that no finite vector overflows.
         vector = np.asarray([] if query.vector is None else query.vector, dtype=np.float64)
         if not vector.any() or not np.isfinite(vector).all():
             return None
@@ -246,7 +245,7 @@ class NumpyVectorRetriever:
         parts: Sequence[Query],
         depth: int,
     ) -> tuple[Any, Any]:
-        """Choose candidates by their bytes, then score their stored vectors."""
+        """Choose candidates by their bytes, then compute exact scores from their stored vectors."""
         np = self._np
         allowed = None if self._where is None else self._allowed(self._where)
         if not len(matrix.rowids):
@@ -255,7 +254,7 @@ class NumpyVectorRetriever:
         best, others = may_be_nearest(matrix, cosines, depth, allowed)
         rowids, scores = self._exact(matrix, best, unit)
         if len(others):
-            # Most of them are ruled out by what the best ones have.
+            # The scores of the best ones rule out most others.
             may_pass = cosines[others] + matrix.errors[others] >= min(scores.min(), 1.0)
             more, theirs = self._exact(matrix, others[may_pass], unit)
             rowids, scores = np.concatenate([rowids, more]), np.concatenate([scores, theirs])
@@ -271,8 +270,8 @@ class NumpyVectorRetriever:
                 f"WITH held (row, vector) AS ({self._table.sql}) SELECT row, vector FROM held "  # noqa: S608
                 "WHERE row IN (SELECT value FROM json_each(?))"
             )
-            parameters = (*self._table.parameters, json.dumps(matrix.rowids[chosen].tolist()))
-            found = list(self._connection.execute(sql, parameters))
+            before, keys = (*self._table.parameters,), matrix.rowids[chosen].tolist()
+            found = rows_of_keys(self._connection, sql, keys, before=before)
             rowids, vectors = self._of_rows(found)
         else:
             rowids = matrix.rowids[chosen]
@@ -323,7 +322,7 @@ class NumpyVectorRetriever:
         return VectorMatrix(np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32), {})
 
     def _refuse_other_columns(self) -> None:
-        """Vectors of bytes or of bits would be read as floats where their sizes fit."""
+        """Refuse columns of bytes or bits, which would be read as floats if their sizes fit."""
         sql = "SELECT sql FROM sqlite_schema WHERE name = ?"
         found = next(iter(self._connection.execute(sql, (self._table,))), ("",))
         kind = _VECTOR_COLUMN.search(str(found[0]))
@@ -351,11 +350,11 @@ class NumpyVectorRetriever:
 
     def _cosines(self, matrix: Any, unit: Any) -> Any:  # noqa: ANN401
         np = self._np
-        # Row by row: a product of the whole matrix wakes all cores, whose threads then spin for
-        # many times what they save.
+        # Multiply row by row: a product of the whole matrix wakes all cores, whose threads then
+        # busy-wait for much longer than they save.
         if self._unit_length:
             return np.vecdot(matrix, unit)
-        # In double precision, so that no row is too long; one of zeros gives NaN.
+        # Computed in double precision, so that no row overflows; a row of zeros becomes NaN.
         rows = matrix.astype(np.float64)
         with np.errstate(invalid="ignore"):
             return (np.vecdot(rows, unit) / np.linalg.norm(rows, axis=1)).astype(np.float32)
@@ -363,7 +362,8 @@ class NumpyVectorRetriever:
     def _allowed(self, where: Filter) -> np.ndarray[Any, Any]:
         if where.rows is not None:
             return self._np.fromiter(where.rows, dtype=self._np.int64, count=len(where.rows))
-        # As one text: creating a number for each row takes longer than parsing them all.
+        # Passed as one text, because creating a number for each row takes longer than parsing the
+        # text.
         sql = f"WITH allowed (row) AS ({where.sql}) SELECT group_concat(row) FROM allowed"  # noqa: S608
         ((rows,),) = self._connection.execute(sql, where.parameters)
         return self._np.fromstring(rows or "", dtype=self._np.int64, sep=",")
@@ -371,7 +371,7 @@ class NumpyVectorRetriever:
     def _hits(self, rowids: Any, scores: Any, depth: int) -> list[Hit]:  # noqa: ANN401
         np = self._np
         if len(scores) > depth:
-            # All that are as good as the last one: their ids decide which of them stay.
+            # Keep all that are as good as the last one; their ids decide later.
             last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
             (best,) = np.nonzero(scores >= min(last, 1.0))
             rowids, scores = rowids[best], scores[best]
@@ -391,6 +391,6 @@ class NumpyVectorRetriever:
                 f"SELECT rowid, {self._content.column} FROM {self._content.table} "  # noqa: S608
                 "WHERE rowid IN (SELECT value FROM json_each(?))"
             )
-            rows = self._connection.execute(sql, (json.dumps(missing),))
+            rows = rows_of_keys(self._connection, sql, missing)
             known.update((row[0], str(row[1])) for row in rows)
         return known

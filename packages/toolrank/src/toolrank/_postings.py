@@ -22,21 +22,22 @@ _T = TypeVar("_T")
 
 # An entry without rows takes as much memory as this many rows.
 _ENTRY_ROWS = 32
-# A search asks again about its request and its parts; these entries do not count towards the bound.
+# A search looks up its request and its parts several times; these entries do not count towards the
+# bound.
 _LATEST = 8
-# The longest array over all rowids, from the least to the greatest: 9 MB.
-_SPAN = 1 << 20
+# The longest array over all rowids, from the least to the greatest: 38 MB.
+_SPAN = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posting:
-    """The rows that hold a term, with the term's BM25 score in each.
+    """The rows that contain a term, with the term's BM25 score in each.
 
     Attributes:
         rows: Rowids, ascending.
-        scores: One for each row, above zero where any weighted column holds the term.
-        documents: How many rows hold the term. The rows of a term that is too common to search
-            for are not read, and this is only a lower bound.
+        scores: One for each row, above zero if a weighted column contains the term.
+        documents: How many rows contain the term; a lower bound if the term is too common to search
+            for, because its rows are then not read.
     """
 
     rows: array[int] = field(repr=False)
@@ -61,8 +62,8 @@ class Postings:
     one after a change: it does not notice changes itself. Threads may share it.
 
     Args:
-        max_rows: Most rows of postings to hold, 16 bytes each; the least recently used terms
-            are dropped first.
+        max_rows: The maximum number of rows of postings to cache, 16 bytes each; the least recently
+            used terms are dropped first.
 
     Raises:
         RankingArgumentError: A bound below zero.
@@ -80,7 +81,7 @@ class Postings:
 
     @property
     def rows(self) -> int:
-        """The number of rows held, plus a few for each entry."""
+        """The number of cached rows, plus a few for each entry."""
         return self._rows
 
     def get(self, key: Hashable) -> Posting | None:
@@ -110,7 +111,7 @@ class Postings:
         with self._lock:
             if key in self._facts:
                 return cast("_T", self._facts[key])
-        # Read without the lock: two readers may do the same work, but none waits.
+        # Read without the lock, so that no reader waits, although two may do the same work.
         fact = read()
         with self._lock:
             return cast("_T", self._facts.setdefault(key, fact))
@@ -142,13 +143,14 @@ def best_sums(
     Returns:
         The best `depth` rows and all that equal the last, with their sums, in no order.
     """
-    # The shortest first: rare terms score highest, and what the best rows have from them is a
-    # bound that most rows of the long ones do not reach.
+    # Start with the shortest list: rare terms score highest, so their best sums are a bound that
+    # most rows of the longer lists do not reach.
     ordered = sorted(weighted, key=lambda each: each[0].documents)
     held = [posting.rows for posting, _ in ordered if posting.rows]
     low = min((rows[0] for rows in held), default=0)
     span = max((rows[-1] for rows in held), default=0) - low + 1
-    # Importing it takes as long as many sums; vector searches have already imported it.
+    # Importing numpy takes as long as many sums, so it is used only if a vector search has imported
+    # it.
     if held and span <= _SPAN and sys.modules.get("numpy") is not None:
         return _best_in_arrays(ordered, depth, allowed, low=low, span=span)
     sums: dict[int, float] = {}
@@ -157,7 +159,7 @@ def best_sums(
         parts: Iterable[float] = posting.scores
         if weight != 1.0:
             parts = [weight * part for part in parts]
-        # A loop in C: it reads the sums while it fills them, each row once.
+        # This loop runs in C; it reads the sums while it fills them, and visits each row once.
         before = map(sums.get, posting.rows, repeat(0.0))
         sums.update(zip(posting.rows, map(add, before, parts), strict=True))
         if allowed is None and not least and len(sums) >= depth:
@@ -186,7 +188,7 @@ def _best_in_arrays(
     sums, is_held = np.zeros(span), np.zeros(span, dtype=bool)
     for posting, weight in weighted:
         places = np.frombuffer(posting.rows, dtype=np.int64) - low
-        # No row twice, so that each is added to once.
+        # No row occurs twice, so each sum is added to once.
         sums[places] += weight * np.frombuffer(posting.scores, dtype=np.float64)
         is_held[places] = True
     rows = np.flatnonzero(is_held)

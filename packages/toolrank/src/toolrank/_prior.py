@@ -1,4 +1,4 @@
-"""Priors, known before any request: groups of tools, and past use."""
+"""Priors, which do not depend on the request's words: groups of tools, and past use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def usage_prior(successes: int, failures: int) -> float:
 def bounded_usage(factors: Mapping[str, float], id_: str) -> float:
     """Return a candidate's factor: 1.0 if it has none, never further from 1 than the bound."""
     factor = factors.get(id_, 1.0)
-    # In this order, NaN becomes the lowest factor.
+    # This order turns NaN into the lowest factor.
     return min(1 + USAGE_BOUND, max(1 - USAGE_BOUND, factor))
 
 
@@ -58,6 +58,6 @@ def lifted(
     A request for one tool of a server often means the server, and what its descriptions have in
     common is said only once in a request. The best of a group keeps its score.
     """
-    # Written as a step towards the best, so that rounding never passes it.
+    # Computed as a step towards the best, so that rounding never exceeds it.
     share = weight / (1 + weight)
     return {id_: score + (best[id_] - score) * share for id_, score in scores.items()}

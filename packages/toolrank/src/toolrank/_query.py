@@ -61,8 +61,8 @@ _BEFORE_MORE = frozenset(
 _ABBREVIATIONS = _BEFORE_MORE | {
     *("al", "a.m", "co", "corp", "ed", "est", "etc", "inc", "jr", "ltd", "p.m", "sr", "u.k", "u.s")
 }
-# Runs of spaces have been reduced to one by then, so that no alternative starts with a repetition:
-# the time then grows linearly with the text.
+# Runs of spaces have already been reduced to one, so no alternative starts with a repetition, and
+# the time is linear in the length of the text.
 _SEPARATOR = re.compile(
     r"(?P<line>\n)"
     r"|(?P<stop>(?<=[.!?;]) )"
@@ -120,7 +120,7 @@ def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[
     """Split a request into the distinct lower-case terms to search for, in order.
 
     Identifiers are taken apart as well as kept whole (`createIssue` gives `createissue`,
-    `create`, `issue`), so that they meet both prose and names. Text in a script without spaces
+    `create`, `issue`), so that they match both prose and names. Text in a script without spaces
     gives each pair of neighbouring letters besides the whole run. Stop words are dropped
     unless nothing else is left.
 
@@ -173,8 +173,8 @@ def query_words(text: str) -> Iterator[Word]:
 def quoted_phrases(text: str) -> list[str]:
     """Return the phrases of two words or more that a request has in quotation marks.
 
-    A phrase is matched as a whole, besides its words: rows that hold its words next to each other
-    and in this order come first.
+    A phrase is matched as a whole, besides its words: rows with its words next to each other, in
+    this order, come first.
 
     Returns:
         The first few distinct ones, each as its lower-case words with spaces between.
@@ -210,10 +210,10 @@ def encodable(term: str) -> str:
 
 
 def _parts(word: str) -> list[str]:
-    """Cut at `aB`, before the last capital of `ABc`, and between letters and digits.
+    """Split at `aB`, before the last capital of `ABc`, and between letters and digits.
 
     Returns:
-        The parts in lower case, or none of a word that is not cut.
+        The parts in lower case, or none if the word is not split.
     """
     if word.islower() and word.isalpha():
         return []
@@ -224,7 +224,7 @@ def _parts(word: str) -> list[str]:
         or (here.isupper() and (before.islower() or word[position + 1 : position + 2].islower()))
     ]
     parts = [word[start:end].lower() for start, end in pairwise([0, *cuts, len(word)])]
-    # A single letter cut from a word ("s" of "S3") matches too much to help.
+    # A single letter ("s" of "S3") matches too much to be useful.
     return [part for part in parts if len(part) > 1] if cuts else []
 
 

@@ -143,10 +143,11 @@ class HybridRanker:
     def ranking(
         self, query: Query, *, depth: int, pinned: Sequence[str] = (), limit: int | None = None
     ) -> Ranking:
-        """Return all that are found, in order, to make hits of some of them.
+        """Return all candidates in order, from which hits can be made.
 
-        To make a hit takes as long as to rank it, so this is faster if few are wanted of many. The
-        arguments and errors are those of `rank`. With a limit, only so many are sure to be there.
+        Making a hit takes as long as ranking it, so this is faster if only a few of many are
+        needed. The arguments and errors are those of `rank`. With a limit, only that many are
+        certain to be included.
         """
         whole = self._asked(query, depth)
         asked = query.parts if self._part_share else ()
@@ -240,7 +241,7 @@ class HybridRanker:
         verbs: dict[str, float] = {}
         has_verb = self._name is not None and not query.parts and names_an_action(query.text)
         if limit is not None and len(final) > limit:
-            # The others cannot come before these, whatever their verbs.
+            # The others cannot rank higher than these, whatever their verbs.
             least = sorted(final.values())[-limit] * (1 - VERB_PENALTY if has_verb else 1.0)
             kept = {id_: score for id_, score in final.items() if score >= least}
             final = {id_: final[id_] for id_ in pinned} | kept
@@ -274,7 +275,7 @@ class HybridRanker:
 
 
 class Ranking(NamedTuple):
-    """All that was found for a query.
+    """All candidates for a query.
 
     Attributes:
         ids: Their ids, best first.
@@ -304,7 +305,7 @@ class _Scored(NamedTuple):
 
 
 def _best(parts: Iterable[FusedScores]) -> FusedScores | None:
-    """Return each candidate's best score of any part, or None where no part found anything."""
+    """Return each candidate's best score of any part, or None if no part found anything."""
     heard = [part for part in parts if part.scores]
     if not heard:
         return None

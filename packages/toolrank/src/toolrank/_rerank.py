@@ -1,4 +1,4 @@
-"""A second opinion on the order of the first few hits."""
+"""Reranking the first few hits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankOutcome:
-    """The hits after a reranker saw them.
+    """The hits in a reranker's order.
 
     Attributes:
         hits: Every hit of the input, once, best first. Scores stay with the ranks: the first hit
@@ -70,11 +70,11 @@ class RerankOutcome:
 
 
 def clear_lead(scores: Sequence[float], *, certain: float = 0.90, gap: float = 0.10) -> str:
-    """Return why a ranking needs no reranker, or an empty string where it may need one.
+    """Return why a ranking needs no reranker, or an empty string if it may need one.
 
     Args:
         scores: The scores of a ranking, best first; two at least.
-        certain: The first is good enough above this.
+        certain: The first hit is good enough above this score.
         gap: The lead is clear where the first is more than this above the third, or above the
             second where there are two.
     """
@@ -87,7 +87,7 @@ def clear_lead(scores: Sequence[float], *, certain: float = 0.90, gap: float = 0
 
 
 class LLMReranker:
-    """Have a language model order the first hits where the ranking is not sure of them.
+    """Have a language model order the first hits if the ranking has no clear leader.
 
     The model sees the texts as JSON data, truncated, and answers with numbers. An answer that
     does not name each number exactly once is ignored as a whole, so neither an outage nor an
@@ -133,7 +133,7 @@ class LLMReranker:
         )
 
     async def rerank(self, query: str, candidates: Sequence[Candidate]) -> RerankOutcome:
-        """Return the hits in the model's order, or as they were and why; no failure is raised."""
+        """Return the hits in the model's order, or unchanged with the reason; never fail."""
         shown = candidates[: self._candidates]
         if skip := self._why_not(shown):
             return _unchanged(candidates, skip)
@@ -160,7 +160,7 @@ class LLMReranker:
         return replace(outcome, usage=answer.usage)
 
     def _why_not(self, shown: Sequence[Candidate]) -> str:
-        """Explain why the model need not be asked; nothing if it must be."""
+        """Return why the model is not needed, or an empty string if it is."""
         if self._when == "never":
             return "switched off"
         if len(shown) < 2:

@@ -1,10 +1,10 @@
-"""How far two spellings are apart, and what stem an unknown word may have."""
+"""The distance of two spellings, and the stems that an unknown word may have."""
 
 from __future__ import annotations
 
 _MIN_STEM = 3
-# The suffixes that Porter's stemmer removes, as far as a misspelt word still shows them, and their
-# own common misspellings.
+# The suffixes that Porter's stemmer removes, if they are recognizable in a misspelt word, and their
+# common misspellings.
 _SUFFIXES = tuple(
     """
     e y s es ed er or ers ing ings ign inng ion ions ate ation ations ative ication ications ment
@@ -17,8 +17,8 @@ _SUFFIXES = tuple(
 def osa_distance(a: str, b: str, *, limit: int) -> int:
     """Return the edit distance of two words.
 
-    The optimal string alignment distance: letters inserted, deleted or replaced, and swaps of
-    neighbours, no place edited twice (Damerau 1964; Boytsov 2011).
+    The optimal string alignment distance: insertions, deletions, replacements, and swaps of
+    neighbours; no position is edited twice (Damerau 1964; Boytsov 2011).
 
     Returns:
         The distance, or any number above the limit if the distance is above it.
@@ -38,7 +38,7 @@ def osa_distance(a: str, b: str, *, limit: int) -> int:
 
 
 def letters_of(word: str) -> int:
-    """Return the set of a word's letters as bits; two letters may share one."""
+    """Return the set of a word's letters as bits; two letters may share a bit."""
     bits = 0
     for char in word:
         bits |= 1 << (ord(char) & 31)
@@ -48,7 +48,7 @@ def letters_of(word: str) -> int:
 def stems(word: str) -> tuple[str, ...]:
     """Return the word itself and what may be its stem in an index of stems.
 
-    A misspelt word cannot be stemmed by the rules, since they read the letters that are wrong.
+    A misspelt word cannot be stemmed by the rules, because they depend on the wrong letters.
     """
     found = {word: None}
     for suffix in _SUFFIXES:

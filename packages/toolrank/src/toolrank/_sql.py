@@ -2,35 +2,73 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from toolrank._records import Hit
+    from toolrank.protocols import Connection
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def identifier(name: str, *, argument: str) -> str:
-    """Return a table or column name back if it is a plain one.
+    """Return a table or column name if it is a plain identifier.
 
     Names cannot be bound as parameters, so only `[A-Za-z_][A-Za-z0-9_]*` is let through.
 
     Raises:
-        RankingArgumentError: The name holds anything else.
+        RankingArgumentError: The name contains anything else.
     """
     if not _IDENTIFIER.fullmatch(name):
         raise RankingArgumentError(argument, f"{name!r} is not a plain SQL identifier")
     return name
 
 
+def rows_of_keys(
+    connection: Connection, sql: str, keys: Collection[Any], *, before: tuple[Any, ...] = ()
+) -> list[Any]:
+    """Return the rows of a statement whose last parameter is a JSON array of keys.
+
+    Args:
+        connection: The connection.
+        sql: The statement.
+        keys: The keys.
+        before: Its other parameters.
+    """
+    parameters = (*before, json.dumps([*keys]))
+    each = ((*before, json.dumps([key])) for key in keys)
+    return looked_up(connection, sql, parameters, each)
+
+
+def looked_up(
+    connection: Connection, sql: str, parameters: tuple[Any, ...], each: Iterable[tuple[Any, ...]]
+) -> list[Any]:
+    """Return the rows of a statement that looks up keys.
+
+    A connection that has to fetch what it reads can have a method `execute_each`, which fetches
+    for all keys together.
+
+    Args:
+        connection: The connection.
+        sql: The statement.
+        parameters: Its parameters.
+        each: Its parameters with one key each.
+    """
+    together = getattr(connection, "execute_each", None)
+    if together is None:
+        return list(connection.execute(sql, parameters))
+    return list(together(sql, parameters, each))
+
+
 def best_first(hits: Iterable[Hit]) -> list[Hit]:
-    """Order hits as every retriever must give them: best first, ties by id."""
+    """Order hits as every retriever must return them: best first, ties by id."""
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 

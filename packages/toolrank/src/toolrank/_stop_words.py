@@ -1,4 +1,4 @@
-"""The words that a search ignores."""
+"""Stop words: words that a search ignores."""
 
 from __future__ import annotations
 

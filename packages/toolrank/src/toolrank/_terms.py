@@ -15,9 +15,9 @@ class TermStatistics:
 
     Attributes:
         term: The term.
-        documents: How many rows hold it; a lower bound if it is too common to search for.
+        documents: How many rows contain it; a lower bound if it is too common to search for.
         idf: log(1 + (N - n + 0.5) / (n + 0.5)) of N rows, n with the term: above zero.
-        similar: The terms that are searched for in place of one that no row holds.
+        similar: The terms that are searched for instead if no row contains it.
     """
 
     term: str
@@ -28,11 +28,11 @@ class TermStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermMatch:
-    """A term of the request that a row holds.
+    """A term of the request that a row contains.
 
     Attributes:
-        term: The term as the request has it.
-        held: The term that the row holds: another one where the request's is misspelt.
+        term: The term as in the request.
+        held: The term that the row contains, which differs if the request's is misspelt.
         score: Its contribution to the row's score.
     """
 

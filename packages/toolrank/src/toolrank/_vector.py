@@ -77,7 +77,7 @@ class VectorRetriever:
 
 
 def _blob(vector: Sequence[float]) -> bytes:
-    """Write a vector as float32, scaled so that no value leaves its range."""
+    """Return a vector as float32, scaled so that no value overflows."""
     if not all(map(math.isfinite, vector)):
         raise RankingArgumentError("query.vector", "it holds a value that is not finite")
     largest = max(map(abs, vector))

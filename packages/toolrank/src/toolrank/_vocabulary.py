@@ -1,4 +1,4 @@
-"""The terms of a full-text table, and those among them that a misspelt word may stand for."""
+"""The terms of a full-text table, and the corrections of misspelt words among them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 1024
 _MAX_SIMILAR = 3
 _MIN_LETTERS = 4
-# Words of this length may contain two slips.
+# Words of this length may contain two typos.
 _LONG = 8
 _MAX_LETTERS = 32
 _SUFFIX_COST = 0.1
@@ -27,7 +27,7 @@ _SUFFIX_COST = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarTerm:
-    """A term that an unknown word may stand for.
+    """A term that an unknown word may mean.
 
     Attributes:
         term: As the index holds it, which may be a stem.
@@ -52,25 +52,25 @@ class Vocabulary:
             and term.isalpha()
             and term not in STOP_WORDS
         }
-        # Nearly every term is ruled out by its first letter, its length or its set of letters.
+        # The first letter, the length or the set of letters rules out nearly every term.
         self._buckets: dict[tuple[str, int], list[tuple[str, int]]] = {}
         for term in self._documents:
             self._buckets.setdefault((term[0], len(term)), []).append((term, letters_of(term)))
         self._sorted = sorted(self._documents)
-        # All terms in one string: searching it takes a tenth of the time of a loop.
+        # Searching all terms in one string takes a tenth of the time of a loop.
         self._joined = "\n".join(["", *self._sorted, ""])
         self._similar: dict[str, list[SimilarTerm]] = {}
 
     def __len__(self) -> int:
-        """Return the number of terms that a word may stand for."""
+        """Return the number of terms that a word may mean."""
         return len(self._documents)
 
     def documents(self, term: str) -> int:
-        """Return how many rows hold a term, 0 for one that is not here."""
+        """Return how many rows contain a term; 0 if it is unknown."""
         return self._documents.get(term, 0)
 
     def similar(self, word: str) -> list[SimilarTerm]:
-        """Return the terms that a word may stand for, best first, ties by term.
+        """Return the terms that a misspelt word may mean, best first, ties by term.
 
         One edit (a letter inserted, deleted or replaced, or two neighbours swapped) is allowed in
         words of 4 to 7 letters, two in longer ones; the first letter must be right, or swapped
@@ -110,14 +110,14 @@ class Vocabulary:
         ]
 
     def beginning_with(self, word: str) -> Iterator[str]:
-        """Yield the terms that a word is the beginning of, itself included, in their order."""
+        """Yield the terms that begin with a word, itself included, in order."""
         for term in self._sorted[bisect_left(self._sorted, word) :]:
             if not term.startswith(word):
                 break
             yield term
 
     def holding(self, piece: str) -> Iterator[str]:
-        """Yield the terms that hold some letters, one or more, anywhere, in their order."""
+        """Yield the terms that contain some letters, in order."""
         end = 0
         while (found := self._joined.find(piece, end)) >= 0:
             start = self._joined.rindex("\n", 0, found) + 1
@@ -132,7 +132,7 @@ class Vocabulary:
         letters = letters_of(word)
         for (_, length), terms in self._buckets.items():
             longer = length - len(word)
-            # A slip that makes the word longer removes no letter, and the reverse.
+            # A typo that makes the word longer removes no letter, and vice versa.
             lost, new = slips - max(longer, 0), slips - max(-longer, 0)
             if lost < 0 or new < 0:
                 continue
@@ -148,25 +148,25 @@ class Vocabulary:
                     yield term, distance
 
     def _misspelt(self, word: str) -> dict[str, float]:
-        """Return terms by their cost: the slips, plus a little for each letter of a suffix."""
+        """Return terms by their cost: the edits, plus a little for each letter of a suffix."""
         found: dict[str, float] = {}
         for stem in stems(word):
             slips = 1 if len(stem) < _LONG else 2
             for term in self._near(stem, slips):
                 distance = osa_distance(stem, term, limit=slips)
                 if distance <= slips:
-                    # Below 1 together, so that a slip is always the greater cost.
+                    # Below 1 in total, so that an edit always costs more.
                     cost = distance + _SUFFIX_COST * (len(word) - len(stem))
                     found[term] = min(cost, found.get(term, cost))
         return found
 
     def _near(self, stem: str, slips: int) -> Iterator[str]:
-        """Yield the terms that are not ruled out at sight."""
+        """Yield the terms that are not ruled out by a quick check."""
         letters = letters_of(stem)
         for first in dict.fromkeys(stem[:2]):
             for length in range(len(stem) - slips, len(stem) + slips + 1):
                 for term, of_term in self._buckets.get((first, length), ()):
-                    # A wrong letter is one letter less and another more.
+                    # A wrong letter removes one letter and adds another.
                     if (letters ^ of_term).bit_count() > 2 * slips:
                         continue
                     if first == stem[0] or term[:2] == stem[1::-1]:
@@ -174,7 +174,7 @@ class Vocabulary:
 
 
 def read_vocabulary(connection: Connection, table: str) -> dict[str, int]:
-    """Read the terms of an FTS5 table of `main` with the number of rows that hold each.
+    """Read the terms of an FTS5 table of `main` with the number of rows that contain each.
 
     They are read through a temporary table that is removed again. A connection that is set to
     `query_only` may write during that time, to its temporary database only.

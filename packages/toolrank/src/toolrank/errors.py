@@ -8,7 +8,7 @@ class ToolRankError(Exception):
 
 
 class RankingArgumentError(ToolRankError, ValueError):
-    """A setting that cannot work: a negative weight, a limit below one, a bad table name.
+    """An invalid argument: a negative weight, a limit below one, a bad table name.
 
     Attributes:
         argument: The name of the argument to change.

@@ -26,7 +26,7 @@ class Connection(Protocol):
 
 
 class Lexicon(Protocol):
-    """The words of some rows in one state, wherever they are: `FullTextTable` reads an FTS5 table.
+    """The words of some rows in one state: `FullTextTable` reads them from an FTS5 table.
 
     A row is a number. What is read is cached in `Postings` by those who read, so nothing needs to
     be kept here. Every string is safe as a term. What a method raises reaches users as the cause of
@@ -48,21 +48,21 @@ class Lexicon(Protocol):
         ...
 
     def posting(self, term: str, *, up_to: int | None = None) -> Posting:
-        """Return the rows that hold a term, or a phrase of several words, with their BM25 scores.
+        """Return the rows that contain a term or a phrase, with their BM25 scores.
 
         Args:
             term: The term as a request has it, to be stemmed as the rows are.
-            up_to: If more rows hold it, they need not be read: their number, or any above `up_to`,
-                is enough.
+            up_to: If more rows contain it, they need not be read: their number, or any above
+                `up_to`, is enough.
         """
         ...
 
     def vocabulary(self) -> Mapping[str, int]:
-        """Return the terms as they are held, stemmed, with the number of rows that hold each."""
+        """Return the terms as stored, stemmed, with the number of rows that contain each."""
         ...
 
     def spellings(self, term: str) -> Sequence[str]:
-        """Return words behind a term, as rows spell them, in lower case; or none."""
+        """Return words with a stem, as rows spell them, in lower case; or none."""
         ...
 
     def ids(self, rows: Collection[int]) -> Mapping[int, str]:
@@ -115,7 +115,7 @@ class Ranker(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """A second opinion on the order of hits that were found.
+    """Reorders the first hits of a ranking.
 
     An implementation returns every hit of its input, once, and nothing else; scores stay with the
     ranks, so that they are sorted as before. On a failure the order stays as it was, with the

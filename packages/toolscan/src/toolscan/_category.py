@@ -11,15 +11,15 @@ _STARTS_WITH_STRING = r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']"""
 
 
 def category_description(data: bytes) -> str:
-    """Return the docstring of a category's `__init__.py`, "" if it has none.
+    """Return the docstring of a category's `__init__.py`; "" if it has none.
 
     Raises:
-        Rejection: If the file starts with a docstring and cannot be parsed or stored.
+        Rejection: The file starts with a docstring, but cannot be parsed or stored.
     """
     if not data or data.isspace():
         return ""
     text = decode(data)
-    # Generated packages start with code: no need to parse them to know that there is no docstring.
+    # Generated packages start with code, so they need not be parsed to know they have no docstring.
     if not re.match(_STARTS_WITH_STRING, text):
         return ""
     described = docstring(parse(text).body)

@@ -64,7 +64,7 @@ def _model(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
 
 
 def _configured(schema: Schema, config: dict[str, object]) -> Schema:
-    """Apply the model configuration to a schema; leave it open if that is unknown."""
+    """Apply a model's configuration to its schema; leave the schema open if it is unknown."""
     title = config.get("title")
     if isinstance(title, str) and is_text(title):
         schema = schema | {"title": title}
@@ -92,7 +92,7 @@ def _object(
     """Return the schema of an object with fields.
 
     Fields whose names in data are only known by running the module, such as those from an
-    `alias_generator` function, are left out: the object may have any others.
+    `alias_generator` function, are left out, and the object allows additional properties.
     """
     config = config or {}
     named = [field for field in fields if field.is_named]
@@ -119,7 +119,7 @@ def field_schema(reader: TypeReader, field: DeclaredField, config: dict[str, obj
 
 
 def with_default(schema: Schema, default: ast.expr | None, scope: Scope) -> Schema:
-    """Add a default where it is a constant."""
+    """Add a default to a schema if it is a constant."""
     if default is None:
         return schema
     value = jsonable(constant(default, scope))
@@ -133,7 +133,7 @@ def _enum(found: ClassFound, scope: Scope) -> Schema:
     if not values:
         return _about(found)
     schema = literal(values)
-    if "const" in schema:  # pydantic says enum, whatever the number
+    if "const" in schema:  # pydantic writes enum even for a single value
         schema["enum"] = [schema.pop("const")]
     kind = type_of(schema.get("enum", []))
     return {key: value for key, value in schema.items() if key != "type"} | kind | _about(found)

@@ -18,16 +18,17 @@ from toolscan.errors import InvalidLayoutError, ToolScanError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolscan._records import ScanIssue, ScanReport, ToolRecord
+    from toolscan._issues import ScanIssue
+    from toolscan._records import ScanReport, ToolRecord
 
 _DESCRIPTION = "List the tools in a tree of Python modules. Nothing in the tree is imported or run."
 _EPILOG = """\
 layouts:
   Tools are looked for at mcptools/CATEGORY/NAME.py and gentools/CATEGORY/NAME/api.py.
-  --layout replaces both; give it once for each place.
+  --layout replaces both, and can be repeated.
 
 exit codes:
-  0  the tree was scanned, whether or not every file in it is a tool
+  0  the tree was scanned, even if some of its files are not tools
   1  the list could not be written
   2  DIR is not a directory, or an option is wrong
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _write(_lines(report, issues=options.issues, jsonl=options.format == "jsonl"))
     except BrokenPipeError:
-        _silence_stdout()  # the reader went away (`| head`): say nothing
+        _silence_stdout()  # the reader has ended, as `head` does
     except OSError as error:
         _silence_stdout()
         _tell(f"toolscan: the list could not be written: {error.strerror or error}")
@@ -70,7 +71,7 @@ def _write(lines: Iterable[str]) -> None:
 
 
 def _silence_stdout() -> None:
-    """Discard what the interpreter flushes at exit."""
+    """Discard the output that the interpreter flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -148,7 +149,7 @@ def _record_row(record: ToolRecord) -> tuple[str, ...]:
         parameter.name if parameter.required else f"[{parameter.name}]"
         for parameter in record.parameters
     )
-    # Text of other people's files must not drive the terminal.
+    # Untrusted text must not control the terminal.
     return printable(str(record.id)), _clipped(names, 40), _clipped(printable(record.summary), 80)
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a model, as far as its source shows it."""
+"""The configuration of a pydantic model, as far as its source shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
     for own in reversed(linearize(found, scope)):
         inside = scope.at(own)
         for name, value in [*_config_body(own.node), *_config_keywords(own.node)]:
-            # Functions stay expressions: only their name says what they do.
+            # Functions stay expressions, because only their names show what they do.
             config[name] = _setting(name, value, inside)
     return config
 
@@ -41,7 +41,7 @@ def _config_keywords(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
 def _config_body(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     for statement in node.body:
         if isinstance(statement, ast.Expr):
-            continue  # a docstring of the class or of a field, which is most statements
+            continue  # a docstring of the class or of a field, the most common statement
         match statement:
             case (
                 ast.Assign(targets=[ast.Name(id="model_config")], value=value)
@@ -73,5 +73,5 @@ def _config_items(value: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
                     yield key.value, item
         case None:
             pass
-        case _:  # combined from others: what was known about extra fields no longer holds
+        case _:  # combined from others, which may change the setting for extra fields
             yield "extra", ast.Constant(...)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Unknown:
-    """The value of an expression that is known only by running it."""
+    """The value of an expression that can only be known by running it."""
 
 
 UNKNOWN: Final = _Unknown()
@@ -22,16 +22,16 @@ _MAX_DEPTH = 50
 _MAX_STEPS = 10_000
 """A list of lists of names can expand to an astronomical number of values."""
 _MAX_SIZE = 100_000
-"""The most characters and items of one value: each line can double a text."""
+"""The maximum of characters and items in one value, because each line can double a text."""
 _MAX_ENUM_SIZE = 2_000_000
 _MAX_REUSED = 2_000_000
-"""The same for all values of one module, each counted as often as a name refers to it."""
+"""The maximum for all values of a module, each counted as often as a name refers to it."""
 _MAX_BITS = 14_000
 """Python itself refuses to write integers of more than 4,300 digits as text."""
 
 
 def constant(node: ast.expr, scope: Scope) -> object:
-    """Evaluate literals, and names and enum members of the module; `UNKNOWN` for all else."""
+    """Evaluate a literal, name or enum member of the module; return `UNKNOWN` for anything else."""
     if isinstance(node, ast.Constant):
         return _Evaluation().atom(node.value)
     return _Evaluation().of(node, scope, 0)
@@ -104,7 +104,7 @@ class _Evaluation:
             values[found.value] = (
                 UNKNOWN,
                 1,
-            )  # in case it refers to itself, which Python would not run
+            )  # in case it refers to itself, which would fail in Python
             inside = scope.owner is not None and found.position == scope.position
             where = scope if inside else scope.before(found.position)
             # It has a separate budget, so that its value does not depend on the caller.
@@ -156,20 +156,20 @@ def _size(value: object) -> int:
 
 
 def members(found: ClassFound, scope: Scope, depth: int = 0) -> dict[str, object]:
-    """Return the members of an enum by name, with their values as pydantic writes them in JSON.
+    """Return the members of an enum by name, with the values that pydantic writes in JSON.
 
     A member that equals an earlier one is an alias and has its value. Values that the enum computes
     itself, in `__new__` for example, are `UNKNOWN`.
     """
     enums = scope.namespace.enums
     if found.node not in enums:
-        enums[found.node] = {}  # in case it leads back here
+        enums[found.node] = {}  # in case a value refers to this enum
         enums[found.node] = _members(found, scope, depth)
     return enums[found.node]
 
 
 class _Making(NamedTuple):
-    """How an enum computes the values of its members from the assignments in its body."""
+    """How an enum computes its members' values from the assignments in its body."""
 
     bases: frozenset[str]
     methods: frozenset[str]
@@ -251,7 +251,7 @@ def _assigned(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
         node = statement.node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if isinstance(node, ast.ClassDef):  # a member before Python 3.13, and none since
+        if isinstance(node, ast.ClassDef):  # a member only before Python 3.13
             yield node.name, None
         for name, value in bound_values(node):
             if name == "_ignore_" and value is not None:
@@ -294,12 +294,12 @@ def _mixed_in(value: object, node: ast.expr | None, bases: frozenset[str]) -> ob
     if not (text or whole or "builtins.float" in bases):
         return value
     if isinstance(node, ast.Tuple) and isinstance(value, list) and len(node.elts) == 1:
-        (value,) = cast("list[object]", value)  # a comma too many: arguments of the type
+        (value,) = cast("list[object]", value)  # a trailing comma: a tuple of the type's arguments
     if not isinstance(value, str | int | float):
         return UNKNOWN
     try:
         if text:
             return str(value)
         return int(value) if whole else float(value)
-    except (ValueError, OverflowError):  # Python would refuse the class
+    except (ValueError, OverflowError):  # the class would fail in Python
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""What docstrings contain: the description, the summary, parameters, tags."""
+"""The contents of docstrings: the description, the summary, parameters, tags."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolscan._hashing import split_identifier
+from toolscan._sections import parameter_descriptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from toolscan._layout import ToolId
 
-# Words about calling a tool and getting a result, which are true of every tool.
+# Words about calling a tool and getting its result, which describe every tool.
 _CALLING = frozenset(
     [
         "run",
@@ -114,8 +115,6 @@ _CALLING = frozenset(
 )
 
 _MAX_SUMMARY = 1_000
-# The parsing time of sections grows faster than the text.
-_MAX_SECTIONS = 100_000
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s+[^\sa-z])|[。！？])", re.DOTALL)
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|No)|\b[A-Z])\.\Z")
 _SECTION = re.compile(
@@ -125,19 +124,6 @@ _SECTION = re.compile(
     r"|^[ \t]*:(?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b"
     r"|^[^\n]+\n[ \t]*-{3,}[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
-)
-ARGS_TITLE = re.compile(
-    r"^(\*\*|__|)(?:(?:keyword |other )?(?:args|arguments|params|parameters)|attributes)"
-    r"[ \t]*(?:\1[ \t]*:|:\1)[ \t]*$",
-    re.MULTILINE | re.IGNORECASE,
-)
-"""The title of a Google-style section, with any markup; "Attributes" is for classes."""
-
-# If two styles describe one parameter, the earlier one has precedence.
-_STYLES = (
-    ("numpy", re.compile(r"^[ \t]*(?:Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$", re.M | re.I)),
-    ("sphinx", re.compile(r"^[ \t]*:(?:param|parameter|arg|argument|key|keyword)\b[^\n]*?:", re.M)),
-    ("google", ARGS_TITLE),
 )
 
 
@@ -175,9 +161,8 @@ class Docstring:
 def is_generic(text: str, tool: ToolId) -> bool:
     """Return whether a docstring says nothing specific about its tool.
 
-    It says nothing where its first paragraph has no word beyond those of calling a tool and
-    getting its result, and those of the tool's own id: "Run tool and return parsed structured
-    data." is true of every tool.
+    That is so if its first paragraph consists of words about calling a tool and getting its result,
+    and of words in the tool's id: "Run tool and return parsed structured data." fits every tool.
     """
     words = set(split_identifier(_first_paragraph(text)))
     known = {*split_identifier(tool.name), *split_identifier(tool.category)}
@@ -187,7 +172,7 @@ def is_generic(text: str, tool: ToolId) -> bool:
 def combine(parsed: str, run: str) -> str:
     """Join the docstrings of `run_parsed` and `run` into one description.
 
-    That of `run_parsed` comes first, followed by that of `run` where they differ.
+    That of `run_parsed` comes first, followed by that of `run` if they differ.
     """
     if not parsed or not run or run in parsed:
         return parsed or run
@@ -221,31 +206,10 @@ def _first_paragraph(text: str) -> str:
     return " ".join(re.split(r"\n[ \t]*\n", head.strip(), maxsplit=1)[0].split())
 
 
-def parameter_descriptions(text: str, *, of_class: bool = False) -> dict[str, str]:
-    """Return the description of each parameter in the Args sections of a docstring.
-
-    Google, NumPy and Sphinx styles, even mixed. The parser is imported only where there is
-    such a section.
-
-    Args:
-        text: The docstring.
-        of_class: Whether it is that of a class, whose attributes are the parameters.
-    """
-    styles = [style for style, mark in _STYLES if mark.search(text)]
-    if not styles or len(text) > _MAX_SECTIONS:
-        return {}
-    from toolscan._sections import parse_parameters
-
-    found: dict[str, str] = {}
-    for style in styles:
-        found = parse_parameters(text, style, of_class=of_class) | found
-    return found
-
-
 def listed(text: str, title: str) -> tuple[str, ...]:
-    """Return the items of a section such as `Tags:`, one a line, bulleted or separated by commas.
+    """Return the items of a section such as `Tags:`: lines, bullets, or separated by commas.
 
-    The title has a capital and is not indented; otherwise it is a parameter of that name.
+    The title is capitalised and not indented; otherwise it would be a parameter of that name.
     """
     found = re.search(rf"^{title}[ \t]*:[ \t]*(.*)$", text, re.MULTILINE)
     if found is None:
@@ -255,7 +219,7 @@ def listed(text: str, title: str) -> tuple[str, ...]:
 
 
 def _items(beside: str, below: list[str]) -> list[str]:
-    """Return the items of a section, from the text beside its title and the lines below it."""
+    """Return a section's items, from the text after its title and the lines below it."""
     items = beside.split(",") if beside.strip() else []
     is_bulleted = False
     for line in below:

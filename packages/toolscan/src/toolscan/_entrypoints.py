@@ -9,8 +9,8 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolscan._docstrings import combine, summary_of, summary_of_both
+from toolscan._issues import Reason, Rejection
 from toolscan._layout import ToolId, is_private
-from toolscan._records import Reason, Rejection
 from toolscan._syntax import Function, Statement, docstring
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _SHOWN = 5
 
 
 class Entrypoint(NamedTuple):
-    """The chosen function and the description that the module gives of it."""
+    """The chosen function and its description in the module."""
 
     name: str
     function: Function
@@ -35,10 +35,10 @@ class Entrypoint(NamedTuple):
 def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
     """Choose between `run_parsed` and `run`, and join their docstrings.
 
-    `run_parsed` is preferred where it has a docstring.
+    `run_parsed` is preferred if it has a docstring.
 
     Raises:
-        Rejection: If there is neither, or neither has a docstring.
+        Rejection: There is neither, or neither has a docstring.
     """
     functions = _functions(statements)
     functions = {name: functions[name] for name in ENTRYPOINTS & functions.keys()}
@@ -57,10 +57,10 @@ def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
 
 
 def any_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
-    """Choose `run`, else the function with the tool's name, else the only public one.
+    """Choose `run`, else the function with the tool's name, else the only public function.
 
     Raises:
-        Rejection: If there is no such function, or it has no docstring.
+        Rejection: There is no such function, or it has no docstring.
     """
     functions = _functions(statements)
     if ENTRYPOINTS & functions.keys():
@@ -76,10 +76,9 @@ def any_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
 def tool_functions(
     statements: list[Statement], exported: tuple[str, ...], imported: Mapping[str, Function]
 ) -> tuple[list[Entrypoint], Rejection | None]:
-    """Choose the functions of a module that holds several tools.
+    """Choose the functions of a module that contains several tools.
 
-    They are those with a decorator that marks tools, else those of `__all__`, else all public
-    ones.
+    They are those with a decorator that marks tools, else those in `__all__`, else all public ones.
 
     Returns:
         The functions, and why others that are marked or exported are not tools.
@@ -124,16 +123,15 @@ def _documented(function: Function) -> Entrypoint:
 
 
 def function_of(statements: list[Statement], name: str) -> Function | None:
-    """Return the definition of a function, if a module has it."""
+    """Return the definition of a function; `None` if the module has none of that name."""
     return _functions(statements).get(name)
 
 
 def _functions(statements: list[Statement]) -> dict[str, Function]:
     """Return the definition of each function that is in effect.
 
-    A later definition replaces an earlier one, as it does when the module runs. Among those of
-    different branches the first that has a docstring is taken. A name that is deleted
-    defines nothing.
+    A later definition replaces an earlier one, as it does when the module runs. Of definitions in
+    different branches, the first with a docstring is used. A deleted name defines nothing.
     """
     found: dict[str, list[Function]] = {}
     for node, conditional, for_type_checkers in statements:
@@ -161,7 +159,7 @@ def _is_overload(node: Function) -> bool:
 
 
 def _marks(node: Function) -> set[str]:
-    """Return the names of a function's decorators, without the modules they are looked up in."""
+    """Return the names of a function's decorators, without their modules."""
     called = (it.func if isinstance(it, ast.Call) else it for it in node.decorator_list)
     return {getattr(mark, "attr", getattr(mark, "id", "")) for mark in called}
 

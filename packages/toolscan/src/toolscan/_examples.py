@@ -45,7 +45,7 @@ def docstring_examples(text: str) -> tuple[str, ...]:
 
 
 def _section(lines: list[str], number: int) -> tuple[int, int, str] | None:
-    """Return where a section's text begins, its indent, and the text beside its title."""
+    """Return where a section's text begins, its indent, and the text after its title."""
     title = _TITLE.fullmatch(lines[number])
     if title is None:
         return None
@@ -65,7 +65,7 @@ def _body(lines: list[str], start: int, indent: int, beside: str) -> tuple[list[
         line = lines[end]
         if line.strip() and not in_fence:
             ends = _indent(line) <= indent if is_indented else _is_title(lines, end)
-            # What stands beside the title is all there is, unless more is indented below it.
+            # The text after the title is the whole section, unless more is indented below it.
             if ends or (beside and not is_indented):
                 break
         in_fence ^= line.lstrip().startswith(_FENCE)

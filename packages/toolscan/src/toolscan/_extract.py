@@ -19,9 +19,10 @@ from toolscan._entrypoints import (
     tool_functions,
 )
 from toolscan._hashing import embedding_text, hash_bytes, hash_text
+from toolscan._issues import Reason, Rejection
 from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
-from toolscan._records import Reason, Rejection, ToolRecord
+from toolscan._records import ToolRecord
 from toolscan._source import Source, decode, parse, refuse_surrogates
 from toolscan._stub import DEFINED_IN
 from toolscan._syntax import Function, ModuleText, docstring, top_level
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class ReadModule:
-    """A module that may be a tool, or hold several.
+    """A module that may be a tool, or contain several.
 
     Args:
         source: Its bytes.
         path: Posix path relative to the root.
-        read: Reads another file of the root, where a package may import tools from its modules.
+        read: Reads another file of the root, for packages that import tools from their modules.
 
     Raises:
         Rejection: It cannot be parsed.
@@ -60,13 +61,13 @@ class ReadModule:
             self._namespace = Namespace(self._statements)
 
     def functions(self) -> tuple[list[str], Rejection | None]:
-        """Return the names of the functions that are tools, where a file holds several.
+        """Return the names of the functions that are tools, in a file of several.
 
         Returns:
             The names, and why others that the module declares to be tools are not tools.
 
         Raises:
-            Rejection: There is none.
+            Rejection: There are none.
         """
         found, left_out = self._several
         return list(found), left_out
@@ -102,8 +103,8 @@ class ReadModule:
         return functions
 
     def _module(self, path: str) -> ReadModule | None:
-        """Read a module of a package, whose tools change with it."""
-        # The stamp of the package's own file says nothing about it.
+        """Read a module of a package; the package's tools change when the module does."""
+        # The stamp of the package's own file does not cover this module.
         self._stamp = None
         for file in (f"{path}.py", f"{path}/__init__.py"):
             with suppress(Rejection):
@@ -136,7 +137,7 @@ class ReadModule:
         if layout.holds_several:
             if (found := self._several[0].get(tool.name)) is not None:
                 return found
-            detail = f"It holds no tool {tool.name}() any more."
+            detail = f"It no longer contains a tool {tool.name}()."
             raise Rejection(Reason.NO_ENTRYPOINT, detail)
         if layout.any_function:
             return any_entrypoint(self._statements, tool)
@@ -184,7 +185,7 @@ class ReadModule:
 
 
 def _own_module(node: ast.ImportFrom, package: str) -> str:
-    """Return the path, without its ending, of a package's module that a statement imports from."""
+    """Return the path, without suffix, of the package's module that a statement imports from."""
     module = (node.module or "").replace(".", "/")
     if node.level == 1 and module:
         return f"{package}/{module}"
@@ -200,7 +201,7 @@ def _bounded() -> Generator[None]:
 
 
 def _signature(function: Function, written: ModuleText) -> str:
-    """Return the `def` line, on one line and with everything as written."""
+    """Return the `def` line as written, but on one line."""
     parts: list[str] = []
     positional_only = len(function.args.posonlyargs)
     needs_star = bool(function.args.kwonlyargs) and function.args.vararg is None
@@ -228,24 +229,24 @@ def _declared(namespace: Namespace, name: str) -> tuple[str, ...]:
         return ()
     value = constant(found.value, Scope(namespace, found.position))
     if isinstance(value, str) and name == "__tags__":
-        value = value.split(",")  # a use case is a sentence, so a comma does not end it
+        value = value.split(",")  # not for use cases: a sentence may contain commas
     items = cast("list[object]", value) if isinstance(value, list) else [value]
     texts = (item.strip() for item in items if isinstance(item, str))
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def _with_use_cases(description: str, use_cases: tuple[str, ...]) -> str:
-    """Add the use cases that the description does not mention, so that they are searched too."""
+    """Add the use cases that the description does not mention, so that searches find them."""
     told = " ".join(description.split())
     missing = [text for text in use_cases if " ".join(text.split()) not in told]
     return f"{description}\n\nUse cases: {'; '.join(missing)}" if missing else description
 
 
 def _definitions(module: ast.Module, own: str, signature: str, written: ModuleText) -> str:
-    """Return the source of what the schemas are built from.
+    """Return the source that the schemas are built from.
 
-    Functions are reduced to their names, which may hide imported ones, and expressions to method
-    calls, which may change what a name refers to.
+    Functions are reduced to their names, which may hide imported ones. Of expressions, only method
+    calls are kept, because they may change what a name refers to.
     """
     blocks: list[str] = []
     for node in module.body:

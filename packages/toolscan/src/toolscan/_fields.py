@@ -66,7 +66,7 @@ def declared_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
 
 
 def discriminator_values(node: ast.expr, scope: Scope, name: str) -> tuple[str, list[str]]:
-    """Return the name in data of the field that tells a union's members apart, and its values."""
+    """Return the discriminator of a member of a union: its name in data, and its values."""
     node, _ = annotated(node, scope)
     found = scope.meaning(node.value if isinstance(node, ast.Subscript) else node)
     if not isinstance(found, ClassFound):
@@ -80,7 +80,7 @@ def discriminator_values(node: ast.expr, scope: Scope, name: str) -> tuple[str, 
 
 
 def _tags(field: DeclaredField) -> list[str]:
-    """Return the values that a field can have; empty if one of them is not known."""
+    """Return the values that a field can have; empty if one of them is unknown."""
     node, scope = field.type, field.scope
     if not field.is_named or field.metadata.override is not None:
         return []
@@ -100,7 +100,7 @@ def _tags(field: DeclaredField) -> list[str]:
 
 
 def _generated_alias(name: str, generator: object) -> str | None:
-    """Apply pydantic's own alias generators; the result of any other is unknown."""
+    """Apply one of pydantic's alias generators; the result of any other is unknown."""
     match generator:
         case None:
             return name

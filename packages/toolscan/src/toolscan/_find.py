@@ -1,4 +1,4 @@
-"""Finding the tools of a tree by the names of their files."""
+"""Finding a tree's tools by file name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import stat
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from toolscan._issues import Rejection
 from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId
-from toolscan._records import Rejection
 from toolscan._scan import function_names, identify, issue_of, refuse_duplicate, scope_of
 from toolscan._walk import Found, Trouble, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
@@ -29,24 +29,24 @@ def find_tools(
 ) -> dict[ToolId, str]:
     """List the tools of a tree by their paths alone.
 
-    No file is opened, except by layouts whose files hold several tools. It lists every tool that
-    `scan` reads, and files that `scan` refuses for what is in them: one without a documented
-    `run`, one with a syntax error. Files without a valid name and folders that cannot be listed are
-    left out; `scan` reports the reasons.
+    No file is opened, except for layouts with several tools in a file. The result contains every
+    tool that `scan` reads, and also files that `scan` rejects because of their content, such as a
+    syntax error. Files without a valid name and folders that cannot be listed are left out; `scan`
+    reports the reasons.
 
     Args:
         root: The folder that the layouts' patterns start from.
-        layouts: Where tools lie. Where two give one id, the earlier has precedence.
+        layouts: Where tools are. Of files with the same id, the earlier layout's has precedence.
         within: Files or folders, or one of them, as for `scan`.
-        outside_links: Whether symbolic links are followed that lead out of the root; else they
+        outside_links: Whether to follow symbolic links that lead out of the root; otherwise, they
             are left out.
 
     Returns:
-        Path by id, in the order of the ids; paths are posix and relative to the root.
+        The path of each id, ordered by id; paths are posix and relative to the root.
 
     Raises:
-        RootNotFoundError: If the root is not a directory.
-        ToolReadError: If the root cannot be listed; its `issue` says why.
+        RootNotFoundError: The root is not a directory.
+        ToolReadError: The root cannot be listed; its `issue` says why.
     """
     base = os.fsdecode(root)
     if not os.path.isdir(base):  # noqa: PTH112  (a str all along: paths may not be UTF-8)
@@ -70,6 +70,6 @@ def find_tools(
             except Rejection:
                 continue
             paths |= dict.fromkeys(tools, item.path)
-    # Ten times faster than by the ids themselves.
+    # Ten times faster than comparing the ids themselves.
     order = attrgetter("source", "category", "name")
     return {id_: paths[id_] for id_ in sorted(paths, key=order)}

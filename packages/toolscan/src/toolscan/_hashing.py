@@ -19,11 +19,11 @@ _ASCII_CLASSES = {
     if chr(code).isalnum()
 } | {code: "S" for code in range(128) if not chr(code).isalnum()}
 
-# An acronym gives its last capital to the word that follows: HTTPServer is HTTP + Server.
+# The last capital of an acronym belongs to the next word: HTTPServer is HTTP + Server.
 _WORD = re.compile("U+(?=UL)|U?L+|U+|D+")
 _REMEMBERED = 1 << 12
 TEXT_VERSION = 2
-"""Version of the template of `embedding_text`; a new one makes every stored text hash differ."""
+"""The version of `embedding_text`'s template; with a new version, every text hash differs."""
 
 
 def split_identifier(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def split_identifier(text: str) -> list[str]:
     if text.isascii():
         classes = text.translate(_ASCII_CLASSES)
     else:
-        # Composed, so that a letter and its accents are one character wherever that exists.
+        # Compose letters and accents into single characters where these exist.
         text = unicodedata.normalize("NFC", text)
         classes = "".join(map(_class_of, text))
     return [text[match.start() : match.end()].lower() for match in _WORD.finditer(classes)]
@@ -46,7 +46,7 @@ def _class_of(char: str) -> str:
         return "U"
     if char.isnumeric() and not char.isalpha():
         return "D"
-    # Marks (vowel signs, accents without a composed form) belong to the letter before them.
+    # A mark (vowel sign, accent without a composed form) belongs to the letter before it.
     if char.isalpha() or unicodedata.category(char)[0] == "M":
         return "L"
     return "S"
@@ -62,8 +62,8 @@ def embedding_text(
     """Return the text that is embedded for a tool.
 
     It depends only on what an index stores, so that a tool can be embedded later without its file.
-    Tags that the description mentions are not repeated. Parameters come last, by their names
-    alone: a model that truncates long texts, or weights beginnings more, then loses the least.
+    Tags that the description mentions are not repeated. The names of parameters come last, where a
+    model that truncates long texts, or weights their beginnings more, loses the least.
     """
     name, category = _words(id.name), _words(id.category)
     said = description.casefold()
@@ -80,16 +80,16 @@ def _words(identifier: str) -> str:
 
 def hash_bytes(data: bytes) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    # With OpenSSL, which takes a tenth of our import.
+    # Imported here because OpenSSL takes a tenth of this package's import time.
     from hashlib import sha256
 
     return sha256(data).hexdigest()
 
 
 def hash_text(text: str) -> str:
-    """Return the SHA-256 of an embedded text together with the template's version.
+    """Return the SHA-256 of an embedded text and the template's version.
 
-    Each part is preceded by its length, so that no two different pairs hash the same bytes.
+    Each part is preceded by its length, so that different pairs never hash the same bytes.
     """
     from hashlib import sha256
 

@@ -19,7 +19,7 @@ _NUMBER = {
 _ARRAY = {"min_length": "minItems", "max_length": "maxItems"}
 _OBJECT = {"min_length": "minProperties", "max_length": "maxProperties"}
 _STRING = {"min_length": "minLength", "max_length": "maxLength"}
-# Even if a length has no meaning for the type, pydantic writes it as for a string.
+# For types that have no length, pydantic writes a length as for a string.
 _BY_TYPE = {
     "integer": _NUMBER | _STRING,
     "number": _NUMBER | _STRING,
@@ -32,7 +32,7 @@ _BY_TYPE = {
 def constrain(schema: Schema, constraints: dict[str, object]) -> Schema:
     """Add bounds to a schema, under the keywords that its type has for them.
 
-    A bound that the type cannot express is left out, as pydantic leaves it to its validators.
+    A bound that the type has no keyword for is left out, as pydantic only validates it.
     """
     if not constraints:
         return schema
@@ -47,7 +47,7 @@ def constrain(schema: Schema, constraints: dict[str, object]) -> Schema:
     }
     choices = cast("list[Schema]", schema.get("anyOf", [{}]))
     if choices[0] == {"type": "number"}:
-        # A decimal or a fraction, given as a number or as its text: bounds go to the number.
+        # A decimal or a fraction, as a number or as text: the bounds apply to the number.
         numeric = constrain(
             {"type": "number"}, {k: v for k, v in constraints.items() if k in _NUMBER}
         )
@@ -67,7 +67,7 @@ def any_of(schemas: list[Schema]) -> Schema:
 
 
 def _identity(value: object) -> object:
-    """Return something hashable that is equal for equal JSON; True equals 1 in Python only."""
+    """Return a hashable value that is equal for equal JSON; in Python, True also equals 1."""
     match value:
         case dict():
             pairs = cast("Schema", value).items()
@@ -81,7 +81,7 @@ def _identity(value: object) -> object:
 def mapping(keys: Schema, values: Schema) -> Schema:
     """Return the schema of a dictionary."""
     schema: Schema = {"type": "object"}
-    # Neither keys nor values of a dictionary have a title in pydantic's schemas.
+    # In pydantic's schemas, keys and values of a dictionary have no title.
     names, values = ({k: v for k, v in it.items() if k != "title"} for it in (keys, values))
     pattern = names.pop("pattern", None) if "$ref" not in names else None
     if pattern is not None:
@@ -95,7 +95,7 @@ def mapping(keys: Schema, values: Schema) -> Schema:
 
 
 def literal(values: list[object]) -> Schema:
-    """Return the schema of a set of constants, or an open one if one of them is not known."""
+    """Return the schema of a set of constants, or an open schema if one of them is unknown."""
     encoded = [jsonable(value) for value in values]
     if not encoded or any(value is UNKNOWN for value in encoded):
         return {}
@@ -115,14 +115,14 @@ _TYPES: dict[type, str] = {
 
 
 def type_of(values: list[object]) -> Schema:
-    """Return the `type` that all of the values have, or nothing if they differ."""
+    """Return the `type` of the values; an empty schema if their types differ."""
     kinds = {type(value) for value in values}
     kind = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
     return {"type": kind} if kind else {}
 
 
 def jsonable(value: object) -> object:
-    """Return a constant as JSON has it, `UNKNOWN` if JSON cannot express it."""
+    """Return a constant as a JSON value; `UNKNOWN` if JSON cannot express it."""
     match value:
         case None | bool() | int():
             return value

@@ -1,8 +1,8 @@
-"""Where tools are in a tree; no other module knows.
+"""Layouts: where tools are in a tree.
 
 A layout is a path pattern with `{category}` and `{name}` in it. It turns a path into a tool's id
-without reading the file, and an id into a path. Without `{name}`, a file holds several tools, which
-have the names of their functions.
+without reading the file, and an id into a path. Without `{name}`, a file contains several tools,
+which are named after their functions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ToolId:
         """Read `source:category:name`.
 
         Raises:
-            InvalidToolIdError: If the text is anything else.
+            InvalidToolIdError: The text has another form.
         """
         parts = text.split(":")
         if len(parts) != 3:
@@ -46,7 +46,7 @@ class ToolId:
 
 
 def id_problem(*parts: str) -> str:
-    """Return why the parts cannot be an id, or "" if they can."""
+    """Return why the parts cannot form an id; "" if they can."""
     joined = "".join(parts)
     if joined.isascii() and joined.isprintable() and ":" not in joined and all(parts):
         return ""
@@ -75,11 +75,11 @@ class PathPart(NamedTuple):
     """For the usual part with one placeholder: the text before it, its name, the text after it."""
 
     def match(self, name: str) -> dict[str, str] | None:
-        """Return the placeholders' values for a file or folder name, `None` where it differs."""
+        """Return the placeholders' values for a file or folder name; `None` if it differs."""
         if self.pattern is None:
             return {} if name == self.text else None
         before, placeholder, after = self.only
-        if placeholder:  # as the pattern, and several times faster
+        if placeholder:  # the same as the pattern, but several times faster
             value = name[len(before) : len(name) - len(after)]
             return {placeholder: value} if value and name == before + value + after else None
         found = self.pattern.fullmatch(name)
@@ -91,16 +91,16 @@ class Layout:
     """A source of tools and the pattern of their paths.
 
     Args:
-        source: First part of the ids.
+        source: The first part of the ids.
         pattern: Posix path relative to the root, in which `{category}` and `{name}` each appear
             once, in any part: `scripts/{category}/{name}.py`. Without `{name}`, every public
-            function of a file is a tool; where some have the decorator `@tool`, or there is an
-            `__all__`, only those are; a package's may come from its own modules.
-        any_function: Whether a file with `{name}` need not define `run()`: its tool is then the
-            function with the file's name, or else its only public function.
+            function of a file is a tool, or only those with the decorator `@tool` or in `__all__`,
+            if there are any. A package can import its tools from its own modules.
+        any_function: Whether a file with `{name}` may lack `run()`. Its tool is then the function
+            with the file's name, or else its only public function.
 
     Raises:
-        InvalidLayoutError: If the pattern is not such a path.
+        InvalidLayoutError: The pattern is not such a path.
     """
 
     source: str
@@ -111,7 +111,7 @@ class Layout:
     def __post_init__(self) -> None:
         if problem := id_problem(self.source):
             raise InvalidLayoutError(
-                self.pattern, f"its source {self.source!r} cannot be: {problem}"
+                self.pattern, f"its source {self.source!r} is invalid: {problem}"
             )
         names = _PLACEHOLDER.findall(self.pattern)
         if sorted(names) not in (["category"], ["category", "name"]):
@@ -125,14 +125,13 @@ class Layout:
 
     @property
     def holds_several(self) -> bool:
-        """Whether a file holds several tools."""
+        """Whether a file contains several tools."""
         return "{name}" not in self.pattern
 
     def match(self, path: str) -> ToolId | None:
-        """Return the id of the tool that a path holds.
+        """Return the id of the tool at a path; `None` if there can be none, or several.
 
-        It is `None` if the path can hold none, or several. The path is posix, relative to the root;
-        the file is not looked at.
+        The path is posix and relative to the root; the file is not opened.
         """
         values = self.values(path)
         if values is None or self.holds_several:
@@ -142,7 +141,7 @@ class Layout:
         return ToolId(source=self.source, category=values["category"], name=values["name"])
 
     def values(self, path: str) -> dict[str, str] | None:
-        """Return what the path says of category and name, valid or not; `None` without a match."""
+        """Return a path's category and name, valid or not; `None` if it does not match."""
         names = path.split("/")
         if len(names) != len(self.parts):
             return None
@@ -155,7 +154,7 @@ class Layout:
         return values
 
     def hides(self, path: str) -> bool:
-        """Return whether a matching path is private; names in the layout itself do not count."""
+        """Return whether a matching path is private; fixed names of the layout do not count."""
         return any(
             is_private(name)
             for part, name in zip(self.parts, path.split("/"), strict=True)
@@ -163,14 +162,14 @@ class Layout:
         )
 
     def path_of(self, category: str, name: str) -> str:
-        """Return the one path at which this layout has, or could have, the tool."""
+        """Return the only path at which this layout can have the tool."""
         return self.pattern.replace("{category}", category).replace("{name}", name)
 
 
 def _path_part(text: str) -> PathPart:
     if not _PLACEHOLDER.search(text):
         return PathPart(text, None)
-    # The shortest name that fits, and at least one character of it: "{name}.py" is not ".py".
+    # A name has at least one character, so that "{name}.py" does not match ".py".
     pieces = _PLACEHOLDER.split(text)
     pattern = "".join(
         f"(?P<{piece}>.+?)" if index % 2 else re.escape(piece) for index, piece in enumerate(pieces)
@@ -191,5 +190,5 @@ LAYOUTS = {
     "functions": Layout("functions", "{category}.py"),
     "packages": Layout("packages", "{category}/__init__.py"),
 }
-"""The layouts that have a name, which is their source: besides the default ones, a module for each
-tool, modules of many functions, and packages of them."""
+"""Layouts by name, which is also their source: in addition to the default ones, a module for each
+tool, modules of several functions, and packages of such modules."""

@@ -1,4 +1,4 @@
-"""The types without parts, and the JSON Schema that pydantic gives them."""
+"""Types without parts, and pydantic's JSON Schema for them."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ PASS_THROUGH = _names(
     "InitVar Final Required NotRequired ReadOnly "
     "SkipValidation SerializeAsAny OnErrorOmit InstanceOf Secret",
 )
-"""Generic names whose argument is the whole type."""
+"""Generic names that stand for their argument."""
 
 CONSTRAINED = {
     "pydantic.conint": "builtins.int",
@@ -171,4 +171,4 @@ CONSTRAINED = {
     "pydantic.conset": "builtins.set",
     "pydantic.confrozenset": "builtins.frozenset",
 }
-"""Functions that make a constrained type, and the type they constrain."""
+"""Functions that return a constrained type, and the type that they constrain."""

@@ -1,4 +1,4 @@
-"""What is declared about a type beside the type itself: `Field(…)`, `Annotated[…]`, constraints."""
+"""Declarations in addition to a type: `Field(…)`, `Annotated[…]`, constraints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONSTRAINTS = frozenset(
 )
 _MAX_NAMES = 20
 _REQUIRED = {"builtins.Ellipsis", "pydantic_core.PydanticUndefined"}
-# Names of annotated_types: what their positional arguments mean.
+# The meaning of positional arguments of annotated_types' classes.
 _ANNOTATED_TYPES = {
     "Ge": ("ge",),
     "Gt": ("gt",),
@@ -36,19 +36,19 @@ _ANNOTATED_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What `Field(…)` and the metadata of `Annotated[…]` say, later ones first in authority.
+    """The content of `Field(…)` and of the metadata in `Annotated[…]`; later ones have precedence.
 
     Attributes:
         constraints: Bounds on the value, by pydantic's name for them.
-        annotations: Keywords of JSON Schema that describe and do not restrict.
+        annotations: Keywords of JSON Schema that describe, but do not restrict.
         alias: Name in data.
-        alias_is_known: Whether the name in data, if one is given, is a constant.
-        alias_yields: Whether a generated alias comes before the one given.
+        alias_is_known: Whether the name in data, if there is one, is a constant.
+        alias_yields: Whether a generated alias has precedence over the declared one.
         default: The default, as an expression.
-        has_factory: Whether the default is made by a function.
-        discriminator: The field that tells the members of a union apart.
+        has_factory: Whether a function returns the default.
+        discriminator: The field that distinguishes the members of a union.
         override: A schema that replaces the type's own.
-        note: A text that is meant as a description, though pydantic does not take it for one.
+        note: A text that is meant as a description, although pydantic ignores it.
     """
 
     constraints: dict[str, object] = field(default_factory=dict[str, object])
@@ -64,7 +64,7 @@ class Metadata:
 
     @property
     def description(self) -> str:
-        """The description, "" if there is none."""
+        """The description; "" if there is none."""
         text = self.annotations.get("description")
         return inspect.cleandoc(text).strip() if isinstance(text, str) else self.note
 
@@ -83,14 +83,14 @@ def _names_field(name: str) -> bool:
 
 
 def is_required_mark(node: ast.expr | None, scope: Scope) -> bool:
-    """Return whether a default is `...`, which means that there is none."""
+    """Return whether a default is `...`, which stands for no default."""
     if isinstance(node, ast.Name | ast.Attribute):
         return scope.qualified(node) in _REQUIRED
     return isinstance(node, ast.Constant) and node.value is Ellipsis
 
 
 def annotated(node: ast.expr, scope: Scope) -> tuple[ast.expr, list[ast.expr]]:
-    """Take `Annotated[T, …]` apart, also where it has a name; other types have no metadata."""
+    """Split `Annotated[T, …]`, or an alias of it, into type and metadata; others have none."""
     metadata: list[ast.expr] = []
     for _ in range(_MAX_NAMES):
         if isinstance(node, ast.Name | ast.Attribute):
@@ -223,9 +223,9 @@ def _annotations(given: dict[str, ast.expr], scope: Scope) -> dict[str, object]:
 
 
 def read_extra(node: ast.expr, scope: Scope) -> dict[str, object] | None:
-    """Return what `json_schema_extra` adds to a schema, `None` where it may do anything with it.
+    """Return what `json_schema_extra` adds to a schema; `None` if it may change the schema at will.
 
-    Unknown parts of it are `UNKNOWN`: the schema has some value there, perhaps a different one.
+    Values that only running the module can show are `UNKNOWN`.
     """
     if isinstance(node, ast.Dict):
         keys = [UNKNOWN if key is None else constant(key, scope) for key in node.keys]

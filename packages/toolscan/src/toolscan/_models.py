@@ -36,23 +36,23 @@ _KINDS = {
     "typing.NamedTuple": Kind.NAMED_TUPLE,
 } | {f"enum.{name}": Kind.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")}
 _DATACLASS = {"dataclasses.dataclass", "pydantic.dataclass"}
-# A base class from elsewhere may be a model of another module; from these it is not.
+# Base classes from these modules are not models; those from others may be.
 _NOT_A_MODEL = ("Enum", "Flag", "Choices")
-"""Names of classes of other packages end so when they make enums."""
+"""Name endings of enum classes in other packages."""
 _MAX_BASES = 30
 _MAX_ANCESTORS = 300
-# A class with more of either is left open: collecting its fields would take too long.
+# A class with more of either is left open, because collecting its fields would take too long.
 _NO_MODELS = {"", "builtins", "typing", "abc", "enum", "collections", "pydantic", "collections.abc"}
 
 
 class Field(NamedTuple):
-    """A field of a class, before anything is made of it.
+    """A field of a class, as written.
 
     Attributes:
         default: The expression assigned to it.
         note: The string below it.
         owner: The class that declares it.
-        conditional: Whether it is under an `if`, and may be absent.
+        conditional: Whether it is under an `if`, so that it may be absent.
         is_open: Whether its type in data differs from its annotation.
     """
 
@@ -71,7 +71,7 @@ class Ancestor(NamedTuple):
     name: str
     node: ast.expr
     position: int
-    """Where it is looked up; its scope would make a cycle, which only the collector frees."""
+    """Where it is looked up. A scope would form a cycle, which only the garbage collector frees."""
 
 
 class _Bases(NamedTuple):
@@ -85,7 +85,7 @@ def _bases(found: ClassFound, scope: Scope) -> _Bases:
         return cached
     known: list[ClassFound] = []
     others: list[Ancestor] = []
-    # A base is evaluated before its class exists: the class's own name means an earlier one.
+    # A base is evaluated before its class exists, so the class's own name means an earlier class.
     outside = Scope(scope.namespace, found.position, None, scope.lazy)
     for base in found.node.bases:
         target = base.value if isinstance(base, ast.Subscript) else base
@@ -102,14 +102,14 @@ def _bases(found: ClassFound, scope: Scope) -> _Bases:
 def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
     """Return a class and its ancestors in this module in method resolution order (C3).
 
-    It is empty if there are too many.
+    The list is empty if there are too many.
     """
     orders = scope.namespace.orders
     if found.node in orders:
         return orders[found.node]
     opened: set[ast.ClassDef] = set()
     pending = [found]
-    while pending:  # not recursive: a thousand classes can each be derived from the one before
+    while pending:  # not recursive, because a chain of base classes may be a thousand long
         own = pending[-1]
         missing = [it for it in _bases(own, scope).known if it.node not in orders]
         if own.node in orders:
@@ -124,7 +124,7 @@ def linearize(found: ClassFound, scope: Scope) -> list[ClassFound]:
 
 def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
     orders_of = scope.namespace.orders
-    # A parent without an order refers back to this class, which Python would not run.
+    # A parent without an order refers back to this class, which would fail in Python.
     parents = [it for it in _bases(found, scope).known if it.node in orders_of]
     if not parents:
         return [found]
@@ -132,14 +132,14 @@ def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
     if len(parents) > _MAX_BASES or not all(orders):
         return []
     pending = [order for order in [*orders, parents] if order]
-    # How many classes each class still has to follow; at 0 it is the next one.
+    # How many classes must precede each class; one with 0 comes next.
     behind = Counter(it.node for order in pending for it in order[1:])
     places = [0] * len(pending)
     merged = [found]
     while heads := [
         order[at] for order, at in zip(pending, places, strict=True) if at < len(order)
     ]:
-        # Where no order is consistent Python refuses the class; any order will do for us.
+        # If no order is consistent, the class would fail in Python, so any order will do.
         best = next((head for head in heads if not behind[head.node]), heads[0])
         merged.append(best)
         if len(merged) > _MAX_ANCESTORS:
@@ -154,12 +154,12 @@ def _merge(found: ClassFound, scope: Scope) -> list[ClassFound]:
 
 
 def others_of(found: ClassFound, scope: Scope) -> list[Ancestor]:
-    """Return the ancestors of a class that other modules define."""
+    """Return a class's ancestors that other modules define."""
     return [other for own in linearize(found, scope) for other in _bases(own, scope).others]
 
 
 def kind_of(found: ClassFound, scope: Scope) -> Kind:
-    """Return what pydantic makes of a class, as far as its own module shows."""
+    """Return the kind of a class, as far as its own module shows it."""
     others = others_of(found, scope)
     for other in others:
         if other.name in _KINDS:
@@ -173,12 +173,12 @@ def kind_of(found: ClassFound, scope: Scope) -> Kind:
 
 
 def _is_model_elsewhere(found: ClassFound, others: list[Ancestor]) -> bool:
-    """Guess whether a class of another module that is derived from is a model."""
+    """Guess whether a base class from another module is a model."""
     unknown = [other.name for other in others if _is_unknown(other)]
     if not unknown or any(name.endswith(_NOT_A_MODEL) for name in unknown):
         return False
-    # Pydantic refuses attributes without annotations: if there are only such attributes, it is not
-    # a model.
+    # Pydantic rejects attributes without annotations, so a class with only such attributes is not a
+    # model.
     assigns = [node for node in found.node.body if isinstance(node, ast.Assign)]
     names = [it.id for node in assigns for it in node.targets if isinstance(it, ast.Name)]
     plain = any(name != "model_config" and name[0] != "_" for name in names)
@@ -190,7 +190,7 @@ def _is_unknown(other: Ancestor) -> bool:
 
 
 def has_unknown_parent(found: ClassFound, scope: Scope) -> bool:
-    """Return whether a class may have fields that its own module does not show."""
+    """Return whether a class may inherit fields that its own module does not show."""
     return any(_is_unknown(other) or not other.name for other in others_of(found, scope))
 
 
@@ -203,7 +203,7 @@ _OWN_SCHEMA = {
 
 
 def writes_own_schema(found: ClassFound, scope: Scope) -> bool:
-    """Return whether a class has a method that changes what pydantic says of it."""
+    """Return whether a class has a method that changes its schema in pydantic."""
     return any(
         isinstance(node, ast.FunctionDef) and node.name in _OWN_SCHEMA
         for own in linearize(found, scope)
@@ -212,7 +212,7 @@ def writes_own_schema(found: ClassFound, scope: Scope) -> bool:
 
 
 def root_annotation(found: ClassFound, scope: Scope) -> tuple[ast.expr, Scope] | None:
-    """Return the type in `class Names(RootModel[list[str]])`."""
+    """Return `list[str]` for `class Names(RootModel[list[str]])`."""
     inside = scopes_of(found, scope)
     for own in linearize(found, scope):
         for other in _bases(own, scope).others:
@@ -255,12 +255,12 @@ def subscript_args(node: ast.Subscript) -> list[ast.expr]:
     match node.slice:
         case ast.Tuple(elts=[_, *_] as several):
             return several
-        case one:  # `tuple[()]` among them
+        case one:  # includes `tuple[()]`
             return [one]
 
 
 def type_parameters(found: ClassFound, scope: Scope) -> list[str]:
-    """Return the type variables of a generic class, in the order in which arguments fill them."""
+    """Return the type variables of a generic class, in the order of its arguments."""
     declared: list[ast.AST] = getattr(found.node, "type_params", [])
     if declared:
         return [str(getattr(param, "name", "")) for param in declared]
@@ -292,7 +292,7 @@ def fields_of(found: ClassFound, scope: Scope) -> list[Field]:
     fields: dict[str, Field] = {}
     for ancestor in reversed(linearize(found, scope)):
         if kind is Kind.DATACLASS and not _is_dataclass(ancestor, scope):
-            continue  # its annotations are no fields
+            continue  # its annotations are not fields
         replaced = _replaced(ancestor, scope)
         own: dict[str, Field] = {}
         for field in _own_fields(ancestor, scope.at(ancestor), kind):
@@ -317,7 +317,7 @@ def _is_dataclass(found: ClassFound, scope: Scope) -> bool:
 
 
 def _replaced(found: ClassFound, scope: Scope) -> set[str]:
-    """Return the fields whose type in data a validator decides: `mode="plain"` among others."""
+    """Return the fields whose type in data depends on a validator, as with `mode="plain"`."""
     names: set[str] = set()
     outside = scope.before(found.position)
     functions = (node for node in found.node.body if isinstance(node, ast.FunctionDef))
@@ -376,7 +376,7 @@ def _is_class_variable(annotation: ast.expr, default: ast.expr | None, scope: Sc
     while isinstance(annotation, ast.Subscript):
         annotation = annotation.value
     name = scope.qualified(annotation)
-    # A constant with a value belongs to the class; without one it is a field.
+    # A `Final` with a value is a class variable; one without is a field.
     return name in {"typing.ClassVar", "dataclasses.KW_ONLY"} or (
         name == "typing.Final" and default is not None
     )

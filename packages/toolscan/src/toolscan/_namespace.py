@@ -1,7 +1,7 @@
-"""What a name means in a module, at the place where it is used.
+"""Resolving names in a module, at the place where they are used.
 
-Nothing is imported: a name leads to a class or an assignment of the module itself, or to the
-qualified name that an import statement gives it.
+Nothing is imported: a name is resolved to a class or an assignment in the module itself, or to the
+qualified name of an import statement.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Meaning = ClassFound | Assigned | External
 _Value = ast.expr | None
 
 _BUILTINS = frozenset(dir(builtins))
-# Python 3.13 makes the last two only when they are asked for.
+# Python 3.13 creates the last two lazily, so `dir` does not list them.
 _TYPING = frozenset(name for name in dir(typing) if name[0] != "_") | {"Pattern", "Match"}
-# The name we use for something that can be imported from several places.
+# The name used here for something that can be imported from several modules.
 _HOMES = {
     "typing_extensions": "typing",
     "_collections_abc": "collections.abc",
@@ -70,16 +70,16 @@ _HOMES = {
 _TRUSTED = sys.stdlib_module_names | {"pydantic", "typing_extensions", "annotated_types"}
 _MAX_BRANCHES = 50
 _MAX_NAMES = 20
-"""Names of names of a thing."""
+"""How many aliases are followed."""
 _CHANGING = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"),
     *("remove", "reverse", "setdefault", "sort", "update"),
 }
-"""Methods that change a list, a set or a dictionary after its display."""
+"""Methods that change a list, a set or a dictionary after its creation."""
 
 
 class _Binding(NamedTuple):
-    """One binding of a name; its meaning is `None` if unknown."""
+    """A binding of a name; its meaning is `None` if it is unknown."""
 
     position: int
     meaning: Meaning | None
@@ -87,7 +87,7 @@ class _Binding(NamedTuple):
 
 
 def _at(bindings: list[_Binding], position: int) -> Meaning | None:
-    """Return what a name means at a position; a forward reference means the last of all."""
+    """Return what a name means at a position; a forward reference means the last binding."""
     if len(bindings) == 1:
         return bindings[0].meaning
     end = bisect_left(bindings, position, key=attrgetter("position")) or len(bindings)
@@ -98,11 +98,10 @@ def _at(bindings: list[_Binding], position: int) -> Meaning | None:
 
 
 def _only(candidates: list[Meaning | None]) -> Meaning | None:
-    """Choose between what several branches bind a name to, `None` where it cannot be known.
+    """Choose between the bindings of a name in several branches; return `None` if they differ.
 
-    An import is what a module wants the name to be, whatever replaces it if the import fails; of
-    several imports, that of a module we know. For other bindings, only running the module would
-    tell.
+    An import has precedence over whatever replaces it if it fails; of several imports, that of a
+    known module. For other bindings, only running the module would tell.
     """
     if len(candidates) == 1:
         return candidates[0]
@@ -116,7 +115,7 @@ def _only(candidates: list[Meaning | None]) -> Meaning | None:
 
 
 def _identity(found: Meaning | None) -> object:
-    # Two branches may well say the same; for a large expression this is not worth finding out.
+    # Branches may bind equal values; comparing large expressions is not worth the time.
     if isinstance(found, Assigned) and isinstance(found.value, ast.Constant | ast.Name):
         return ast.dump(found.value)
     return id(found)
@@ -150,17 +149,17 @@ class Namespace:
         self._bodies: dict[ast.ClassDef, dict[str, list[tuple[tuple[int, int], _Value]]]] = {}
         self.bases: dict[ast.ClassDef, object] = {}
         self.orders: dict[ast.ClassDef, list[ClassFound]] = {}
-        """A cache of what is worked out about each class: its bases, and all its ancestors."""
+        """A cache of the bases and ancestors of each class."""
         self.enums: dict[ast.ClassDef, dict[str, object]] = {}
         self.values: dict[ast.expr, tuple[object, int]] = {}
         """A cache of the values of enums, and of constants with their sizes."""
         self.reused = 0
         self.memo: dict[tuple[ast.AST, str], object] = {}
-        """A cache of whatever else is asked for more than once."""
+        """A cache of anything else that is needed repeatedly."""
         self.changed: set[str] = set()
-        """Names whose object is changed after it was made: `NAMES.append(…)`."""
+        """Names whose object is changed after its creation: `NAMES.append(…)`."""
         self.lazy = False
-        """Whether annotations are evaluated after their class exists, as text."""
+        """Whether annotations are text, evaluated after their class exists."""
         self.end = 0
         """The position after the last statement."""
         for position, (node, conditional, for_type_checkers) in enumerate(statements):
@@ -200,8 +199,8 @@ class Namespace:
     def lookup(self, name: str, position: int) -> Meaning | None:
         """Return what a name means to the statement at a position.
 
-        The last binding before it counts; where there is none, the name is a forward reference,
-        and pydantic looks it up when the whole module has run.
+        The last binding before the position counts. If there is none, the name is a forward
+        reference, which pydantic looks up when the whole module has run.
         """
         bindings = self._bindings.get(name) or self._typing_only.get(name)
         if bindings is None:
@@ -211,7 +210,7 @@ class Namespace:
         return _at(bindings, position)
 
     def bound_in(self, owner: ast.ClassDef, name: ast.Name) -> tuple[bool, _Value]:
-        """Return whether a class body gives a name a value before its use, and which."""
+        """Return whether a class body binds a name before its use, and to what."""
         if owner not in self._bodies:
             self._bodies[owner] = names = dict[str, list[tuple[tuple[int, int], _Value]]]()
             for statement in top_level(owner.body):
@@ -222,7 +221,7 @@ class Namespace:
                     names.setdefault(bound, []).append((where, known))
         bindings = self._bodies[owner].get(name.id, [])
         place = (name.lineno, name.col_offset)
-        # The statement that contains a name begins before it, and binds after it.
+        # The statement that contains a name begins before the name, but binds after it.
         before = bisect_left(bindings, place, key=lambda binding: binding[0])
         if before and _holds(bindings[before - 1][1], name):
             before -= 1
@@ -235,7 +234,7 @@ class Namespace:
             for node in owner.body:
                 if isinstance(node, ast.ClassDef):
                     names.setdefault(node.name, node)
-                # `date: date | None = None` hides the class date behind its own default.
+                # `date: date | None = None` hides the class `date` behind the field's default.
                 elif (
                     isinstance(node, ast.AnnAssign)
                     and isinstance(node.target, ast.Name)
@@ -246,7 +245,7 @@ class Namespace:
         return self._hidden[owner]
 
     def _starred(self, name: str) -> External | None:
-        """Guess which `from … import *` a name comes from: only typing's names are known to us."""
+        """Guess which `from … import *` a name comes from; only typing's names are known here."""
         if name in _TYPING:
             return External(f"typing.{name}") if "typing" in self._stars else None
         others = [module for module in self._stars if module != "typing"]
@@ -254,14 +253,14 @@ class Namespace:
 
 
 class Scope(NamedTuple):
-    """A place in a module at which names are looked up."""
+    """A place in a module where names are looked up."""
 
     namespace: Namespace
     position: int
     owner: ast.ClassDef | None = None
     """The class whose body contains the name."""
     lazy: bool = False
-    """Whether the name is looked up when its class exists already, not while its body runs."""
+    """Whether names are looked up when the class exists, rather than while its body runs."""
     variables: Mapping[str, tuple[ast.expr, Scope]] = MappingProxyType({})
     """What type variables stand for."""
 
@@ -283,7 +282,7 @@ class Scope(NamedTuple):
         return Assigned(name.id, ast.Constant(None), self.position)
 
     def value(self, name: ast.Name) -> Meaning | None:
-        """Return what a name means as a value, which the body of its class may have given it."""
+        """Return what a name means as a value, which may come from the body of its class."""
         if self.owner is not None:
             inside, value = self.namespace.bound_in(self.owner, name)
             if inside:
@@ -291,7 +290,7 @@ class Scope(NamedTuple):
         return self.lookup(name)
 
     def meaning(self, node: ast.expr, followed: int = 0) -> Meaning | None:
-        """Return what a name or a dotted name means; `None` for anything else or unknown.
+        """Return what a name or a dotted name means; `None` if unknown, or for other expressions.
 
         An alias such as `Opt = typing.Optional` is followed to its target.
         """
@@ -326,7 +325,7 @@ class Scope(NamedTuple):
         return self.before(found.position).meaning(found.value, followed + 1)
 
     def qualified(self, node: ast.expr) -> str:
-        """Return the qualified name of something imported or built in, "" for anything else."""
+        """Return the qualified name of something imported or built in; "" for anything else."""
         found = self.meaning(node)
         return found.name if isinstance(found, External) else ""
 
@@ -349,7 +348,7 @@ def _type_statement(node: ast.stmt, position: int) -> tuple[str, Assigned]:
 
 
 def _holds(value: ast.expr | None, name: ast.Name) -> bool:
-    """Return whether an expression contains a name, by their positions in the text."""
+    """Return whether an expression contains a name, by comparing their positions."""
     if value is None:
         return False
     place = (name.lineno, name.col_offset)

@@ -1,16 +1,16 @@
-"""The parameters of a tool, from its signature or from the class that stands for it."""
+"""The parameters of a tool, from its signature or from a `Params` class."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._docstrings import parameter_descriptions
 from toolscan._fields import DeclaredField, declared_fields
 from toolscan._metadata import Metadata, annotated, is_field, read_metadata
 from toolscan._models import Kind, kind_of, linearize, root_annotation
 from toolscan._namespace import ClassFound, Scope
 from toolscan._records import Parameter
+from toolscan._sections import parameter_descriptions
 from toolscan._source import parse_expression
 from toolscan._syntax import Function, ModuleText, docstring
 
@@ -37,7 +37,7 @@ class Described(NamedTuple):
 
 
 def describe_argument(argument: Argument, scope: Scope) -> Described:
-    """Combine what an argument's annotation and default declare."""
+    """Combine the declarations in an argument's annotation and default."""
     kind, nodes, default = argument.annotation, list[ast.expr](), argument.default
     if kind is not None:
         kind, nodes = annotated(kind, scope)
@@ -68,8 +68,8 @@ def arguments(function: Function) -> Iterator[Argument]:
 def params_class(function: Function, scope: Scope) -> ClassFound | None:
     """Return the model whose fields are the tool's parameters.
 
-    That is the case where the only argument is called `params` or its class is called `Params`;
-    any other model is one parameter with a structure of its own.
+    That is the class of the only argument, if the argument is called `params` or the class
+    `Params`. Any other model is a single, structured parameter.
     """
     only = list(arguments(function))
     if len(only) != 1 or only[0].annotation is None or only[0].prefix:
@@ -108,10 +108,10 @@ def parameters(
 
     Args:
         function: The entry point.
-        held: The class whose fields they are, as `params_class` gives it.
+        held: The class whose fields they are, from `params_class`.
         scope: Where its annotations are looked up.
         text: The text of its module.
-        described: The docstrings in whose Args sections descriptions are looked for.
+        described: The docstrings whose Args sections describe the parameters.
     """
     sections = parameter_descriptions(described)
     if held is None:

@@ -1,64 +1,24 @@
-"""The values that a scan returns: records, issues, stamps."""
+"""The values that a scan returns: records, stamps, the report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from toolscan._issues import ScanIssue
     from toolscan._layout import ToolId
 
 
 RECORD_VERSION = 4
-"""Incremented when the same bytes give a different record than before, which includes a new
-`TEXT_VERSION`: what was stored must then be read again."""
-
-
-class Reason(StrEnum):
-    """Why a path gave no record: stable codes, for which `ScanIssue.detail` is the sentence."""
-
-    # The name
-    PRIVATE = "private"
-    INVALID_ID = "invalid_id"
-    NAME_ENCODING = "name_encoding"
-    DUPLICATE_ID = "duplicate_id"
-    NO_LAYOUT = "no_layout"
-    OVER_LIMIT = "over_limit"
-    """There are more tools than a limit allows; used by callers of a scan only."""
-    # The file system
-    NOT_A_FILE = "not_a_file"
-    UNREADABLE = "unreadable"
-    VANISHED = "vanished"
-    BROKEN_LINK = "broken_link"
-    SYMLINK_LOOP = "symlink_loop"
-    OUTSIDE_ROOT = "outside_root"
-    # The bytes
-    TOO_LARGE = "too_large"
-    EMPTY = "empty"
-    NUL_BYTES = "nul_bytes"
-    ENCODING = "encoding"
-    # The source
-    SYNTAX_ERROR = "syntax_error"
-    TOO_DEEP = "too_deep"
-    NO_ENTRYPOINT = "no_entrypoint"
-    NO_DOCSTRING = "no_docstring"
-    SURROGATE = "surrogate"
-
-
-class Rejection(Exception):  # noqa: N818  (not an error of the caller: scan turns it into an issue)
-    """Raised inside the package where a file turns out to hold no usable tool."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+"""Incremented when the same file yields a different record than before, also by a new
+`TEXT_VERSION`: stored records must then be read again."""
 
 
 class FileStamp(NamedTuple):
-    """A file's `os.stat` values; equal stamps mean that the file was not touched in between."""
+    """A file's `os.stat` values; equal stamps mean that the file has not been changed."""
 
     size: int
     mtime_ns: int
@@ -72,11 +32,11 @@ class Parameter:
 
     Attributes:
         name: Name in Python.
-        annotation: The annotation as written, "" where there is none.
-        required: Whether a call must give it.
-        default: Source text of the default; `None` where there is none.
-        description: What it means, "" where nothing says so.
-        alias: Name in data, where it differs from the name in Python.
+        annotation: The annotation as written; "" if there is none.
+        required: Whether a call must include it.
+        default: The source of the default; `None` if there is none.
+        description: What it means; "" if it is not described.
+        alias: Name in data, if that differs from the name in Python.
     """
 
     name: str
@@ -89,29 +49,28 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """All that is known about one tool from the text of its module.
+    """Everything known about a tool from the text of its module.
 
     Attributes:
-        id: Identity, from the path, and from the function where a file holds several tools.
+        id: Its id, from the path, and from the function if the file contains several tools.
         path: Posix path relative to the scanned root.
         entrypoint: The function an agent calls.
         signature: The `def` line of the entry point, on one line.
         summary: First sentence of the description, on one line.
-        description: The cleaned docstring; that of `run_parsed`, followed by that of `run` if they
-            differ; use cases declared elsewhere at its end.
-        parameters: What the entry point takes; for `params: Params`, the fields of `Params`.
-        returns: The return annotation as written, "" where there is none.
+        description: The cleaned docstring: that of `run_parsed`, followed by that of `run` if they
+            differ, and by use cases that are declared elsewhere.
+        parameters: The entry point's parameters; for `params: Params`, the fields of `Params`.
+        returns: The return annotation as written; "" if there is none.
         tags: From `__tags__` or a `Tags:` section.
         use_cases: From `__use_cases__` or a `Use cases:` section.
         is_async: Whether the entry point is an `async def`.
         file_hash: SHA-256 of the file's bytes.
-        text_hash: SHA-256 of what is embedded, with its template's version.
-        stamp: The file's stamp, or `None` where the file changed so shortly before it was read
-            that a later edit could carry the same stamp.
-        params_class: Name of the class whose fields the parameters are, "" where they are the
-            function's own.
-        definitions: The module's top-level statements without function bodies; the schemas and
-            the stub are built from it when they are asked for.
+        text_hash: SHA-256 of the embedded text and its template's version.
+        stamp: The file's stamp; `None` if the file changed so shortly before it was read that a
+            later edit could have the same stamp.
+        params_class: The class whose fields are the parameters; "" if they are the function's own.
+        definitions: The module's top-level statements without function bodies, from which the
+            schemas and the stub are built on demand.
     """
 
     id: ToolId
@@ -133,32 +92,17 @@ class ToolRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanIssue:
-    r"""A path that looked like a tool and gave no record.
-
-    Attributes:
-        path: Posix path relative to the root; bytes that are not UTF-8 appear as `\xNN`.
-        reason: Stable code.
-        detail: A sentence for a person.
-    """
-
-    path: str
-    reason: Reason
-    detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
-    """What a scan found.
+    """The result of a scan.
 
     Attributes:
-        records: The tools that were read, sorted by id.
-        issues: The paths that gave no tool, sorted by path.
-        unchanged: The paths whose stamp or bytes are as known, which were not parsed; and those
-            whose records `found` has taken.
-        touched: Those of the unchanged paths whose stamp differs from the known one, with the new
-            stamp, or `None` as in a record.
-        categories: `"source:category"` to the docstring of the category's `__init__.py`.
+        records: The tools, sorted by id.
+        issues: The paths that are not tools, sorted by path.
+        unchanged: The paths that were not parsed because their stamp or bytes are known, and those
+            whose records were taken by `found`.
+        touched: Unchanged paths whose stamp differs from the known one, with the new stamp, or
+            `None` as in a record.
+        categories: The docstring of each category's `__init__.py`, by `"source:category"`.
     """
 
     records: tuple[ToolRecord, ...] = ()

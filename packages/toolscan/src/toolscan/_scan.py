@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from toolscan._category import category_description
 from toolscan._hashing import hash_bytes
+from toolscan._issues import Reason, Rejection, ScanIssue
 from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId, id_problem, is_private
-from toolscan._records import FileStamp, Reason, Rejection, ScanIssue, ScanReport, ToolRecord
+from toolscan._records import FileStamp, ScanReport, ToolRecord
 from toolscan._source import Source, leads_outside, outside_root, read_source
 from toolscan._walk import CategoryFile, Found, Scope, walk
 from toolscan.errors import RootNotFoundError, ToolReadError
@@ -36,28 +37,27 @@ def scan(
 ) -> ScanReport:
     """Read every tool module of a tree; nothing is imported or executed.
 
-    A file that cannot be used becomes an issue and never keeps another from being read.
+    A file that cannot be used becomes an issue, and does not stop others from being read.
 
     Args:
         root: The folder that the layouts' patterns start from.
-        layouts: Where tools lie. Where two give one id, the earlier has precedence.
-        within: Files or folders, or one of them, relative to the root or absolute; only they and
-            what lies below them is looked at. They may be gone.
-        known: The stamps of earlier records of these layouts, by path. A file whose stamp is the
-            same is not read, and its path is reported as unchanged.
-        hashes: The file hashes of these records, by path. A file that is read and holds the same
-            bytes is not parsed: its path is reported as unchanged, and in `touched` where its stamp
-            differs from the known one.
-        outside_links: Whether symbolic links are followed that lead out of the root; else they
+        layouts: Where tools are. Of files with the same id, the earlier layout's has precedence.
+        within: Files or folders, or one of them, relative to the root or absolute, to limit the
+            scan to these and everything below them. They need not exist.
+        known: The stamps of earlier records of these layouts, by path. A file with the same stamp
+            is not read, and its path is reported as unchanged.
+        hashes: The file hashes of these records, by path. A file with the same bytes is not parsed:
+            its path is reported as unchanged, and also in `touched` if its stamp differs.
+        outside_links: Whether to follow symbolic links that lead out of the root; otherwise, they
             are issues.
-        definitions: Whether records hold their `definitions`; without them schemas are those of
-            any object, and records take a quarter less memory.
-        progress: Called with the number of files looked at so far, for each of them.
-        found: Called with each record as soon as it is read, in no order. Where it returns True,
-            it has taken the record: the report has its path among the unchanged ones instead.
+        definitions: Whether records have `definitions`. Without them, schemas allow any object, and
+            records take a quarter less memory.
+        progress: Called for each file, with the number of files processed so far.
+        found: Called with each record as soon as it is read, in no particular order. If it returns
+            True, it has taken the record: the report lists the path as unchanged instead.
 
     Raises:
-        RootNotFoundError: If the root is not a directory.
+        RootNotFoundError: The root is not a directory.
     """
     base = os.fsdecode(root)
     if not os.path.isdir(base):  # noqa: PTH112  (a str all along: paths may not be UTF-8)
@@ -73,7 +73,7 @@ def scan(
     scope = None if within is None else scope_of(base, within)
     inside = None
     if not outside_links:
-        # From here on, use its real path: a root that is a link may be changed meanwhile.
+        # Use the real path from here on, because a root that is a link may be changed meanwhile.
         inside = base = os.path.realpath(base)
     for number, item in enumerate(walk(base, layouts, scope, inside), start=1):
         if progress is not None:
@@ -136,12 +136,12 @@ def read_tool(
     Args:
         path: The file, relative to the root or absolute.
         root: The folder that the layouts' patterns start from.
-        name: The name of the tool, which only a file that holds several tools needs.
-        layouts: Where tools lie.
-        outside_links: Whether a file may lie outside of the root, where symbolic links lead.
+        name: The name of the tool; only needed for a file that contains several.
+        layouts: Where tools are.
+        outside_links: Whether the file may be outside the root, reached by symbolic links.
 
     Raises:
-        ToolReadError: If the file holds no usable tool; its `issue` says why.
+        ToolReadError: The file has no usable tool; its `issue` says why.
     """
     base = os.fsdecode(root)
     layouts = tuple(layouts)
@@ -177,7 +177,7 @@ def _records(
     *,
     definitions: bool,
 ) -> list[ToolRecord]:
-    # Most scans find nothing changed, and take less time than importing the syntax reader.
+    # Most scans find no change, and take less time than importing the syntax reader.
     from toolscan._extract import ReadModule
 
     module = ReadModule(source, item.path, read)
@@ -204,7 +204,7 @@ def _reader(base: str, inside: str | None) -> Callable[[str], Source]:
 
 
 def function_names(path: str, base: str, inside: str | None) -> list[str]:
-    """Return the names of the functions in a file of several tools that are tools."""
+    """Return the names of the functions that are tools, in a file of several."""
     from toolscan._extract import ReadModule
 
     read = _reader(base, inside)
@@ -226,12 +226,12 @@ def _patterns(layouts: Sequence[Layout]) -> str:
 
 
 def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") -> ToolId:
-    """Return the id of the tool at a path, or why there can be none."""
+    """Return the id of the tool at a path; raise `Rejection` if there can be none."""
     if not path.isascii() and not _is_utf8(path):
         raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
     if layout.hides(path):
         raise Rejection(Reason.PRIVATE, "Names that start with '_' are private.")
-    # If the file has not been read, the names of its tools are unknown; any valid name will do.
+    # If the file has not been read, its tools' names are unknown, and any valid name will do.
     category, name = values["category"], values.get("name") or name or "_"
     if problem := id_problem(category, name):
         raise Rejection(Reason.INVALID_ID, f"It cannot be part of an id: {problem}.")
@@ -239,7 +239,7 @@ def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") 
 
 
 def _is_category(item: CategoryFile) -> bool:
-    """Return whether tools can lie in the folder of a category's file."""
+    """Return whether the folder of a category's file can contain tools."""
     folders = zip(item.layout.parts, item.path.split("/")[:-1], strict=False)
     hidden = any(part.pattern and is_private(name) for part, name in folders)
     return not hidden and not id_problem(item.category)
@@ -248,10 +248,10 @@ def _is_category(item: CategoryFile) -> bool:
 def refuse_duplicate(
     layout: Layout, values: dict[str, str], base: str, layouts: Sequence[Layout]
 ) -> None:
-    """Reject a tool whose id an earlier layout gives to another file.
+    """Reject a tool if an earlier layout has a file with the same id.
 
-    The other is looked up on disk and not among the records, so that a scan of one file has the
-    same result as a scan of all.
+    That file is looked up on disk rather than among the records, so that a scan of a single file
+    has the same result as a scan of all.
     """
     for other in layouts[: layouts.index(layout)]:
         if other.source == layout.source:
@@ -288,7 +288,7 @@ def issue_of(path: str, rejection: Rejection) -> ScanIssue:
 
 
 def printable(text: str) -> str:
-    """Escape a text that may hold undecodable bytes of a file name, or control characters."""
+    """Escape undecodable bytes of file names, and control characters."""
     if text.isascii() and text.isprintable():
         return text
     shown = os.fsencode(text).decode("utf-8", "backslashreplace")
@@ -296,7 +296,7 @@ def printable(text: str) -> str:
 
 
 def scope_of(base: str, within: Iterable[_Path] | _Path) -> Scope:
-    """Return a tree of the names on the paths; the end of a path includes all below it."""
+    """Return the paths as a tree of names; the end of a path includes everything below it."""
     scope: dict[str, Scope] = {}
     for path in [within] if isinstance(within, str | bytes | os.PathLike) else within:
         relative = _relative(base, path)
@@ -311,25 +311,25 @@ def scope_of(base: str, within: Iterable[_Path] | _Path) -> Scope:
 def _add(scope: dict[str, Scope], names: list[str]) -> None:
     for name in names[:-1]:
         inner = scope.setdefault(name, {})
-        if inner is None:  # a folder above is already looked at whole
+        if inner is None:  # a folder above it is already included
             return
         scope = inner
     scope[names[-1]] = None
 
 
 def _relative(base: str, path: _Path) -> str | None:
-    """Return a path as posix text relative to the root: "" for the root, `None` for outside it."""
+    """Return a path as posix text relative to the root: "" for the root, `None` outside it."""
     text = os.fsdecode(path)
     bases = [os.path.abspath(base)]  # noqa: PTH100
     if os.path.isabs(text):  # noqa: PTH117
-        # Watchers may report where a symbolic link to the root leads.
+        # Watchers may report paths below the target of a link to the root.
         bases.append(os.path.realpath(base))
         full = os.path.normpath(text)
     else:
         full = os.path.normpath(f"{bases[0]}/{text}")
     for top in bases:
         if full == top or top.startswith(full.rstrip(os.sep) + os.sep):
-            return ""  # the root itself, or a folder that it lies in
+            return ""  # the root itself, or a folder that contains it
         if full.startswith(top.rstrip(os.sep) + os.sep):
             return full[len(top.rstrip(os.sep)) + 1 :].replace(os.sep, "/")
     return None

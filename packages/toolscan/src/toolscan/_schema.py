@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from toolscan._classes import define, with_default
-from toolscan._docstrings import parameter_descriptions
+from toolscan._issues import Rejection
 from toolscan._namespace import Namespace, Scope
 from toolscan._parameters import Argument, arguments, describe_argument, params_class
-from toolscan._records import Rejection, ToolRecord
+from toolscan._sections import parameter_descriptions
 from toolscan._source import parse
 from toolscan._syntax import Function, top_level
 from toolscan._types import Definitions, TypeReader, describe
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from toolscan._keywords import Schema
+    from toolscan._records import ToolRecord
 
 
 def input_schema(record: ToolRecord) -> Schema:
-    """Return the JSON Schema (2020-12) of what a tool takes.
+    """Return the JSON Schema (2020-12) of a tool's input.
 
-    For `params: Params` it is the schema of `Params`, else that of the arguments, equivalent to
-    what pydantic generates for the class or the function. Titles that pydantic derives from names
-    are left out; descriptions from attribute docstrings and Args sections are added.
+    For `params: Params` it is the schema of `Params`, otherwise that of the arguments. It is
+    equivalent to pydantic's schema of the class or function, without titles that pydantic derives
+    from names, and with descriptions from attribute docstrings and Args sections.
 
-    It allows any object if the record has no definitions, or if they are nested too deeply.
+    The schema allows any object if the record has no definitions, or too deeply nested ones.
     """
     try:
         return _input(record)
@@ -47,10 +48,10 @@ def _input(record: ToolRecord) -> Schema:
 
 
 def output_schema(record: ToolRecord) -> Schema | None:
-    """Return the JSON Schema (2020-12) of what a tool returns, `None` if it is not declared.
+    """Return the JSON Schema (2020-12) of a tool's output; `None` if it is not declared.
 
-    In pydantic's validation mode, not its serialization mode. Also `None` if the record has no
-    definitions, or if they are nested too deeply.
+    It is in pydantic's validation mode, not its serialization mode. It is also `None` if the record
+    has no definitions, or too deeply nested ones.
     """
     try:
         return _output(record)
@@ -67,7 +68,7 @@ def _output(record: ToolRecord) -> Schema | None:
 
 
 def _entrypoint(record: ToolRecord) -> tuple[Function, Scope] | None:
-    """Return the function at the end of the definitions; a record made by hand may have none."""
+    """Return the function at the end of the definitions; a handmade record may have none."""
     module = parse(record.definitions)
     namespace = Namespace(top_level(module.body))
     function = module.body[-1] if module.body else None
@@ -89,7 +90,7 @@ def _described(schema: Schema, record: ToolRecord) -> Schema:
 
 
 def _assembled(schema: Schema, reader: TypeReader) -> Schema:
-    """Add the definitions to the schema; a class that is referred to once is inlined."""
+    """Add the definitions to the schema, and inline classes that are referred to once."""
     definitions = dict(reader.definitions.complete())
     if schema.keys() == {"$ref"}:
         name = schema["$ref"].removeprefix("#/$defs/")
@@ -108,7 +109,7 @@ def _refers(node: object, reference: str) -> bool:
 
 
 def _arguments(function: Function, scope: Scope, reader: TypeReader, record: ToolRecord) -> Schema:
-    """Return the schema of a call, by keywords if keywords alone suffice."""
+    """Return the schema of a call: an object if keywords suffice."""
     sections = parameter_descriptions(record.description)
     every = list(arguments(function))
     named = [argument for argument in every if not argument.prefix]

@@ -5,17 +5,49 @@ from __future__ import annotations
 import re
 from typing import Literal, cast
 
-from griffe import Docstring, DocstringSectionKind
+# Parsing time grows faster than the length of the text.
+_MAX_SECTIONS = 100_000
+_ARGS_TITLE = re.compile(
+    r"^(\*\*|__|)(?:(?:keyword |other )?(?:args|arguments|params|parameters)|attributes)"
+    r"[ \t]*(?:\1[ \t]*:|:\1)[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""The title of a Google-style section, with any markup; "Attributes" is for classes."""
 
-from toolscan._docstrings import ARGS_TITLE
-
-_KINDS = {DocstringSectionKind.parameters, DocstringSectionKind.other_parameters}
+# If two styles describe one parameter, the earlier one has precedence.
+_STYLES = (
+    ("numpy", re.compile(r"^[ \t]*(?:Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$", re.M | re.I)),
+    ("sphinx", re.compile(r"^[ \t]*:(?:param|parameter|arg|argument|key|keyword)\b[^\n]*?:", re.M)),
+    ("google", _ARGS_TITLE),
+)
 _BULLET = re.compile(r"[-*+•][ \t]+")
 _MARKED_UP = re.compile(r"(`{1,2}|\*\*)(\*{0,2}\w+)(:?)\1[ \t]*")
 
 
-def parse_parameters(text: str, style: str, *, of_class: bool = False) -> dict[str, str]:
+def parameter_descriptions(text: str, *, of_class: bool = False) -> dict[str, str]:
+    """Return the description of each parameter in the Args sections of a docstring.
+
+    Google, NumPy and Sphinx styles are read, even if they are mixed.
+
+    Args:
+        text: The docstring.
+        of_class: Whether it documents a class, whose attributes are the parameters.
+    """
+    styles = [style for style, mark in _STYLES if mark.search(text)]
+    if not styles or len(text) > _MAX_SECTIONS:
+        return {}
+    found: dict[str, str] = {}
+    for style in styles:
+        found = _parsed(text, style, of_class=of_class) | found
+    return found
+
+
+def _parsed(text: str, style: str, *, of_class: bool = False) -> dict[str, str]:
     """Return the description of each parameter that a docstring of this style describes."""
+    # Imported here because most docstrings have no such section, and griffe takes long to import.
+    from griffe import Docstring, DocstringSectionKind
+
+    kinds = {DocstringSectionKind.parameters, DocstringSectionKind.other_parameters}
     parser = cast('Literal["google", "numpy", "sphinx"]', style)
     if style == "google":
         text = _as_google(text, of_class=of_class)
@@ -24,14 +56,14 @@ def parse_parameters(text: str, style: str, *, of_class: bool = False) -> dict[s
     return {
         item.name.strip().lstrip("*"): " ".join(item.description.split())
         for section in Docstring(text).parse(parser, warnings=False)
-        if section.kind in _KINDS
+        if section.kind in kinds
         for item in section.value
         if item.description
     }
 
 
 def _as_google(text: str, *, of_class: bool) -> str:
-    """Write Args sections as the parser expects them: plain, with a blank line before each."""
+    """Rewrite Args sections as the parser expects them: plain, with a blank line before each."""
     lines = text.split("\n")
     written: list[str] = []
     in_code = False
@@ -40,7 +72,7 @@ def _as_google(text: str, *, of_class: bool) -> str:
         line = lines[number]
         number += 1
         in_code ^= line.lstrip().startswith("```")
-        titled = not in_code and ARGS_TITLE.fullmatch(line)
+        titled = not in_code and _ARGS_TITLE.fullmatch(line)
         if titled and (of_class or "attributes" not in line.lower()):
             block = _block(lines, number)
             number += len(block)
@@ -51,7 +83,7 @@ def _as_google(text: str, *, of_class: bool) -> str:
 
 
 def _block(lines: list[str], start: int) -> list[str]:
-    """Return the lines below a title that belong to it: indented, blank, or bulleted throughout."""
+    """Return the lines below a title that belong to it: indented, blank, or all bulleted."""
     end = start
     first = next((line for line in lines[start:] if line.strip()), "")
     is_bulleted = bool(_BULLET.match(first))
@@ -65,7 +97,7 @@ def _block(lines: list[str], start: int) -> list[str]:
 
 
 def _plain(block: list[str]) -> list[str]:
-    """Write `- **name**: text` as `name: text`, from the first line that has text on."""
+    """Rewrite `- **name**: text` as `name: text`, and drop blank lines at the start."""
     filled = next((number for number, line in enumerate(block) if line.strip()), len(block))
     items = block[filled:]
     indent = len(items[0]) - len(items[0].lstrip()) if items else 0
@@ -76,7 +108,7 @@ def _plain(block: list[str]) -> list[str]:
 def _item(line: str, indent: int) -> str:
     before, text = line[:indent], line[indent:]
     if before.strip() or text[0].isspace():
-        return line  # no item starts here: it goes on, or the section has ended
+        return line  # it continues an item, or the section has ended
     bullet = _BULLET.match(text)
     text = text[bullet.end() :] if bullet else text
     marked = _MARKED_UP.match(text)
@@ -87,7 +119,7 @@ def _item(line: str, indent: int) -> str:
 
 
 def _fields_alone(text: str) -> str:
-    """Leave out the paragraphs between and after Sphinx fields: the last field would take them."""
+    """Drop paragraphs between and after Sphinx fields, which the parser would add to a field."""
     kept: list[str] = []
     in_field = after_blank = False
     for line in text.split("\n"):

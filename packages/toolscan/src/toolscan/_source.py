@@ -1,4 +1,4 @@
-"""A file's bytes, read once and safely, inside its root, and their syntax tree."""
+"""Reading a file once and safely, inside its root, and parsing it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
-from toolscan._records import FileStamp, Reason, Rejection
+from toolscan._issues import Reason, Rejection
+from toolscan._records import FileStamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,30 +23,30 @@ if TYPE_CHECKING:
 MAX_FILE_SIZE = 2 * 1024 * 1024
 """Larger files are not read: parsing takes up to five hundred times their size in memory."""
 
-# An edit within one tick of the file system's clock leaves the stamp as it was. The coarsest clock
+# An edit within one tick of the file system's clock does not change the stamp. The coarsest clock
 # in use (FAT) ticks every two seconds, so a younger file gets no stamp and is read again next time.
 _CLOCK_TICK_NS = 2_000_000_000
 
-# A FIFO must not block, a terminal must not become ours, and Windows must not translate newlines.
+# A FIFO must not block, a terminal must not control us, and Windows must not translate newlines.
 _WANTED = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT")
 _OPEN_FLAGS = os.O_RDONLY | sum(int(getattr(os, name, 0)) for name in _WANTED)
 
 _READ_ATTEMPTS = 3
 
-# PEP 263: in the first line, or in the second where the first is blank or a comment.
+# PEP 263: in the first line, or in the second if the first is blank or a comment.
 _COOKIE = rb"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))??[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)"
-# Not really text encodings: they decode in quadratic time and are never used for source code.
+# Not text encodings: they decode in quadratic time, and are never used for source code.
 _NOT_FOR_SOURCE = frozenset({"idna", "punycode"})
 
-# The file name that our sources are compiled with, so that warnings about them can be recognised.
+# The file name for compiling, by which warnings about tools' sources can be recognised.
 _FILENAME = "<toolscan>"
-# What compilers only warn about, but which becomes a syntax error if warnings are errors.
+# Compiler warnings, which become syntax errors if warnings are errors.
 _WARNED = r"invalid (?:octal )?escape|invalid \w+ literal"
 _PYTHON_2 = r"Missing parentheses in call to '(print|exec)'|multiple exception types|leading zeros"
 
 
 def outside_root() -> Rejection:
-    """Explain that a link leads out of the root, and what to do."""
+    """Return a rejection for a link that leads out of the root, with what to do about it."""
     return Rejection(
         Reason.OUTSIDE_ROOT,
         "A symbolic link leads out of the root here: move its target into the root, or allow "
@@ -54,21 +55,21 @@ def outside_root() -> Rejection:
 
 
 def leads_outside(path: str, inside: str) -> bool:
-    """Return whether a path leads out of a folder, which is given by its real path."""
+    """Return whether a path leads out of the folder with a given real path."""
     return not _lies_in(os.path.realpath(path), inside)
 
 
 def refuse_opened_outside(fd: int, path: str, inside: str) -> None:
-    """Reject an open file that lies outside of a folder, however the path to it changes meanwhile.
+    """Reject an open file outside a folder, even if the path to it changes meanwhile.
 
     Raises:
-        OSError: The file is no longer where it was opened.
-        Rejection: It lies outside.
+        OSError: The file has been moved since it was opened.
+        Rejection: The file is outside.
     """
     try:
         real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115  (a str all along)
     except OSError:
-        # Not Linux: the path is resolved again, and must lead to the very file that is open.
+        # Not on Linux: resolve the path again, which must lead to the open file.
         real = os.path.realpath(path)
         if not os.path.samestat(os.lstat(real), os.fstat(fd)):
             raise FileNotFoundError(path) from None
@@ -82,7 +83,7 @@ def _lies_in(real: str, folder: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The bytes of a file and the stamp that belongs to exactly these bytes."""
+    """The bytes of a file, and the stamp of exactly these bytes."""
 
     data: bytes
     stamp: FileStamp | None
@@ -91,16 +92,16 @@ class Source:
 def read_source(path: str, *, inside: str | None = None) -> Source:
     """Read a regular file once.
 
-    The stamp is that of the opened file, taken before and after reading; a file that changes
+    The stamp is that of the opened file, taken before and after reading. A file that changes
     meanwhile is read again; if it keeps changing, its stamp is `None`.
 
     Args:
         path: The file.
-        inside: The real path of a folder that must contain the file, wherever links lead; the
+        inside: The real path of a folder that must contain the file, wherever links lead. The
             opened file is checked, not its path.
 
     Raises:
-        Rejection: If it is no regular file, too large, outside, or cannot be read.
+        Rejection: It is not a regular file, too large, outside, or unreadable.
     """
     began_ns = time.time_ns()
     try:
@@ -167,7 +168,7 @@ def _read_all(fd: int, status: os.stat_result) -> bytes:
         while room and left and (chunk := os.read(fd, min(room, status.st_size + 1))):
             chunks.append(chunk)
             room -= len(chunk)
-            # None is left where a byte more was asked for and not given.
+            # One byte more than the size was requested: if exactly the size came, it has ended.
             left -= len(chunk)
     if status.st_size > MAX_FILE_SIZE or not room:
         limit = MAX_FILE_SIZE // (1024 * 1024)
@@ -179,7 +180,7 @@ def decode(data: bytes) -> str:
     r"""Decode source bytes as Python does, with newlines as `\n`.
 
     Raises:
-        Rejection: If there is nothing in them, or they are not text in the encoding they declare.
+        Rejection: They are empty, or not text in the encoding that they declare.
     """
     if b"\0" in data:
         raise Rejection(Reason.NUL_BYTES, "It contains NUL bytes; it may be binary or UTF-16.")
@@ -202,7 +203,7 @@ def decode(data: bytes) -> str:
 
 
 def refuse_surrogates(texts: Iterable[str]) -> None:
-    """Reject what no database and no JSON text can hold."""
+    """Reject lone surrogates, which no database or JSON text can contain."""
     try:
         "\0".join(texts).encode()
     except UnicodeEncodeError as error:
@@ -213,19 +214,19 @@ def refuse_surrogates(texts: Iterable[str]) -> None:
 
 
 def parse(text: str) -> ast.Module:
-    """Return the syntax tree of a module; nothing of it is executed."""
+    """Return the syntax tree of a module, without running it."""
     try:
         return cast("ast.Module", _compile(text, "exec"))
     except SyntaxError as error:
         raise _syntax_rejection(error) from error
     except (RecursionError, MemoryError) as error:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be parsed.") from error
-    except ValueError as error:  # lone surrogates, which only odd encodings can produce
+    except ValueError as error:  # lone surrogates, which some encodings can produce
         raise Rejection(Reason.SURROGATE, f"It cannot be parsed: {error}.") from error
 
 
 def parse_expression(text: str) -> ast.expr | None:
-    """Return the tree of one expression, `None` where the text is not one."""
+    """Return the tree of an expression; `None` if the text is not one."""
     try:
         tree = _compile(text.strip(), "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -233,8 +234,8 @@ def parse_expression(text: str) -> ast.expr | None:
     return cast("ast.Expression", tree).body
 
 
-# CPython 3.11 and 3.12.0 have one counter of depth for all threads that make a tree, and fail with
-# a SystemError when two do (gh-106905).
+# CPython 3.11 and 3.12.0 share a depth counter between threads, and raise a SystemError if two
+# threads parse at the same time (gh-106905).
 _PARSING = Lock()
 
 
@@ -244,12 +245,12 @@ def _compile(text: str, mode: str, attempts: int = 5) -> ast.AST:
         with _PARSING:
             tree = compile(text, _FILENAME, mode, ast.PyCF_ONLY_AST, dont_inherit=True)
     except SystemError:
-        # Some other code parses too, in another thread.
+        # Other code is parsing in another thread.
         if attempts == 1:
             raise
         return _compile(text, mode, attempts - 1)
     except SyntaxError as error:
-        # Another thread may have put a filter before ours since we looked.
+        # Another thread may have added a filter before ours since the check.
         if attempts == 1 or not re.search(_WARNED, error.msg):
             raise
         return _compile(text, mode, attempts - 1)
@@ -266,11 +267,11 @@ def _syntax_rejection(error: SyntaxError) -> Rejection:
 def _silence_warnings() -> None:
     """Keep the compiler from printing warnings about invalid escapes.
 
-    `catch_warnings` swaps the filters of the whole process, which is not safe where scans run in
-    threads. A filter that names our own file name can stay: it matches nothing else.
+    `catch_warnings` replaces the filters of the whole process, which is not safe if scans run in
+    threads. A filter for our own file name can stay, because it matches nothing else.
     """
     for action, _message, _category, module, _line in warnings.filters[:1]:
         if action == "ignore" and getattr(module, "pattern", None) == _FILENAME:
             return
-    # Also if ours is further back: one before it may turn warnings into errors.
+    # Add it even if it is there further back: an earlier one may turn warnings into errors.
     warnings.filterwarnings("ignore", module=_FILENAME)

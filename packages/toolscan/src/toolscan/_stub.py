@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _INDENT = "    "
 _QUOTES = '"""'
-# What would end a docstring: three quotes inside it, or one just before its closing quotes.
+# Quotes that would end a docstring: three inside it, or one just before its closing quotes.
 _ENDING = re.compile(r'"{3,}|"\Z')
 _MAX_CLASSES = 10
 DEFINED_IN = "# Defined in "
-"""What definitions begin with that are those of another file than the record's."""
-# Control characters, and those that change the direction of writing.
+"""The first words of definitions from another file than the record's."""
+# Control characters, and those that change the direction of text.
 _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _TYPES = {
     "string": "str",
@@ -37,14 +37,14 @@ _TYPES = {
 
 
 def stub(record: ToolRecord) -> str:
-    """Return the import line, the signature with types, the summary, and what the parameters mean.
+    """Return the import line, the signature with types, the summary, and the parameters' meaning.
 
-    A tool that takes `params: Params` is shown with the fields of `Params`, under the names that
-    its constructor takes. The classes that parameters refer to are shown with their fields.
+    A tool with `params: Params` is shown with the fields of `Params`, by their names in its
+    constructor. Classes that parameters refer to are shown with their fields.
     """
     schema = input_schema(record)
     definitions = cast("dict[str, Schema]", schema.get("$defs", {}))
-    # A class that refers to itself stands among the definitions.
+    # The schema of a class that refers to itself is among the definitions.
     owner = definitions.get(_reference(schema), schema)
     choices = _choices(owner, definitions)
     classes = _classes(owner, definitions)
@@ -87,13 +87,13 @@ def _function(record: ToolRecord, described: list[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Write a text so that it can stand in a docstring, whatever it contains."""
+    """Escape any text so that it can be part of a docstring."""
     escaped = _visible(text.replace("\\", "\\\\"))
     return _ENDING.sub(lambda found: '\\"' * len(found[0]), escaped)
 
 
 def _visible(text: str) -> str:
-    """Write characters that no source can hold, or that rearrange it, as escapes."""
+    """Escape characters that source text cannot contain, or that reorder it on screen."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
@@ -143,8 +143,8 @@ def _wrap(text: str, first: str, following: str | None = None, width: int = _WID
 
 
 def _choices(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
-    """Return a sentence for each parameter with a few allowed values that lists them."""
-    # Literal types show their values themselves; enums show only their name.
+    """Return a sentence that lists the allowed values, for each parameter with only a few."""
+    # Literal types already show their values; enums only show their name.
     found = {
         name: _enumerated(given, definitions)
         for name, given in cast("dict[str, Schema]", owner.get("properties", {})).items()
@@ -155,7 +155,7 @@ def _choices(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
 
 
 def _enumerated(schema: Schema, definitions: dict[str, Schema]) -> list[object]:
-    """Return the values of the enum that is all a parameter, or each of its items, can be."""
+    """Return the values of an enum, if a parameter or each of its items must be one of them."""
     options = [it for it in schema.get("anyOf", [schema]) if it.get("type") != "null"]
     if len(options) != 1:
         return []
@@ -197,7 +197,7 @@ def _class(name: str, schema: Schema, definitions: dict[str, Schema]) -> str:
     for key, field in cast("dict[str, Schema]", schema["properties"]).items():
         default = f" = {field['default']!r}" if "default" in field else " = ..."
         said = f"{_type(field, definitions)}{'' if key in schema.get('required', ()) else default}"
-        # A name that is not valid in Python can still be a key of a dictionary.
+        # A name that is invalid in Python can still be a key of a dictionary.
         named = key.isidentifier() and not iskeyword(key)
         line = f"{_INDENT}{key}: {said}" if named else f"{_INDENT}# {key!r}: {said}"
         meaning = " ".join(str(field.get("description", "")).split())
@@ -209,7 +209,7 @@ def _class(name: str, schema: Schema, definitions: dict[str, Schema]) -> str:
 
 
 def _type(schema: Schema, definitions: dict[str, Schema]) -> str:
-    """Return the Python type of a schema, as far as it fits on a line."""
+    """Return the Python type of a schema, shortened to fit on a line."""
     target = definitions.get(_reference(schema), {})
     match target if "enum" in target else schema:
         case {"$ref": _}:

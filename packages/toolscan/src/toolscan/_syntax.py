@@ -1,4 +1,4 @@
-"""Reading a syntax tree: what every part of the package needs."""
+"""Common functions for reading a syntax tree."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import ast
 import inspect
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._records import Reason, Rejection
+from toolscan._issues import Reason, Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DESCRIPTION = 100_000
-"""Characters of a docstring that are read; what comes after them is cut off."""
+"""The maximum number of characters of a docstring; the rest is cut off."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-# Written without their parentheses, these are no part of a signature.
+# In a signature, these need parentheses.
 _IN_PARENTHESES = (ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 class Statement(NamedTuple):
-    """A statement at the top level of a module, and its surroundings."""
+    """A statement at the top level of a module, and its context."""
 
     node: ast.stmt
     conditional: bool
@@ -43,8 +43,8 @@ _COMPOUND = (
 def top_level(body: list[ast.stmt]) -> list[Statement]:
     """Return the statements that run when the module is imported, in the order of the source.
 
-    Branches of `if`, `try`, `with`, loops and `match` count; bodies of functions and classes do
-    not. Iterative, because a chain of a thousand `elif` is nested a thousand deep in the tree.
+    Branches of `if`, `try`, `with`, loops and `match` are included; bodies of functions and classes
+    are not. Not recursive, because a chain of a thousand `elif` is a thousand levels deep.
     """
     statements: list[Statement] = []
     pending = [Statement(node, False, False) for node in reversed(body)]
@@ -85,19 +85,19 @@ def _is_type_checking(test: ast.expr) -> bool:
 
 
 def docstring(body: list[ast.stmt]) -> str:
-    """Return the cleaned docstring that a body starts with; "" if missing, empty or blank."""
+    """Return the cleaned docstring of a body; "" if it is missing, empty or blank."""
     if body and (text := string_statement(body[0])):
         text = text[:MAX_DESCRIPTION]
-        # One line has no indentation to remove; most fields have one.
+        # Most docstrings of fields are a single line, which has no indentation to remove.
         if (line := text.strip()).isprintable():
             return line
-        # Cut before it is cleaned, because tabs grow, and after, because they have grown.
+        # Cut before cleaning, which is slow for long texts, and after, because it expands tabs.
         return inspect.cleandoc(text).strip()[:MAX_DESCRIPTION].rstrip()
     return ""
 
 
 def string_statement(node: ast.stmt) -> str | None:
-    """Return the text of a statement that is nothing but a string."""
+    """Return the text of a statement that is only a string; otherwise, `None`."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         text = node.value.value
         return text if isinstance(text, str) else None
@@ -105,26 +105,26 @@ def string_statement(node: ast.stmt) -> str | None:
 
 
 class ModuleText:
-    """The text of a module, cut where its syntax tree says."""
+    """The text of a module, to be cut at positions in its syntax tree."""
 
     __slots__ = ("_encoded", "lines")
 
     def __init__(self, text: str) -> None:
-        # As the parser counts lines: str.splitlines would also cut at form feeds and more.
+        # The parser counts lines like this; str.splitlines also splits at form feeds and others.
         self.lines = text.split("\n")
         self._encoded: dict[int, bytes] = {}
 
     def written(self, node: ast.expr) -> str:
-        """Return an expression as written; on one line, whatever it was."""
+        """Return an expression as written, but on one line."""
         if node.lineno != node.end_lineno:
             return one_line(node)
         text = self._cut(node.lineno, node.col_offset, node.end_col_offset)
         return f"({text})" if isinstance(node, _IN_PARENTHESES) else text
 
     def block(self, node: ast.stmt) -> str:
-        """Return the text of a statement, its decorators included.
+        """Return the text of a statement with its decorators.
 
-        By column: its first and last lines may contain other statements.
+        The first and last lines are cut at columns, because they may contain other statements.
         """
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
@@ -138,7 +138,7 @@ class ModuleText:
 
     def _cut(self, number: int, start: int, end: int | None) -> str:
         line = self.lines[number - 1]
-        # Offsets are of UTF-8 bytes.
+        # Offsets count UTF-8 bytes.
         if line.isascii():
             return line[start:end]
         if number not in self._encoded:
@@ -147,7 +147,7 @@ class ModuleText:
 
 
 def one_line(node: ast.AST) -> str:
-    """Return a node's source on one line, in the form `ast.unparse` gives it."""
+    """Return a node's source on one line, as `ast.unparse` formats it."""
     try:
         return " ".join(ast.unparse(node).split("\n"))
     except ValueError as error:  # hexadecimal numbers may have more digits than Python writes
@@ -156,7 +156,7 @@ def one_line(node: ast.AST) -> str:
 
 
 def bound_values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a statement binds, with their values where the statement has them."""
+    """Yield the names that a statement binds, with their values if it contains them."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

@@ -1,7 +1,7 @@
 """JSON Schema of annotations, as pydantic generates it in validation mode.
 
-The reference is pydantic's `GenerateJsonSchema`; titles that it derives from names are left out,
-and descriptions that it does not see (attribute docstrings, plain strings in `Annotated`) added.
+The reference is pydantic's `GenerateJsonSchema`. Titles that it derives from names are left out;
+descriptions that it does not see (attribute docstrings, plain strings in `Annotated`) are added.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 100
 _MAX_STEPS = 20_000
 _MAX_DEFINITIONS = 1_000
-# Aliases of aliases, and generic classes that contain themselves, can give infinite schemas. What
-# is beyond these limits is left open: `{}` allows anything.
+# Aliases of aliases, and generic classes that contain themselves, can have infinite schemas. Beyond
+# these limits, the schema is `{}`, which allows anything.
 _MAX_ARGUMENTS = 300
 
 
 class Definitions:
-    """The `$defs` of one schema: every class gets one, and is read in turn."""
+    """The `$defs` of a schema, one for each class."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Schema] = {}
@@ -49,14 +49,14 @@ class Definitions:
                 return {}
             wanted = f"{name}[{args}]" if args else name
             wanted = "".join(char if char.isalnum() or char in "_.-" else "_" for char in wanted)
-            # Two classes of one name are two definitions.
+            # Different classes of the same name need different definitions.
             same = sum(used.split("__")[0] == wanted for used in self._names.values())
             self._names[key] = f"{wanted}__{same + 1}" if same else wanted
             self._pending.append((self._names[key], read))
         return {"$ref": f"#/$defs/{self._names[key]}"}
 
     def complete(self) -> dict[str, Schema]:
-        """Read the classes that were referred to, and those they refer to in turn."""
+        """Read the classes that were referred to, and those that they refer to."""
         while self._pending:
             name, read = self._pending.popleft()
             self.schemas[name] = read()
@@ -64,7 +64,7 @@ class Definitions:
 
 
 class TypeReader:
-    """Reads annotations; classes are left to the function it is given."""
+    """Reads annotations; `define` reads classes."""
 
     def __init__(self, definitions: Definitions, define: Callable[..., Schema]) -> None:
         self.definitions = definitions
@@ -79,15 +79,15 @@ class TypeReader:
         Args:
             node: The annotation.
             scope: Where its names are looked up.
-            outer: Metadata from outside. Only constraints are used here, because they have to reach
-                the type inside an `Optional`; descriptions are up to the caller.
-            depth: How far aliases have been followed.
+            outer: Metadata from outside. Only its constraints are used here, because they apply to
+                the type inside an `Optional`; the caller adds descriptions.
+            depth: How many aliases have been followed.
         """
         if depth:
             return self._read(node, scope, outer or Metadata(), depth)
         try:
             return self._read(node, scope, outer or Metadata(), depth)
-        except RecursionError:  # the caller may have left us less room than our limits need
+        except RecursionError:  # the caller may have left less of the stack than the limits need
             return {}
 
     def _read(self, node: ast.expr, scope: Scope, outer: Metadata, depth: int) -> Schema:
@@ -205,7 +205,7 @@ class TypeReader:
     def _members(
         self, nodes: list[ast.expr], scope: Scope, depth: int
     ) -> list[tuple[ast.expr, Scope]]:
-        """Return the members of a union with those of the unions in it, as typing flattens them."""
+        """Return the members of a union, with nested unions flattened as in typing."""
         members: list[tuple[ast.expr, Scope]] = []
         for node in nodes:
             nested = self._nested_union(node, scope, depth)
@@ -246,7 +246,7 @@ class TypeReader:
             shown, values = discriminator_values(node, scope, name)
             names.add(shown)
             if not values or "$ref" not in choice or len(names) > 1:
-                # A mapping lists either all values or none.
+                # A discriminator's mapping must list all values.
                 return any_of(choices)
             mapped |= dict.fromkeys(values, choice["$ref"])
         return {"oneOf": choices, "discriminator": {"propertyName": shown, "mapping": mapped}}
@@ -338,7 +338,7 @@ def lazy(scope: Scope) -> Scope:
 
 
 def union_members(node: ast.expr) -> list[ast.expr]:
-    """Return the members of `A | B | C`, which is nested to the left."""
+    """Return the members of `A | B | C`, whose tree is nested to the left."""
     members: list[ast.expr] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         members.append(node.right)

@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._records import Reason, Rejection
+from toolscan._issues import Reason, Rejection
 from toolscan._source import leads_outside, outside_root, rejection_of
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from toolscan._layout import Layout
 
-# What to look at below a folder: everything, or only what is named (and so on below it).
+# What to include below a folder: everything (`None`), or only the named entries, recursively.
 Scope = dict[str, "Scope"] | None
 
 
@@ -36,21 +36,21 @@ class CategoryFile(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """A path on the way that cannot be followed."""
+    """A path that cannot be followed."""
 
     path: str
     rejection: Rejection
 
 
 class _State(NamedTuple):
-    """A layout some of whose parts are matched."""
+    """A partially matched layout."""
 
     layout: Layout
     depth: int
     values: dict[str, str]
 
     def ends_category(self) -> bool:
-        """Return whether the last matched part is the category and the name is still to come."""
+        """Return whether the last matched part is the category, and the name follows."""
         if not self.depth or "name" in self.values:
             return False
         return "{category}" in self.layout.parts[self.depth - 1].text
@@ -68,17 +68,17 @@ class _Folder(NamedTuple):
 def walk(
     root: str, layouts: Sequence[Layout], scope: Scope, inside: str | None = None
 ) -> Iterator[Found | CategoryFile | Trouble]:
-    """Walk the folders that a layout can match, and no others.
+    """Walk only the folders that a layout can match.
 
     The depth is that of the layouts, so a loop of symbolic links does no harm. Names come from
-    listing the folders, never from the scope: where a file system ignores case, a file has the one
-    spelling that its folder gives it.
+    listing folders, never from the scope, so that a file on a file system that ignores case always
+    has the spelling in its folder.
 
     Args:
         root: The folder that the layouts' patterns start from.
-        layouts: Where tools lie.
-        scope: What to look at.
-        inside: The root's real path, where links that lead out of it are not to be followed.
+        layouts: Where tools are.
+        scope: What to include.
+        inside: The root's real path, if links that lead out of it must not be followed.
     """
     pending = [_Folder("", [_State(layout, 0, {}) for layout in layouts], scope, frozenset())]
     while pending:
@@ -133,7 +133,7 @@ def _reached(
         path = prefix + name
         full = f"{root}/{path}"
         try:
-            # Only links can lead elsewhere, and listing the folder has shown which they are.
+            # Only links can lead elsewhere; listing the folder has shown which entries are links.
             if inside is not None and entry.is_symlink() and leads_outside(full, inside):
                 yield Trouble(path, outside_root())
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from toolscan._records import ScanIssue
+    from toolscan._issues import ScanIssue
 
 __all__ = [
     "InvalidLayoutError",
@@ -29,7 +29,7 @@ class RootNotFoundError(ToolScanError, NotADirectoryError):
         )
         self.root = root
 
-    # An exception is pickled with its message, from which it could not be recreated.
+    # By default, unpickling would pass the message to `__init__` instead of these arguments.
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
         return type(self), (self.root,)
 
@@ -60,7 +60,7 @@ class InvalidLayoutError(ToolScanError, ValueError):
 
 
 class ToolReadError(ToolScanError):
-    """The one file that was asked for holds no usable tool; `issue` says why."""
+    """A file that was to be read has no usable tool; `issue` says why."""
 
     def __init__(self, issue: ScanIssue) -> None:
         super().__init__(f"{issue.path}: {issue.detail}")

@@ -53,7 +53,7 @@ class Content:
     Attributes:
         troubled: The folders that cannot be listed, with the reason.
         links: The symbolic links.
-        young: The folders with a file whose next change might go unnoticed: look again later.
+        young: The folders with a file whose next change might go unnoticed; they are checked again.
     """
 
     def __init__(self, root: str) -> None:

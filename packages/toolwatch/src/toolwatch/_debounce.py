@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DEBOUNCE_MS = 50
-"""The default limit for collecting consecutive changes, in seconds."""
+"""The default limit for collecting consecutive changes."""
 
 STEP_MS = 10
 """The default silence that ends a batch."""
@@ -22,12 +22,7 @@ class Pace:
     """
 
     def __init__(self, *, debounce: float, step: float) -> None:
-        """Set the times to wait, in seconds.
-
-        Args:
-            debounce: How long changes are collected at most.
-            step: How long without changes until a batch ends.
-        """
+        """Set the times that `awatch_tools` describes, in seconds."""
         self._debounce = debounce
         self._step = step
         self._streak = 0

@@ -71,11 +71,6 @@ class WatchedRoot:
             return min(look, self._pace.due(self._first, self._last))
         return look
 
-    @property
-    def pending(self) -> bool:
-        """Whether there are changes that are not in a batch yet."""
-        return self._first is not None
-
     def batch(self, now: float) -> ChangeBatch | None:
         """Return the changes that have settled, once."""
         if self._given_once:

@@ -37,13 +37,9 @@ class Watch:
     def __init__(
         self, roots: Sequence[Path], *, debounce: float, step: float, polling: bool | None
     ) -> None:
-        """Prepare; `next_batch` scans the roots.
+        """Prepare; `next_batch` scans the roots, whose paths are absolute.
 
-        Args:
-            roots: Absolute paths.
-            debounce: How long changes are collected at most, in seconds, unless they never end.
-            step: How long a silence ends a batch, in seconds.
-            polling: Whether to poll the roots; None to do so if needed.
+        The other arguments are those of `awatch_tools`, with times in seconds.
         """
         self._stopped = threading.Event()
         self._bell = threading.Event()
@@ -90,7 +86,7 @@ class Watch:
         self._bell.set()
 
     def close(self) -> None:
-        """Stop all watches, as soon as nobody is waiting any more."""
+        """Stop all watches, once no thread is waiting for a batch."""
         self.stop()
         with self._lock:
             self._release()

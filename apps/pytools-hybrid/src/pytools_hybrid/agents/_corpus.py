@@ -21,7 +21,6 @@ from pytools_hybrid.agents._functions import FoundFunction, own_functions
 from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder, sooner_than
 from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search import (
-    MAX_LIMIT,
     Answering,
     Searcher,
     SearchRequest,
@@ -30,7 +29,7 @@ from pytools_hybrid.search import (
     hybrid_ranker,
     observed,
 )
-from pytools_hybrid.settings import Settings
+from pytools_hybrid.settings import MAX_LIMIT, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from toolembed import LimitedEmbedder
     from toolscan import ToolId, ToolRecord
 
-    from pytools_hybrid.agents._calling import ToolFunction
+    from pytools_hybrid.agents._tool_function import ToolFunction
     from pytools_hybrid.search import FoundTool
 
 _log = logging.getLogger("pytools_hybrid")

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from toolscan import Docstring
 
 from pytools_hybrid.agents._arguments import Arguments, annotated_description
-from pytools_hybrid.agents._calling import NAME_LENGTH, NOT_IN_NAMES, ToolFunction
 from pytools_hybrid.agents._definitions import ToolDefinition
+from pytools_hybrid.agents._tool_function import NAME_LENGTH, NOT_IN_NAMES, ToolFunction
 from pytools_hybrid.errors import ToolLoadError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 # isort: off
-# In the order of the help.
+# Imported in the order of the help.
 from pytools_hybrid.cli import _search  # noqa: F401
 from pytools_hybrid.cli import _index  # noqa: F401
 from pytools_hybrid.cli import _import  # noqa: F401
@@ -47,7 +47,7 @@ __all__ = ["app", "main", "serve_settings"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors that a user can fix end with a sentence, not a traceback."""
+    """Run the command line; an error that a user can fix is reported without a traceback."""
     # The parent process may have closed stdout or stderr; writing to them must not fail.
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("PYTOOLS_LOG_FORMAT") == "json":
-        # Before anything is read, so that errors in the settings are JSON lines too.
+        # Set before the settings are read, so that errors in them are JSON lines too.
         use_format("json")
     try:
         app(args=arguments)
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             write_json("CRITICAL", f"{type(error).__name__}: {error}", error)
             sys.exit(1)
         if isinstance(error, FileNotFoundError) and not _has_folder():
-            say("the current folder was removed; change to another one")
+            say("the current folder no longer exists; change to another one")
         if isinstance(error, OSError) and error.filename:
             error = PytoolsError(f"{error.filename}: {refusal(error)}")
         fail(error, status=2 if isinstance(error, SettingsError) else 1)

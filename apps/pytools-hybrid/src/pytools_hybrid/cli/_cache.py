@@ -29,10 +29,10 @@ class _Cached:
     """An index in the cache folder.
 
     Attributes:
-        root: Its tree, or several as one string; empty if it cannot be read.
+        root: Its tree, or several in one string; empty if the index cannot be read.
         is_there: Whether any of its trees exists.
-        tools: The number of its tools; None if it cannot be read.
-        bytes: The size of all its files together.
+        tools: The number of its tools; None if the index cannot be read.
+        bytes: The total size of its files.
         used_at: When it was last written, in seconds since 1970.
     """
 
@@ -103,7 +103,7 @@ def clean(
         try:
             is_gone = remove_index(Path(each.path), only_empty=is_needed)
         except (ToolIndexError, OSError) as error:
-            say(f"{each.path} stays: {error}")
+            say(f"{each.path} was not removed: {error}")
             continue
         if is_gone and not is_needed:
             tuned_path(Path(each.path)).unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def clean(
                 note.unlink(missing_ok=True)
         removed += is_gone
         if not is_gone:
-            say(f"{each.path} is kept: it is in use, or not empty")
+            say(f"{each.path} was not removed: it is in use, or not empty")
     say(f"{removed} removed")
 
 
@@ -139,7 +139,7 @@ def _cached(path: Path) -> _Cached:
     try:
         with ToolIndex(path, read_only=True) as index:
             root, is_bound = index.bound_to()
-            # An index that was never bound may belong to any tree.
+            # An index without a recorded root may belong to any tree.
             is_there = is_bound or not root or is_address(root)
             with index.reading() as reader:
                 tools = reader.coverage("").tools

@@ -125,7 +125,7 @@ def _as_toml(settings: Settings, rows: list[tuple[str, str, Any, str]]) -> str:
             if settings.server.url != settings.server.shown:
                 say("its password is not shown: keep it in PGPASSWORD or in ~/.pgpass")
         elif name in {"root", "database"} and origin != _DEFAULT:
-            # Paths in a file are relative to the file.
+            # Paths in a settings file are relative to that file, which may be written anywhere.
             paths = [os.path.abspath(it) for it in ([value] if isinstance(value, str) else value)]  # noqa: PTH100
             value = paths[0] if name == "database" else paths
         # JSON and TOML write numbers, booleans, strings and lists of them the same way.

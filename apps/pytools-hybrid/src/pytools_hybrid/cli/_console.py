@@ -79,7 +79,7 @@ def _open(address: str) -> None:
 def _is_opened(address: str) -> bool:
     import webbrowser
 
-    # Without a screen, a browser in the terminal would be opened, and would not go away.
+    # Without a display, a browser would open in the terminal and take it over.
     if sys.platform == "linux" and not any(os.environ.get(name) for name in _DISPLAYS):
         return False
     try:

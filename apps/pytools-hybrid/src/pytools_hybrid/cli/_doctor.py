@@ -72,7 +72,7 @@ def doctor(
     """Find out what does not work here, and how to fix it.
 
     Checks the installation, the settings, the trees of tools and the index, calls the embedding
-    model, watches for a real file, and starts the MCP server.
+    model, watches a file being created, and starts the MCP server.
     """
     if call and not models:
         raise SettingsError("--call", "requires --models")
@@ -100,7 +100,7 @@ def doctor(
         _print_sum(findings)
     status = int(any(finding.status is Status.FAILED for finding in findings))
     if any(finding.is_overdue for finding in findings):
-        # An ordinary exit would wait for the threads of a check that hangs.
+        # An ordinary exit would wait for the thread of a check that hangs.
         sys.stdout.flush()
         exit_now(status)
     raise typer.Exit(status)
@@ -164,12 +164,12 @@ def _print_line(
     for line in others:
         typer.echo(" " * indent + line)
     if remedy:
-        # Unbroken, so that it can be copied.
+        # Not wrapped, so that it can be copied.
         typer.echo(" " * indent + typer.style(f"→ {printable(remedy)}", fg=typer.colors.CYAN))
 
 
 def _lines(text: str, indent: int) -> list[str]:
-    """Wrap a text to the width of a terminal; elsewhere, keep its lines."""
+    """Wrap a text to the width of the terminal, or keep its lines if there is no terminal."""
     if not is_terminal():
         return [text]
     from shutil import get_terminal_size

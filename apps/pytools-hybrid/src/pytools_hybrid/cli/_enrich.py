@@ -51,7 +51,7 @@ def enrich(
         typer.Option("--category", help="Only tools of this category; can be repeated."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of tools to ask about.")
+        int | None, typer.Option(min=1, help="The maximum number of tools to ask about.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
@@ -120,7 +120,7 @@ def _tell(plan: EnrichmentPlan, model: str) -> None:
         cost = f"for about ${price:.2f}"
     say(
         f"{len(plan.ids)} tools to ask {model} about ({skipped}), in {len(plan.requests)} "
-        f"requests: about {sent:,} tokens to send and {said:,} to get, {cost}"
+        f"requests: about {sent:,} input tokens and {said:,} output tokens, {cost}"
     )
 
 
@@ -148,12 +148,12 @@ def _tell_of(report: EnrichmentReport) -> None:
     cost = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:.4f}"
     files = ", ".join(map(str, report.files)) or "no file"
     say(
-        f"wrote of {report.written} tools in {files}: {spent.requests} requests, "
-        f"{spent.input_tokens:,} tokens sent and {spent.output_tokens:,} got, {cost}"
+        f"wrote entries for {report.written} tools in {files}: {spent.requests} requests, "
+        f"{spent.input_tokens:,} input tokens and {spent.output_tokens:,} output tokens, {cost}"
     )
     if report.missing:
         ids = ", ".join(report.missing[:_SHOWN])
         more = f" and {len(report.missing) - _SHOWN} more" if len(report.missing) > _SHOWN else ""
-        say(f"{len(report.missing)} tools have no answer ({ids}{more}); run it again for these")
+        say(f"{len(report.missing)} tools have no answer ({ids}{more}); run it again to ask again")
         for reason in report.reasons:
             say(f"  {reason}")

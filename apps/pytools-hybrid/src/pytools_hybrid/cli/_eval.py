@@ -36,8 +36,7 @@ def evaluate(
         typer.Option(
             "--queries",
             help='JSON lines with "id", "query" and "gold", the ids of all right tools; other keys '
-            "are ignored. A gold id that is not in the index is reported and counts as "
-            "never found.",
+            "are ignored. A gold id that is not in the index is reported, and counts as not found.",
         ),
     ],
     root: Root = None,
@@ -117,7 +116,7 @@ def evaluate(
     from pytools_hybrid.search import SearchMode
 
     if mode is not None and all_modes:
-        raise SettingsError("--mode / --all-modes", "give only one of these flags")
+        raise SettingsError("--mode / --all-modes", "use only one of these flags")
     models = model or []
     if all_modes and len(models) > 1:
         raise SettingsError("--all-modes", "compares the modes of one --model; give --mode instead")
@@ -127,7 +126,7 @@ def evaluate(
     asked = evaluation.read_queries(queries, by=by)
     recall_at = evaluation.recall_depths(limit_k)
     chosen = SearchMode(mode) if mode else None
-    # The temporary indexes have no tuning file beside them.
+    # A tuning file is found beside an index, and the temporary indexes have none.
     tuned = settings.model_copy(update={"tuning": settings.resolved_tuning(tools) or Path("none")})
     if len(models) > 1:
         compared = evaluation.of_models(tuned, _checked(models), chosen)

@@ -1,4 +1,4 @@
-"""Showing results: as a table, plain lines, JSON, ids, or Python for a prompt."""
+"""Printing results: as a table, plain lines, JSON, ids, or Python for a prompt."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _TERMS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to one query, with what to show about it.
+    """The answer to one query, with further details to print.
 
     Attributes:
         query: The query as typed.
-        terms: By id, the query's terms that the tool has, each with its part of the score; None
-            without `--explain`.
-        placement: Where the tool of `--why` ranks; None without it.
+        terms: By id, the query's terms that the tool contains, each with its part of the score;
+            None without `--explain`.
+        placement: The rank of the tool of `--why`; None without it.
         stubs: Import line and signature by id, only for Python.
     """
 

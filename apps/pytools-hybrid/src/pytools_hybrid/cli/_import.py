@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 _SHOWN = 10
-# A server that does not exit is terminated after two seconds, and killed after two more.
+# A server that does not exit is terminated after two seconds, and killed after another two.
 GRACE_SECONDS = 6.0
 
 
@@ -78,7 +78,7 @@ def import_(
         typer.Option(
             metavar="PATTERN",
             help="Import only tools whose name or id matches, such as 'read_*' or "
-            "'mcptools:github:*'; can be repeated. Others that were imported before are removed.",
+            "'mcptools:github:*'; can be repeated. Other tools imported before are removed.",
         ),
     ] = None,
     exclude: Annotated[
@@ -159,7 +159,7 @@ async def import_into(
 
             async def done(report: ServerReport) -> None:
                 if report.added or report.changed or report.removed:
-                    # So that searches find its tools at once.
+                    # Searches then find the server's tools before the other servers are done.
                     await tools.index.bring_up_to_date()
                 board.done(report)
 
@@ -181,7 +181,8 @@ async def import_into(
         _tell(reports, options)
         seconds = time.perf_counter() - started
         there = sum(report.tools for report in reports)
-        of = counted(len(reports), "server")
+        failed = sum(bool(report.error) for report in reports)
+        of = counted(len(reports) - failed, "server") + (f" ({failed} failed)" if failed else "")
         say(f"{counted(there, 'tool')} of {of} in {into} ({seconds:.1f} s)")
         if index_error is not None:
             say(f"the index is not up to date: {index_error}; run pytools-hybrid index")
@@ -221,7 +222,7 @@ def _trust(file: Path, into: Path) -> None:
 
 
 def _problem_of(source: str) -> str:
-    """Return why a module would not be recognized as a tool, or an empty string."""
+    """Return why a module is not a tool, or an empty string."""
     from tempfile import TemporaryDirectory
 
     from toolscan import ToolReadError, read_tool
@@ -240,7 +241,7 @@ def _problem_of(source: str) -> str:
 
 
 class _Board:
-    """Shows progress: a line for each server, animated on a terminal."""
+    """Shows progress as one line per server, animated on a terminal."""
 
     def __init__(self, *, as_lines: bool) -> None:
         self._as_lines = as_lines
@@ -340,7 +341,7 @@ def _happened(report: ServerReport) -> str:
         (report.added, "new"),
         (report.changed, "changed"),
         (report.removed, "removed"),
-        (report.kept, "edited and left alone"),
+        (report.kept, "edited and not changed"),
         (report.failed, "left out"),
     )
     return ", ".join(f"{len(it)} {what}" for it, what in counts if it)

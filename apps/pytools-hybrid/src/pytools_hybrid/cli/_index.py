@@ -76,15 +76,15 @@ def index(
     """
     if watch and output == "json":
         raise SettingsError(
-            "--watch / --output", "json is for a single scan; give only one of these flags"
+            "--watch / --output", "json is for a single scan; use only one of these flags"
         )
     if watch and strict:
         raise SettingsError(
-            "--watch / --strict", "strict is for a single scan; give only one of these flags"
+            "--watch / --strict", "strict is for a single scan; use only one of these flags"
         )
     if check and rebuild:
         raise SettingsError(
-            "--check / --rebuild", "give only one of these flags: --rebuild replaces everything"
+            "--check / --rebuild", "use only one of these flags: --rebuild replaces everything"
         )
     settings = settings_from(
         root=root,
@@ -105,7 +105,7 @@ def index(
 async def _index(
     settings: Settings, roots: Roots, *, check: bool, rebuild: bool, watch: bool, output: str
 ) -> int:
-    """Index, and return how many files were left out, not counting private ones."""
+    """Index the files, and return how many were left out, not counting private ones."""
     from toolscan import Reason
 
     from pytools_hybrid.search import ToolSearch
@@ -138,7 +138,7 @@ async def _check(tools: ToolSearch) -> None:
 
 
 async def _compare(tools: ToolSearch) -> EmbeddingError | None:
-    """Report on stderr if the model's vectors have changed; return any error of the model."""
+    """Report on stderr whether the model's vectors have changed; return the model's error."""
     from toolembed import EmbeddingError
 
     try:
@@ -152,7 +152,7 @@ async def _compare(tools: ToolSearch) -> EmbeddingError | None:
 async def _bring_up_to_date(
     tools: ToolSearch, *, trusts_stamps: bool, output: str
 ) -> Exception | None:
-    """Bring the index up to date, report what was done, and return what failed."""
+    """Bring the index up to date, report the changes, and return what failed."""
     from toolindex import SyncReport
 
     started = time.monotonic()

@@ -66,8 +66,8 @@ def download(
     if provider != _LOCAL or not name:
         raise SettingsError(
             "MODEL",
-            f"{model!r} is not a model to download; give {_LOCAL}:NAME, or list the other models "
-            "with: pytools-hybrid doctor --models",
+            f"{model!r} cannot be downloaded; use {_LOCAL}:NAME, or list the other models with: "
+            "pytools-hybrid doctor --models",
         )
     with _bar(model) as bar:
         folder = download_model(name, bar)
@@ -81,7 +81,7 @@ def download(
 
 
 class _bar:  # noqa: N801 - used as a function
-    """Shows downloaded bytes on stderr: as a bar on a terminal, otherwise a line for each tenth."""
+    """Shows downloaded bytes on stderr: as a bar on a terminal, or as a line for each tenth."""
 
     def __init__(self, model: str) -> None:
         from rich import progress

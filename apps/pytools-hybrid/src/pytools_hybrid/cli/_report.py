@@ -126,7 +126,7 @@ def export(
 def usage_records(
     settings: Settings, since: float | None
 ) -> tuple[tuple[SearchRecord, ...], tuple[OutcomeRecord, ...]]:
-    """Return the recorded searches and outcomes; the index is only read."""
+    """Return the recorded searches and outcomes, without changing the index."""
     from toolindex import ToolIndex
 
     start = None if since is None else time.time() - since * _DAY
@@ -139,14 +139,14 @@ def usage_records(
             from pytools_hybrid.index import open_store
 
             say_tree(settings, roots)
-            # With the server's events of other hosts.
+            # This includes other hosts' searches and outcomes, from the server.
             with closing(open_store(roots, settings)) as store:
                 return store.usage.searches(since=start), store.usage.outcomes(since=start)
         database = settings.resolved_database(roots)
     if not database.exists():
         raise PytoolsError(
-            f"{database} does not exist: nothing has been searched there yet. Give the same "
-            "--root or --db as for your searches"
+            f"{database} does not exist, so no search has used it yet. Use the same --root or --db "
+            "as for your searches"
         )
     with ToolIndex(database, read_only=True) as index:
         return index.usage.searches(since=start), index.usage.outcomes(since=start)
@@ -164,10 +164,10 @@ def _say_nothing(settings: Settings, since: float | None, *, what: str = "search
 
 
 def _print_file(text: str) -> None:
-    """Print the content of a file: byte for byte, except on a terminal."""
+    """Print the content of a file, unchanged except on a terminal."""
     if is_terminal():
         print_lines(text)
         return
     sys.stdout.flush()
-    # A file is UTF-8, whatever the terminal's encoding is.
+    # Redirected output is UTF-8, whatever the locale's encoding is.
     typer.echo(text.encode("utf-8"), nl=False)

@@ -1,4 +1,4 @@
-"""From flags to settings, and from settings to a job that can be interrupted."""
+"""Making settings from a command's flags, and running jobs that can be interrupted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
     """Run a job until it is done; Ctrl-C or SIGTERM end the process promptly.
 
-    It has `grace` seconds to clean up after an interruption.
+    After an interruption, the job has `grace` seconds to clean up.
     """
     import asyncio
     import signal
@@ -38,7 +38,7 @@ def run(job: Coroutine[Any, Any, T], *, grace: float = _GRACE_SECONDS) -> T:
         loop = asyncio.get_running_loop()
         signalled: asyncio.Future[int] = loop.create_future()
         for number in (signal.SIGINT, signal.SIGTERM):
-            # There are no signal handlers on Windows' event loop, nor outside the main thread.
+            # Windows' event loop has no signal handlers, and neither have other threads.
             with suppress(RuntimeError, NotImplementedError):
                 loop.add_signal_handler(number, _note, signalled, number)
         task = asyncio.ensure_future(job)
@@ -71,8 +71,8 @@ def settings_from(
 ) -> Settings:
     """Return the settings with a command's flags applied, and configure logging.
 
-    If the provider of the embedding model is unknown, a server searches by words: nobody would read
-    its error if a client started it.
+    If the provider of the embedding model is unknown, a server searches by words, because the
+    client that started it would not show an error.
     """
     from toolembed.providers import check_known_provider
 
@@ -99,10 +99,10 @@ def settings_from(
                 "variables OTEL_… are set, but sending traces needs an extra: %s",
                 install_command("pytools-hybrid[otel]"),
             )
-    # At this level it logs every change, even those of the index itself.
+    # At INFO and below, watchfiles logs every change, even those of the index.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     for name in ("embedding_model", "rerank_model"):
-        # Queries and tools are never sent to others without saying so.
+        # Users should know when queries and tools are sent to others.
         origin, value = settings.origins.get(name, ""), str(getattr(settings, name))
         if ":" in value and origin.endswith(".toml"):
             say(f"{name} {value} is from {origin}")

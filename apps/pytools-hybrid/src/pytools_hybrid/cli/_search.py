@@ -59,8 +59,8 @@ def search(
     mode: Annotated[
         Literal["hybrid", "bm25", "vector", "fuzzy"],
         typer.Option(
-            help="Words and meaning, words alone, meaning alone, or misspelt words and parts of "
-            "names."
+            help="Search by words and meaning, words alone, meaning alone, or misspelt words and "
+            "parts of names."
         ),
     ] = "hybrid",
     scope: Annotated[
@@ -223,7 +223,7 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
     if not tools.settings.sync or index.store.read_only:
         return
     with Progress() as progress:
-        # Failures are reported with the answer, if they affect it.
+        # The answer reports failures that affect it.
         done = await index.bring_up_to_date(
             vectors=tools.uses_vectors(SearchMode(mode)),
             patience=_PATIENCE_SECONDS,

@@ -37,8 +37,7 @@ def serve(
         typer.Option(
             help="search: search_tools, describe_tool and report_outcome. call: call_tool as "
             "well, for clients that cannot run code. basic: list_categories and list_tools, which "
-            "need "
-            "no index. all: search and basic. [env: PYTOOLS_TOOLS; default: search]"
+            "need no index. all: search and basic. [env: PYTOOLS_TOOLS; default: search]"
         ),
     ] = None,
     pin: Annotated[
@@ -71,8 +70,7 @@ def serve(
             metavar="PATTERN",
             help="With --tools call: ask the user before calling tools whose id matches, such as "
             "'*:delete_*'; if the client cannot ask, the call is refused. [env: PYTOOLS_CONFIRM, "
-            "separated "
-            "by commas]",
+            "separated by commas]",
         ),
     ] = None,
     alpha: Alpha = None,
@@ -82,8 +80,8 @@ def serve(
     transport: Annotated[
         Literal["stdio", "http"] | None,
         typer.Option(
-            help="Over stdin and stdout for one client, or over HTTP for many, with a JSON API "
-            "beside MCP. [env: PYTOOLS_TRANSPORT; default: stdio]"
+            help="Over stdin and stdout for one client, or over HTTP for many, with MCP and a JSON "
+            "API. [env: PYTOOLS_TRANSPORT; default: stdio]"
         ),
     ] = None,
     host: Annotated[
@@ -124,8 +122,8 @@ def serve(
 ) -> None:
     """Serve the tools to agents, over MCP.
 
-    The index follows the files while the server runs. Over stdio nothing but the protocol is
-    written to stdout. Ctrl-C, SIGTERM or closing stdin stops it.
+    The index follows the files while the server runs. Over stdio, only the protocol is written to
+    stdout. Ctrl-C, SIGTERM or closing stdin stops it.
     """
     for_http = {"host": host, "port": port, "token": token, "allowed-host": allowed_host}
     settings = settings_from(
@@ -162,7 +160,7 @@ def serve(
 def serve_settings(settings: Settings, *, invite: Callable[[str], None] | None = None) -> None:
     """Serve until the client disconnects or a signal arrives, then end the process.
 
-    `invite` is called with an address that opens the console of a server over HTTP once.
+    For a server over HTTP, `invite` is called with an address that opens the console once.
     """
     from pytools_hybrid.index import check_installed
     from pytools_hybrid.serve.http import check_exposure

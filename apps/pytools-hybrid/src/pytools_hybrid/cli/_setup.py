@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 The servers of a client are copied into our file, and imported. In the client's file, the
 imported servers are moved to a key that the client ignores, and our server takes their place.
-The others stay. A copy of the original file is kept beside it, as NAME.before-pytools."""
+The other servers stay. A copy of the original file is kept beside it, as NAME.before-pytools."""
 )
 def setup(
     clients: Annotated[
@@ -60,7 +60,7 @@ def setup(
     ] = None,
     root: ImportRoot = None,
     print_: Annotated[
-        bool, typer.Option("--print", help="Print the entry for any other client, and stop.")
+        bool, typer.Option("--print", help="Print the entry for any other client, and exit.")
     ] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Restore the clients' original files.")
@@ -111,7 +111,9 @@ def _chosen(names: Sequence[str]) -> tuple[Client, ...]:
     )
     listed = ", ".join(it.name for it in known)
     if unknown := [it for it in names if it not in {client.name for client in known}]:
-        raise SettingsError("CLIENT", f"{unknown[0]!r} is not one of {listed}; use --print for it")
+        raise SettingsError(
+            "CLIENT", f"{unknown[0]!r} is not one of {listed}; --print prints the entry for it"
+        )
     chosen = tuple(it for it in known if (it.name in names if names else it.is_installed))
     if missing := [it for it in chosen if not it.is_installed]:
         there = missing[0]
@@ -130,7 +132,7 @@ def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
         if not diff:
             say(f"{change.client.title}: nothing to change in {change.client.file}")
         for name, reason in change.staying.items():
-            say(f"{change.client.title}: {name} stays as it is: {reason}")
+            say(f"{change.client.title}: {name} is not moved: {reason}")
         is_any |= bool(diff)
     if not is_any or yes:
         return is_any
@@ -164,10 +166,7 @@ def _made(change: Change, imported: set[str]) -> bool:
         return False
     left = [theirs for theirs, name in change.names.items() if name not in imported]
     if left:
-        say(
-            f"{client.title}: {', '.join(left)} stays in the client, because it could not be "
-            "imported"
-        )
+        say(f"{client.title}: {', '.join(left)} could not be imported, and stays in the client")
     if is_changed:
         say(f"{client.title} now finds its tools through pytools-hybrid; {client.next_step}")
     return not left

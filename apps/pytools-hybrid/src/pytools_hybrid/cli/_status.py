@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
-        # For a shared index, this host's copy.
+        # For a shared index, this is the host's copy.
         database = settings.resolved_database(roots)
         server = settings.resolved_server(roots)
         where = str(server or tools.index.store.where)
@@ -112,7 +113,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     rows = [
         ("tree", server.tree) if server and settings.only_reads else ("root", str(roots)),
         ("database", f"{where} ({shown_size(size)}{_kind(settings, read_only=read_only)})"),
-        ("tools", f"{coverage.tools} in {len(categories)} categories"),
+        ("tools", f"{coverage.tools} in {len({it.category for it in categories})} categories"),
     ]
     if categories:
         rows.append(("categories", _largest(categories)))
@@ -121,7 +122,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     else:
         share = f"{coverage.vectors} of {coverage.tools} tools have vectors"
         if is_taking_over:
-            share += ", which answer once all have; pytools-hybrid index embeds the rest"
+            share += ", which are used once all have one; pytools-hybrid index embeds the rest"
         used = f"{probe.model} and words" if probe.model else "words alone"
         rows += [("model", f"{model}: {share}"), ("searched by", used)]
     if is_tuned:
@@ -145,8 +146,11 @@ async def _limit_notes(settings: Settings, roots: Roots) -> tuple[str, ...]:
 
 
 def _largest(categories: tuple[CategoryCount, ...]) -> str:
-    largest = sorted(categories, key=lambda it: (-it.tools, it.category, it.source))
-    shown = [f"{it.category} {it.tools}" for it in largest[:_SHOWN_CATEGORIES]]
+    counts = Counter[str]()
+    for it in categories:
+        counts[it.category] += it.tools
+    largest = sorted(counts.items(), key=lambda it: (-it[1], it[0]))
+    shown = [f"{category} {tools}" for category, tools in largest[:_SHOWN_CATEGORIES]]
     more = len(largest) - len(shown)
     return ", ".join([*shown, f"… {more} more"] if more > 0 else shown)
 
@@ -178,7 +182,7 @@ def _searches(usage: UsageStatistics) -> str:
     if usage.acceptance_rate is not None:
         parts.append(f"first result accepted in {usage.acceptance_rate:.0%}")
     if usage.latency_p50_ms is not None:
-        # Otherwise it looks like the latency of a server.
+        # Without the remark, this looks like the latency of a server.
         median = f"median {usage.latency_p50_ms:.0f} ms"
         parts.append(f"{median} (the first of each process loads the model)")
     return ", ".join(parts)

@@ -73,8 +73,8 @@ def tune(
 ) -> None:
     """Learn from your own requests, so that searches find your tools better.
 
-    Prints how good searches are before and after, testing each request on what was learned from the
-    others. Nothing is written unless the improvement is statistically significant.
+    Prints how good searches are before and after; each request is tested on what was learned from
+    the others. Nothing is written unless the improvement is statistically significant.
     """
     from pytools_hybrid.index import has_numpy
     from pytools_hybrid.jobs import evaluate as evaluation
@@ -83,7 +83,7 @@ def tune(
     roots = existing_roots(settings)
     path = out or settings.resolved_tuning(roots)
     if path is None:
-        raise SettingsError("PYTOOLS_TUNING", "is 'none'; name a file with --out")
+        raise SettingsError("PYTOOLS_TUNING", "it is 'none'; name a file with --out")
     if out is not None or settings.tuning is not None:
         _check_place(path)
     if undo:
@@ -110,8 +110,8 @@ def tune(
     print_lines(f"{evaluation.tables(outcome.report)}\n\n{outcome}")
     if not outcome.is_better and not force:
         say(
-            "nothing was written, because the improvement may be chance. Try with more requests, "
-            "or write it anyway with --force"
+            "nothing was written, because the improvement may be due to chance. Try more requests, "
+            "or write the file anyway with --force"
         )
         raise typer.Exit(1)
     write_tuning(path, outcome.tuning)
@@ -124,7 +124,7 @@ def _check_place(path: Path) -> None:
     from pytools_hybrid.search import TuningFile
 
     if path.exists() and TuningFile(path).current()[0] is None:
-        raise SettingsError("--out", f"{path} is another file; name one to create")
+        raise SettingsError("--out", f"{path} is not a tuning file; name a new file")
 
 
 def _recorded(settings: Settings, since: float | None, *, yes: bool) -> list[EvaluationQuery]:

@@ -11,7 +11,7 @@ from pytools_hybrid.errors import IndexNotReadyError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pytools_hybrid.index._index import Index
+    from pytools_hybrid.index._open_index import OpenIndex
     from pytools_hybrid.index._scan import Filling
 
 # Clients wait a minute at most.
@@ -25,7 +25,7 @@ _PROGRESS_SECONDS = 1.0
 class FirstSync:
     """Lets callers wait, for a limited time, until an index can answer them."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: OpenIndex) -> None:
         self._index = index
         self._opened = asyncio.Event()
         self._synced = asyncio.Event()

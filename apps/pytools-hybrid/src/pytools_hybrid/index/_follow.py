@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolindex import SyncReport
     from toolwatch import ChangeBatch
 
-    from pytools_hybrid.index._index import Index
+    from pytools_hybrid.index._open_index import OpenIndex
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -54,7 +54,7 @@ class Follower(FirstSync):
     """
 
     def __init__(
-        self, index: Index, *, on_sync: Callable[[SyncReport], object] | None = None
+        self, index: OpenIndex, *, on_sync: Callable[[SyncReport], object] | None = None
     ) -> None:
         super().__init__(index)
         self.refreshed: asyncio.Event = asyncio.Event()

@@ -1,7 +1,4 @@
-"""Opening the store of some trees, even if there is another file at its path.
-
-The file may be the database of freeact's own search, damaged, or read-only.
-"""
+"""Opening the store of some trees, even if the database of freeact's own search is at its path."""
 
 from __future__ import annotations
 
@@ -11,33 +8,25 @@ import time
 from contextlib import closing, suppress
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import apsw
 from toolindex import (
-    DamagedDatabaseError,
-    DatabaseBusyError,
     DatabaseError,
-    ForeignDatabaseError,
     Lease,
-    NewerSchemaError,
     ToolIndexError,
-    TooManyFilesError,
     application_id,
-    kept_path,
     remove_index,
 )
 
-from pytools_hybrid.index._store import SQLiteStore
+from pytools_hybrid.index._shared import open_shared
+from pytools_hybrid.index._sqlite_file import bound, is_in_our_cache, open_sqlite
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from toolindex import ToolStore
 
-    from toolindex import Pages, ToolStore
-
+    from pytools_hybrid.index._store import SQLiteStore
     from pytools_hybrid.settings import Roots, Settings
-
-S = TypeVar("S", bound="ToolStore")
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -66,8 +55,6 @@ def open_store(roots: Roots, settings: Settings) -> ToolStore:
     """
     if settings.server is None:
         return open_file(roots, settings)
-    from pytools_hybrid.index._shared import open_shared
-
     return open_shared(roots, settings)
 
 
@@ -87,7 +74,7 @@ def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
             aside,
         )
     store = bound(open_sqlite(database, field_weights), roots.full_names)
-    if _is_in_our_cache(database):
+    if is_in_our_cache(database):
         _remove_leftovers(database)
     return store
 
@@ -100,67 +87,6 @@ def _remove_leftovers(opened: Path) -> None:
         # A process that uses it removes it at its end; do not wait for that here.
         with suppress(ToolIndexError, OSError):
             remove_index(opened.with_name(name), only_empty=True)
-
-
-def bound(store: S, name: str) -> S:
-    """Bind a store that was just opened to some trees, and set its file aside if it is damaged.
-
-    The store is closed if that fails.
-    """
-    if store.damaged is not None:
-        _log.warning("%s", damage_note(store.damaged))
-    name = os.fsencode(name).decode("utf-8", "backslashreplace")
-    try:
-        try:
-            store.bind(name)
-        except DamagedDatabaseError:
-            if (aside := store.set_aside()) is None:
-                raise
-            _log.warning("%s", damage_note(aside))
-            store.bind(name)
-    except BaseException:
-        store.close()
-        raise
-    return store
-
-
-def damage_note(aside: Path) -> str:
-    """Return the message for a damaged file that was renamed."""
-    file = aside.with_name(aside.name.rpartition(".corrupt-")[0])
-    return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
-
-
-def open_sqlite(
-    database: Path, field_weights: Mapping[str, float] | None, pages: Pages | None = None
-) -> SQLiteStore:
-    """Open a file, read-only if it cannot be written."""
-    try:
-        return SQLiteStore(database, field_weights=field_weights, pages=pages)
-    except ForeignDatabaseError:
-        if not _is_in_our_cache(database):
-            raise
-        # No other program has files there. With the second file beside it, an index counts as
-        # damaged, whatever its header says.
-        with suppress(OSError):
-            kept_path(database).touch()
-        return SQLiteStore(database, field_weights=field_weights, pages=pages)
-    except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
-        raise
-    except DatabaseError as error:
-        # An index on a read-only medium can still be searched.
-        try:
-            store = SQLiteStore(database, read_only=True, field_weights=field_weights, pages=pages)
-        except DatabaseError:
-            raise error from None
-        _log.warning("the index cannot be written, so it is used as it is: %s", error)
-        return store
-
-
-def _is_in_our_cache(database: Path) -> bool:
-    from platformdirs import user_cache_path
-
-    ours = os.path.realpath(user_cache_path("pytools-hybrid"))
-    return os.path.dirname(os.path.realpath(database)) == ours  # noqa: PTH120
 
 
 def set_aside_incumbent(database: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""From files to the index: the one way that start-up, the watcher and the commands all use."""
+"""From files to the index, the same way at start-up, for the watcher and for commands."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import RootsLike
 
-# So that the first tools are found soon, and the commits of a large tree cost little; a kill loses
-# at most one portion.
+# A small first portion is found soon; growing ones make commits cheap. A kill loses at most one.
 _FIRST_PORTION = 250
 _GROWTH = 3
 _LARGEST_PORTION = 4_000

@@ -2,10 +2,10 @@
 
 With `mode=engine` there is no copy: searches read the index from the server as they need it.
 
-All processes of a host that use the same tree share one copy, and take turns to update it: the
-first process that searches after a change fetches the change for all of them. Separate copies would
-be fetched and stored once for each process, and a command that runs for a second would have no copy
-to answer from while the server is unreachable.
+All processes of a host that use the same tree share one copy: the first one that searches after a
+change fetches it for all of them. Separate copies would be fetched and stored once for each
+process, and a command that runs for a second would have no copy to search while the server is
+unreachable.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.index._opening import bound, open_sqlite
+from pytools_hybrid.index._sqlite_file import bound, open_sqlite
 from pytools_hybrid.installation import install_command
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Freshness(Protocol):
 
 @runtime_checkable
 class SharedIndex(Protocol):
-    """A store that hosts share: additional methods beside `toolindex.ToolStore`."""
+    """A store that hosts share, with methods in addition to those of `toolindex.ToolStore`."""
 
     def freshness(self, *, asks: bool = True) -> Freshness:
         """Return how old the copy is."""
@@ -144,7 +144,7 @@ def away_note(store: ToolStore, *, asks: bool) -> str:
 
     Args:
         store: The index.
-        asks: Whether to ask the server; otherwise the note is of the last look.
+        asks: Whether to ask the server; otherwise the note is as of the last read.
     """
     freshness = store.freshness(asks=asks) if isinstance(store, SharedIndex) else None
     if freshness is None or not freshness.problem:

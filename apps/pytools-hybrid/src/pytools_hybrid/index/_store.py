@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ from toolrank import (
     lexical_strength,
 )
 
-from pytools_hybrid.index._weights import COMMON, EVENNESS, SIMILAR_WEIGHT, ColumnWeights
+from pytools_hybrid.index._bm25_weights import COMMON, EVENNESS, SIMILAR_WEIGHT, ColumnWeights
 
 if TYPE_CHECKING:
     import os
@@ -53,10 +53,17 @@ _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 # Up to 32 MB.
 _FLOATS_IN_MEMORY = 8 << 20
+# Up to 64 MB: bytes would only find candidates, whose vectors would have to be fetched.
+_FLOATS_OF_PAGES = 16 << 20
 # A byte per number, so up to 64 MB; larger tables are read for each search.
 _BYTES_IN_MEMORY = 64 << 20
+# A tool's row fills a third of a page, and its id 50 bytes of another: up to 13 MB.
+_IDS_OF_PAGES = 260_000
 # Importing numpy takes as long as it saves in twenty searches, and a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
+# Each has 16 bytes: 16 MB, and more above 100,000 tools, where a few common words would fill it.
+_LEAST_POSTINGS = 1_000_000
+_POSTINGS_PER_TOOL = 10
 _NAMED = 50
 # For ten thousand tools, one takes about 500 kB.
 _FILTERS = 16
@@ -93,6 +100,7 @@ class SQLiteReader(IndexReader):
         self._looks = looks
         self._weights = weights
         self._is_eager = is_eager
+        self._is_first = False
         self._uses_numpy: bool | None = None
         self._by_vector: dict[object, Retriever | None] = {}
 
@@ -147,13 +155,17 @@ class SQLiteReader(IndexReader):
 
     def _words(self, where: Filter | None = None) -> BM25Retriever:
         return BM25Retriever(
-            self._table(self._weights.words),
+            self._words_table,
             where=where,
             postings=self._remembered(),
             common=COMMON,
             evenness=EVENNESS,
             similar_weight=SIMILAR_WEIGHT,
         )
+
+    @cached_property
+    def _words_table(self) -> FullTextTable:
+        return self._table(self._weights.words)
 
     def _table(self, weights: Sequence[float]) -> FullTextTable:
         return FullTextTable(self.connection, table=FTS_TABLE, weights=weights, content=_CONTENT)
@@ -177,7 +189,29 @@ class SQLiteReader(IndexReader):
         if state not in self._postings:
             # Past states are not needed again.
             self._postings.clear()
-        return self._postings.setdefault(state, Postings())
+        if (known := self._postings.get(state)) is None:
+            self._is_first = True
+            rows = max(_LEAST_POSTINGS, _POSTINGS_PER_TOOL * self._newest())
+            known = self._postings.setdefault(state, Postings(max_rows=rows))
+        # A single search only needs a few.
+        if self._is_eager and not self._is_first and self._newest() <= _IDS_OF_PAGES:
+            self._ids(known)
+        return known
+
+    def _newest(self) -> int:
+        # About the number of tools, read from a single page.
+        return self.connection.execute("SELECT max(rowid) FROM entries").get or 0
+
+    def _ids(self, known: Postings) -> dict[int, str]:
+        """Return all ids by rowid, read at once: otherwise every search would fetch some."""
+
+        def read() -> dict[int, str]:
+            ids = known.ids(self._words_table.source)
+            rows = self.connection.execute("SELECT rowid, id FROM entries")
+            ids.update((row, str(id_)) for row, id_ in rows)
+            return ids
+
+        return known.once("all ids", read)
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
         """Count the tools, and those with a vector of a model."""
@@ -250,13 +284,11 @@ class SQLiteReader(IndexReader):
         for past in [it for it in list(self._matrices) if it[0] != self.state_of(it[1])]:
             self._matrices.pop(past, None)
         whole = NumpyVectorRetriever(self.connection, table=source)
-        ids = self._remembered().ids(self._table(self._weights.words).source)
-        if numbers <= _FLOATS_IN_MEMORY:
-            matrix = whole.read_matrix()._replace(ids=ids)
-            # At once: otherwise every search would ask for those of some tools.
-            rows = self.connection.execute("SELECT rowid, id FROM entries")
-            ids.update((row, str(id_)) for row, id_ in rows)
+        known = self._remembered()
+        if numbers <= (_FLOATS_OF_PAGES if self._is_eager else _FLOATS_IN_MEMORY):
+            matrix = whole.read_matrix()._replace(ids=self._ids(known))
         elif is_known or self._is_eager:
+            ids = known.ids(self._words_table.source)
             matrix = whole.read_bytes()._replace(ids=ids)
         # Reading a large table takes as long as several searches, so it waits for the second
         # search: while tools are embedded, each search finds another state.
@@ -282,7 +314,7 @@ class SQLiteStore(ToolIndex):
     ) -> None:
         super().__init__(path, read_only=read_only, pages=pages)
         self._weights = ColumnWeights.of(field_weights or {})
-        # Pages that have to be fetched are fetched once, and not once by each way of searching.
+        # Pages are fetched once, not once for each way of searching.
         self._is_eager = pages is not None
         self._looks = count(_LOOKS_BEFORE_NUMPY if self._is_eager else 0)
         self._postings: _Postings = {}

@@ -15,8 +15,8 @@ from toolscan import Reason
 
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index._aliases import Annotator
-from pytools_hybrid.index._opening import damage_note
 from pytools_hybrid.index._scan import refresh
+from pytools_hybrid.index._sqlite_file import damage_note
 from pytools_hybrid.observing import SYNCS, Observed
 
 if TYPE_CHECKING:

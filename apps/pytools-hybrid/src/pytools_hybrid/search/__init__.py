@@ -1,5 +1,6 @@
 """Searching an index: from a request to ranked tools, with reasons."""
 
+from pytools_hybrid.search._answering import Answering, observed
 from pytools_hybrid.search._confidence import calibration_of
 from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
 from pytools_hybrid.search._engine import Searcher
@@ -19,13 +20,11 @@ from pytools_hybrid.search._lookup import (
     found_as,
     nearest_first,
 )
-from pytools_hybrid.search._observed import observed
-from pytools_hybrid.search._query_vectors import Answering, QueryEmbedder
+from pytools_hybrid.search._query_vectors import QueryEmbedder
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tool_search import ToolSearch
 from pytools_hybrid.search._tuning import Tuning, TuningFile, remove_tuning, write_tuning
 from pytools_hybrid.search._types import (
-    MAX_LIMIT,
     FoundTool,
     MatchType,
     RerankReport,
@@ -38,7 +37,6 @@ from pytools_hybrid.search._types import (
 )
 
 __all__ = [
-    "MAX_LIMIT",
     "MAX_NAME",
     "MAX_NAMES",
     "Answering",

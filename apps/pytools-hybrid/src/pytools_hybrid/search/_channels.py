@@ -18,13 +18,12 @@ from toolscan import embedding_text
 from pytools_hybrid.tracing import span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from toolindex import Candidate, Coverage, StoreReader, ToolEntry
 
-    from pytools_hybrid.search._types import QueryVector, SearchRequest
-
-    Encode = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+    from pytools_hybrid.search._query_vectors import Encode, QueryVector
+    from pytools_hybrid.search._types import SearchRequest
 
 # Each text of 150 to 300 characters takes 0.3 to 0.6 ms of CPU on two busy cores.
 _MOST = 64
@@ -115,16 +114,6 @@ def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
         return Query(text=request.text, parts=parts)
     parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
     return Query(text=request.text, vector=vector.values, parts=parts)
-
-
-def with_usable_parts(vector: QueryVector) -> QueryVector:
-    """Drop vectors of parts whose length differs from that of the request's vector."""
-    length = len(vector.values)
-    parts = tuple(
-        (text, values if values is not None and len(values) == length else None)
-        for text, values in vector.parts
-    )
-    return replace(vector, parts=parts)
 
 
 def channels_of(

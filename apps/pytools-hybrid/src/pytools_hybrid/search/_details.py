@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from toolrank import Fingerprint, group_duplicates, name_key
+from toolrank import Fingerprint, RankedHit, group_duplicates, name_key
 
 from pytools_hybrid.search._confidence import confidences, match_type
 from pytools_hybrid.search._types import FoundTool
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Set
 
     from toolindex import StoreReader, ToolEntry, ToolOutcomes
-    from toolrank import Query, RankedHit
+    from toolrank import Query, Ranking
 
 # "Get details" says too little to tell that two tools are the same.
 _TELLING_WORDS = 5
 # One word in forty may differ.
 _SAME = 0.95
-_AT_ONCE = 5
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -57,12 +56,12 @@ class Details:
         self._outcomes = outcomes
         self._entries: dict[str, ToolEntry] = {}
 
-    def distinct(self, hits: Sequence[RankedHit]) -> list[RankedHit]:
-        """Return hits without those that are nearly identical to an earlier one.
+    def distinct(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return the ids to show, each with the ids of nearly identical tools that are left out.
 
         Only tools with the same name are compared, if their descriptions and parameters say enough.
         """
-        keys = {hit.id: tool_key(hit.id) for hit in hits}
+        keys = {id_: tool_key(id_) for id_ in ids}
         counts = Counter(keys.values())
         entries = self._read([id_ for id_, key in keys.items() if counts[key] > 1])
 
@@ -75,16 +74,26 @@ class Details:
             parameters = (f"{p.name}: {p.annotation}" for p in entry.parameters)
             return Fingerprint(frozenset({keys[id_], *parameters}), frozenset(words))
 
-        return group_duplicates(hits, fingerprint=fingerprint, similarity=_SAME)
+        bare = [RankedHit(id=id_, score=0.0, contributions=()) for id_ in ids]
+        kept = group_duplicates(bare, fingerprint=fingerprint, similarity=_SAME)
+        return {hit.id: hit.duplicates for hit in kept}
 
-    def tools(self, hits: Sequence[RankedHit]) -> Iterator[FoundTool]:
-        """Yield hits as tools; the score of the first is its confidence."""
+    def tools(
+        self, ranking: Ranking, distinct: Mapping[str, tuple[str, ...]], *, at_once: int
+    ) -> Iterator[FoundTool]:
+        """Yield ranked tools; the score of the first is its confidence.
+
+        Args:
+            ranking: What was ranked.
+            distinct: The tools and those that they stand for, as `distinct` returns them.
+            at_once: How many to read at once.
+        """
         unit: float | None = None
-        rest = iter(hits)
-        while some := list(islice(rest, _AT_ONCE)):
-            entries = self._read([hit.id for hit in some])
+        rest = iter(distinct)
+        while some := list(islice(rest, at_once)):
+            entries = self._read(some)
             # An id that is not among the entries of the same state is damaged.
-            known = [hit for hit in some if hit.id in entries]
+            known = ranking.hits([id_ for id_ in some if id_ in entries])
             sureness = confidences(
                 known, self._query, self._channels, self._reader, model_id=self._model_id
             )
@@ -97,7 +106,7 @@ class Details:
                     score=hit.score * unit,
                     match_type=match_type(hit),
                     confidence=confidence,
-                    duplicates=hit.duplicates,
+                    duplicates=(*hit.duplicates, *distinct[hit.id]),
                     contributions=hit.contributions,
                     explanation=hit.explanation,
                     outcomes=self._outcomes.get(hit.id),

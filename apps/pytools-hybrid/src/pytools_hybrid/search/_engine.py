@@ -20,15 +20,13 @@ from pytools_hybrid.search._channels import (
     channels_of,
     query_of,
     unembedded,
-    with_usable_parts,
 )
 from pytools_hybrid.search._details import Details, tool_key
-from pytools_hybrid.search._query_encoder import QueryEncoder
+from pytools_hybrid.search._query_vectors import QueryEncoder, QueryVector
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
     FoundTool,
     Placing,
-    QueryVector,
     SearchMode,
     SearchRequest,
     SearchResponse,
@@ -40,11 +38,11 @@ if TYPE_CHECKING:
     from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
     from toolrank import Query, Ranker
 
-    from pytools_hybrid.search._channels import Encode
     from pytools_hybrid.search._fusion import RankerFactory
+    from pytools_hybrid.search._query_vectors import Encode
 
 _CACHED_RESULTS = 512
-# So that the list is still full after near-identical tools were merged.
+# Spare candidates keep the list full after near-identical tools are merged.
 _SPARE = 5
 # How many candidates a channel is asked for, at least.
 _DEPTH = 100
@@ -143,7 +141,7 @@ class Searcher:
                     )
                     notes.append(shortfall)
             if vector is not None:
-                vector, ignored = self._tuning.applied(with_usable_parts(vector))
+                vector, ignored = vector.with_usable_parts().tuned(self._tuning)
                 notes += [ignored] * bool(ignored)
                 if any(values is None for _, values in vector.parts):
                     notes.append(
@@ -208,14 +206,13 @@ class Searcher:
         depth = request.limit + _SPARE + len(named)
         while True:
             ranking = _ranking(ranker, query, depth, named, whole=request.place_of is not None)
-            hits = ranking.hits(ranking.ids[:depth])
-            distinct = details.distinct(hits)
-            if len(distinct) >= request.limit or len(hits) < depth:
+            ids = ranking.ids[:depth]
+            distinct = details.distinct(ids)
+            if len(distinct) >= request.limit or len(ids) < depth:
                 break
             depth *= 4
-        sure = (
-            tool for tool in details.tools(distinct) if tool.confidence >= request.min_confidence
-        )
+        tools = details.tools(ranking, distinct, at_once=request.limit)
+        sure = (tool for tool in tools if tool.confidence >= request.min_confidence)
         shown = tuple(islice(sure, request.limit))
         if request.place_of is None:
             return _Ranked(shown, new)
@@ -335,18 +332,18 @@ def _placed(
     until = ids.index(id_) + 1
     # Its place depends only on tools before it, and its duplicates are only tools of its name.
     alike = (each for each in ids[until:] if tool_key(each) == tool_key(id_))
-    bare = [RankedHit(id=each, score=0.0, contributions=()) for each in (*ids[:until], *alike)]
-    distinct = details.distinct(bare)
-    place = next((place for place, hit in enumerate(distinct) if hit.id == id_), None)
-    if place is None:
-        numbered = enumerate(distinct, start=1)
-        same = next(((number, hit.id) for number, hit in numbered if id_ in hit.duplicates), None)
+    distinct = details.distinct([*ids[:until], *alike])
+    if id_ not in distinct:
+        numbered = enumerate(distinct.items(), start=1)
+        same = next(((number, it) for number, (it, others) in numbered if id_ in others), None)
         return _Ranked((), new, Placing(ranked=len(ids), same=same))
+    kept = [*distinct]
     # The first too, because all scores are relative to its confidence.
-    wanted = {hit.id: hit for hit in (distinct[0], distinct[place])}
-    hits = [replace(hit, duplicates=wanted[hit.id].duplicates) for hit in ranking.hits([*wanted])]
-    found = [tool for tool in details.tools(hits) if tool.id == id_]
-    return _Ranked((*found, *last), new, Placing(rank=max(place, len(shown)) + 1, ranked=len(ids)))
+    wanted = {each: distinct[each] for each in (kept[0], id_)}
+    tools = details.tools(ranking, wanted, at_once=len(wanted))
+    found = [tool for tool in tools if tool.id == id_]
+    rank = max(kept.index(id_), len(shown)) + 1
+    return _Ranked((*found, *last), new, Placing(rank=rank, ranked=len(ids)))
 
 
 def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:

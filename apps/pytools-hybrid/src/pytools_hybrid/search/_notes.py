@@ -12,9 +12,8 @@ from pytools_hybrid.index import left_out
 from pytools_hybrid.settings import no_tools
 
 if TYPE_CHECKING:
-    from pytools_hybrid.index import Filling, Index
+    from pytools_hybrid.index import Index
     from pytools_hybrid.search._types import SearchRequest, SearchResponse
-    from pytools_hybrid.settings import Roots
 
 _FEW = 20
 # The usage record keeps only this many of a filter's tags.
@@ -30,7 +29,7 @@ def doubt(response: SearchResponse) -> str:
         return ""
     if response.tools[0].confidence >= RECOMMENDED_CONFIDENCE:
         return ""
-    return "none of these may do this; they are only the nearest"
+    return "probably none of these does this; they are only the nearest"
 
 
 def unknown(response: SearchResponse, where: ToolFilter) -> str:
@@ -75,56 +74,49 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
 
 
 def why_empty(
+    index: Index,
     request: SearchRequest,
     response: SearchResponse,
     *,
-    root: Roots,
     count: int,
-    syncs: bool,
-    only_reads: bool,
-    is_engine: bool,
     away: str,
-    fails: bool,
-    filling: Filling | None,
     is_filtered: bool,
 ) -> str:
     """Explain why nothing was found, and what to try.
 
     Args:
+        index: The index.
         request: The request.
         response: The empty answer.
-        root: The trees.
         count: How many tools can be found at all.
-        syncs: Whether the index follows the files.
-        only_reads: Whether the files are on other hosts.
-        is_engine: Whether the index is searched on its server.
         away: Why the server of a shared index is unreachable, or an empty string.
-        fails: Whether the last sync failed, which another note reports.
-        filling: The progress of an index that is being filled, if known.
         is_filtered: Whether the caller set a filter.
     """
-    if not response.is_complete and fails:
-        return f"the tools of {root} could not be indexed: pytools-hybrid doctor says more"
-    if not response.is_complete and syncs:
+    settings, roots = index.settings, index.roots
+    if not response.is_complete and index.sync.failure is not None:
+        return f"the tools of {roots} could not be indexed: pytools-hybrid doctor says more"
+    if not response.is_complete and settings.sync:
+        filling = index.sync.filling
         far = "" if filling is None else f" ({filling})"
-        return f"the tools of {root} are still being indexed{far}: try again in a moment"
+        return f"the tools of {roots} are still being indexed{far}: try again in a moment"
     if response.tool_count and not count:
         return "no tool can be found: the settings include and exclude hide all of them"
-    if count == 0 and away and is_engine:
+    if count == 0 and away and settings.server is not None and settings.server.is_engine:
         return (
             "the server has no pages of this tree yet: run pytools-hybrid index on a host that "
             "writes, with mode=engine in its address"
         )
     if count == 0 and away:
         return "this host has no copy of the tree yet: it is made once the server can be reached"
-    if count == 0 and only_reads:
+    if count == 0 and settings.only_reads:
         return (
             "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "
-            "with the same PYTOOLS_DATABASE"
+            "with the same PYTOOLS_DATABASE; or its tree has another name, or this role may not "
+            "read it (pytools-hybrid database grant)"
         )
     if count == 0:
-        remedy = "" if syncs else "; syncing is off: run pytools-hybrid index"
-        return f"{no_tools(root)}{remedy}"
+        remedy = "" if settings.sync else "; syncing is off: run pytools-hybrid index"
+        return f"{no_tools(roots)}{remedy}"
     if not query_terms(request.text):
         return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:

@@ -1,7 +1,4 @@
-"""From a request to an answer, with the vectors of the model that can find the most.
-
-A query's vector comes from memory, from the index or from the model, which may be slow or down.
-"""
+"""The vectors of queries: from memory, the index or a model, which may be slow or down."""
 
 from __future__ import annotations
 
@@ -9,29 +6,26 @@ import asyncio
 import math
 from array import array
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from toolembed import Backoff, CircuitBreaker, EmbeddingError, FailureKind, StaticEmbedder, stand_in
+from toolembed import Backoff, CircuitBreaker, EmbeddingError, FailureKind
 from toolindex import ToolIndexError, VectorError, check_dimensions
-from toolrank import query_terms, split_request
+from toolrank import split_request
 
-from pytools_hybrid.index import sooner_than
 from pytools_hybrid.observing import MODEL_REQUESTS, Observed
-from pytools_hybrid.search._engine import corrected
-from pytools_hybrid.search._query_encoder import QueryEncoder
-from pytools_hybrid.search._types import QueryVector, SearchMode
-from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from toolembed import Embedder
+    from toolembed import Embedder, StaticEmbedder
     from toolindex import ToolStore
 
     from pytools_hybrid.index import Recorder
-    from pytools_hybrid.search._engine import Searcher
-    from pytools_hybrid.search._types import SearchRequest, SearchResponse
+    from pytools_hybrid.search._tuning import Tuning, TuningFile
+
+    Encode = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 T = TypeVar("T")
 
@@ -43,9 +37,85 @@ _REMEMBERED = 1024
 # Together with a request's time limit, a recovered model is noticed within 20 seconds.
 _BACKOFF = Backoff(first=1.0, longest=8.0)
 _LEFT_ALONE = "not called for a while"
-_AT_ONCE = 2
-# A model with vectors of fewer tools finds less than the offline one (benchmarks/RESULTS.md).
-_ENOUGH = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryVector:
+    """The vectors of a query.
+
+    Attributes:
+        model_id: The model.
+        values: One float per dimension.
+        text: What was embedded: the request, with misspelt words corrected.
+        parts: The parts of a compound request, each with its vector; None if the model returned
+            none, so that the part is searched by words.
+        tuning: The tuning that mapped it, or None.
+    """
+
+    model_id: str
+    values: Sequence[float] = field(repr=False)
+    text: str = ""
+    parts: tuple[tuple[str, Sequence[float] | None], ...] = field(default=(), repr=False)
+    tuning: Tuning | None = None
+
+    def with_usable_parts(self) -> QueryVector:
+        """Drop vectors of parts whose length differs from that of the request's vector."""
+        length = len(self.values)
+        parts = tuple(
+            (text, values if values is not None and len(values) == length else None)
+            for text, values in self.parts
+        )
+        return replace(self, parts=parts)
+
+    def tuned(self, file: TuningFile) -> tuple[QueryVector, str]:
+        """Return the vector mapped by a tuning, and a note if its file was ignored."""
+        tuning, problem = file.current()
+        if tuning is None:
+            return self, problem and f"{file.path} is ignored: {problem}"
+        if (tuning.model_id, tuning.dimensions) != (self.model_id, len(self.values)):
+            return self, (
+                f"{file.path} is ignored: it was tuned for {tuning.model_id}, searches use "
+                f"{self.model_id}; run `pytools-hybrid tune` again, or remove it with --undo"
+            )
+        parts = tuple((text, values and tuning.mapped(values)) for text, values in self.parts)
+        return replace(self, values=tuning.mapped(self.values), parts=parts, tuning=tuning), ""
+
+
+class QueryEncoder:
+    """Makes the vectors of queries and their parts with the offline model, and keeps them.
+
+    It works in the thread that searches the index: the model takes less time than handing work to
+    another thread.
+    """
+
+    def __init__(self, embedder: StaticEmbedder) -> None:
+        self.knows = embedder.knows
+        self._embedder = embedder
+        self.vector = lru_cache(maxsize=_REMEMBERED)(self._vector)
+
+    @property
+    def documents(self) -> Encode | None:
+        """Embeds tools at once; None if something would have to be loaded first."""
+        return self._embedder.encode_documents if self._embedder.is_instant else None
+
+    def _vector(self, text: str) -> QueryVector:
+        model_id, parts = self._embedder.model_id, split_request(text)
+        with Observed(MODEL_REQUESTS, "query", model_id) as seen:
+            values, *of_parts = [
+                array("f", values) for values in self._embedder.encode_queries([text, *parts])
+            ]
+            if not any(values):
+                reason = "gave the query a vector of zeros"
+                raise EmbeddingError(model_id, reason)
+            seen.outcome = "answered"
+        return QueryVector(
+            model_id=model_id,
+            values=values,
+            text=text,
+            parts=tuple(
+                (part, its if any(its) else None) for part, its in zip(parts, of_parts, strict=True)
+            ),
+        )
 
 
 @runtime_checkable
@@ -80,7 +150,7 @@ class QueryEmbedder:
         if why := self._too_long(self.embedder.dimensions):
             return None, why
         values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
-        # Only now, so that the failure of one part does not skip the others.
+        # Failures are handled after all parts, so that one does not skip the others.
         for failure in (values, *others):
             if isinstance(failure, EmbeddingError) and failure.reason != _LEFT_ALONE:
                 self._failure = str(failure)
@@ -206,137 +276,3 @@ class QueryEmbedder:
         if error.reason != _LEFT_ALONE:
             return str(error)
         return f"{self._failure}; retried in {self._breaker.remaining:.0f} s"
-
-
-class Answering:
-    """Answers requests, with another model's vectors until those of the wanted one are ready."""
-
-    def __init__(
-        self, store: ToolStore, searcher: Searcher, recorder: Recorder, embedder: Embedder | None
-    ) -> None:
-        self._store = store
-        self.searcher = searcher
-        self._recorder = recorder
-        self._embedder = embedder
-        # Two searches at a time finish sooner than many at once: they share one interpreter, and
-        # while one waits for the database, the other computes.
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._sooner = sooner_than(embedder)
-        self._queries: dict[str, QueryEmbedder] = {}
-        self._encoders: dict[str, QueryEncoder] = {}
-        self._stand_ins: dict[str, Embedder | None] = {}
-
-    async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:
-        """Answer a request from the current state of the index."""
-        wanted = self._embedder
-        if wanted is None:
-            is_missed = request.mode is SearchMode.VECTOR
-            why = "vectors are turned off: embedding model 'none'" if is_missed else ""
-            return await self._looked_up(request, None, why)
-        if not self.searcher.uses_vectors(request.mode):
-            return await self._looked_up(request, None, "")
-        if self._sooner is not None:
-            return await self._answered_at_once(request, wanted, self._sooner, failure)
-        vector, why = await self._vector(request, wanted)
-        response = await self._looked_up(request, vector, why or failure)
-        if response.misfit and isinstance(vector, QueryVector):
-            # Not cached: the model may return the right one the next time.
-            for text in (vector.text, *(part for part, _ in vector.parts)):
-                self._queries[wanted.model_id].forget(text)
-        for model_id in _instead(request, response):
-            other = await self._stand_in(model_id, wanted.model_id)
-            if other is None:
-                continue
-            vector, _ = await self._vector(request, other)
-            if vector is not None:
-                why = response.shortfall or f"those of {wanted.model_id} are not ready"
-                instead = await self._looked_up(request, vector, why)
-                if instead.tools or not response.tools:
-                    return replace(instead, unembedded=response.unembedded, misfit=response.misfit)
-        return response
-
-    async def _answered_at_once(
-        self, request: SearchRequest, wanted: Embedder, sooner: StaticEmbedder, failure: str
-    ) -> SearchResponse:
-        """Answer with the wanted model if all tools have its vectors, else with the faster one."""
-        spelled = await asyncio.to_thread(self._spelled, request.text, wanted, sooner.knows)
-        if spelled is not None:
-            vector, failure = await self._vector(request, wanted, spelled)
-            if not failure:
-                response = await self._looked_up(request, vector, "")
-                # A tool may have changed in the meantime.
-                if response.coverage.vectors >= response.coverage.tools:
-                    return response
-        vector, why = await self._vector(request, sooner)
-        # Users only need to know if the wanted model fails, not that it is unfinished.
-        model_id = wanted.model_id if failure else sooner.model_id
-        return await self._looked_up(request, vector, why or failure, model_id=model_id)
-
-    def _spelled(self, text: str, wanted: Embedder, known: Callable[[str], bool]) -> str | None:
-        """Return a request in the tools' spelling, or None if not all tools have vectors.
-
-        Our models know only the pieces of a misspelt word; a provider's copes with it.
-        """
-        with self._store.reading() as reader:
-            coverage = reader.coverage(wanted.model_id)
-            if coverage.vectors < coverage.tools:
-                return None
-            return corrected(reader, text, known=known)
-
-    async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
-        if model_id not in self._stand_ins:
-            # In a thread: it may import the providers' libraries.
-            self._stand_ins[model_id] = await asyncio.to_thread(
-                stand_in, model_id, wanted, remedies=REMEDIES
-            )
-        return self._stand_ins[model_id]
-
-    async def _looked_up(
-        self,
-        request: SearchRequest,
-        vector: QueryVector | QueryEncoder | None,
-        why: str,
-        *,
-        model_id: str | None = None,
-    ) -> SearchResponse:
-        if model_id is None and self._embedder is not None:
-            model_id = self._embedder.model_id
-        async with self._turns:
-            return await asyncio.to_thread(
-                self.searcher.answer,
-                request,
-                model_id=model_id,
-                query=vector,
-                why=why,
-            )
-
-    async def _vector(
-        self, request: SearchRequest, embedder: Embedder, spelled: str | None = None
-    ) -> tuple[QueryVector | QueryEncoder | None, str]:
-        if not query_terms(request.text, stop_words=()):
-            return None, ""
-        if isinstance(embedder, StaticEmbedder):
-            # It takes less time than another thread, so it is asked where the index is read.
-            if embedder.model_id not in self._encoders:
-                self._encoders[embedder.model_id] = QueryEncoder(embedder)
-            return self._encoders[embedder.model_id], ""
-        queries = self._queries.get(embedder.model_id)
-        if queries is None:
-            queries = QueryEmbedder(embedder, self._store, self._recorder)
-            self._queries[embedder.model_id] = queries
-        text = spelled or request.text
-        return await queries.vector(text, split_request(text))
-
-
-def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...]:
-    """Return the models that can find more than the one that answered, best first.
-
-    The offline model is one of them without any stored vectors: it embeds the tools that fit by
-    their words before it answers. In modes without words, half of the wanted model's vectors are
-    better.
-    """
-    coverage = response.coverage
-    is_enough = request.mode is SearchMode.VECTOR or coverage.vectors >= _ENOUGH * coverage.tools
-    if response.model and is_enough:
-        return response.fuller_models
-    return tuple(dict.fromkeys((*response.fuller_models, StaticEmbedder().model_id)))

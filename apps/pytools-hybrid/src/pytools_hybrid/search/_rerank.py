@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from toolembed import Backoff, CircuitBreaker
+from toolembed import Backoff, CircuitBreaker, without_keys
 from toolembed.providers import current_name
 from toolrank import (
     Candidate,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolrank import RerankOutcome
 
     from pytools_hybrid.search._types import FoundTool, SearchRequest, SearchResponse
+    from pytools_hybrid.settings import Settings
 
 _CANDIDATES = 10
 _AT_ONCE = 4
@@ -81,7 +82,7 @@ class Reranking:
     async def prepare(self) -> str:
         """Load what the model needs, in a thread; return why it cannot be used, or ""."""
         prepared = await self._prepared()
-        return prepared if isinstance(prepared, str) else ""
+        return without_keys(prepared) if isinstance(prepared, str) else ""
 
     async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
         """Return an answer to `widened` of a request in the model's order, cut to the limit.
@@ -90,8 +91,10 @@ class Reranking:
         help, the order is unchanged, and the answer's notes and report say why.
         """
         started = time.perf_counter()
-        outcome, failure = await self._outcome(request.text, response.tools)
         tools, notes = response.tools, response.notes
+        outcome, failure = await self._outcome(request.text, tools)
+        # A provider may repeat a key.
+        failure = without_keys(failure)
         if outcome is not None:
             found = {str(tool.entry.id): place for place, tool in enumerate(tools)}
             places = [found[hit.id] for hit in outcome.hits]
@@ -105,7 +108,7 @@ class Reranking:
         report = RerankReport(
             model=self._name,
             applied=outcome is not None and outcome.applied,
-            reason=failure or (outcome.reason if outcome else self._why_not(response.tools)),
+            reason=failure or without_keys(outcome.reason if outcome else self._why_not(tools)),
             milliseconds=1000 * (time.perf_counter() - started),
             **usage,
         )
@@ -157,6 +160,15 @@ class Reranking:
         return LLMReranker(
             self._model, when="always", candidates=_CANDIDATES, timeout_s=self._timeout_s
         )
+
+
+def configured_reranking(settings: Settings) -> Reranking | None:
+    """Return the reranking that the settings describe, or None."""
+    if settings.rerank_model is None:
+        return None
+    return Reranking(
+        settings.rerank_model, certain=settings.rerank_certain, gap=settings.rerank_gap
+    )
 
 
 def _moved(before: int, now: int) -> int | None:

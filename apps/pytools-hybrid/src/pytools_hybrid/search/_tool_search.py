@@ -9,24 +9,21 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from toolembed import without_keys
 from toolindex import ToolFilter
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Index, Recording, open_store
+from pytools_hybrid.search._answering import Answering, observed
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import Placement, placed
 from pytools_hybrid.search._fusion import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, found_as
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
-from pytools_hybrid.search._observed import observed
-from pytools_hybrid.search._policy import under_policy
-from pytools_hybrid.search._query_vectors import Answering
-from pytools_hybrid.search._rerank import Reranking
+from pytools_hybrid.search._request import check_arguments, search_request, under_policy
+from pytools_hybrid.search._rerank import configured_reranking
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
-    MAX_LIMIT,
     FoundTool,
     Scope,
     SearchMode,
@@ -37,7 +34,6 @@ from pytools_hybrid.search._types import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from types import TracebackType
 
     from toolembed import LimitedEmbedder
     from toolindex import StoreReader, ToolEntry, ToolStore
@@ -45,6 +41,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search._describe import ToolDescription
     from pytools_hybrid.search._fusion import RankerFactory
     from pytools_hybrid.search._lookup import CategoryCount
+    from pytools_hybrid.search._rerank import Reranking
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 _log = logging.getLogger("pytools_hybrid")
@@ -86,14 +83,7 @@ class ToolSearch:
         self.roots: Roots = self.index.roots
         self.policy: ToolFilter = self.settings.policy
         self.tuning: TuningFile = TuningFile(self.settings.resolved_tuning(self.roots))
-        model = self.settings.rerank_model
-        self._reranking = (
-            None
-            if model is None
-            else Reranking(
-                model, certain=self.settings.rerank_certain, gap=self.settings.rerank_gap
-            )
-        )
+        self._reranking = configured_reranking(self.settings)
         self._follows = follow
         self._preparing: asyncio.Task[None] | None = None
         self._answers: Answering | None = None
@@ -104,16 +94,11 @@ class ToolSearch:
             self._preparing = asyncio.create_task(self.prepare_reranking())
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         self._answers = None
         if self._preparing is not None:
             self._preparing.cancel()
-        await self.index.__aexit__(exc_type, exc, traceback)
+        await self.index.__aexit__(*raised)
 
     @property
     def _answering(self) -> Answering:
@@ -171,13 +156,15 @@ class ToolSearch:
         limit = top_k if limit is None else limit
         limit = self.settings.limit if limit is None else limit
         threshold = self.settings.threshold if threshold is None else threshold
-        _check(query, limit, threshold)
+        check_arguments(query, limit, threshold)
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
             raise SettingsError(
                 "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
             )
-        request = self._request(query, mode, scope, where, limit=limit, min_confidence=threshold)
+        request = search_request(
+            query, mode, scope, where, self.policy, limit=limit, min_confidence=threshold
+        )
         return await observed(request.mode, self._answered(request, reranking, record=record))
 
     async def _answered(
@@ -197,30 +184,23 @@ class ToolSearch:
             # The follower then embeds all tools again, in the new length.
             self.index.sync.changed.set()
         if reranking is not None:
-            response = _without_keys(await reranking.rerank(request, response))
+            response = await reranking.rerank(request, response)
         away = await self.index.away()
         notes = stale(self.index, response, away)
         early = ""
         if not response.tools:
-            is_failing = self.index.sync.failure is not None
-            server = self.settings.server
             why = await asyncio.to_thread(
                 why_empty,
+                self.index,
                 request,
                 response,
-                root=self.roots,
                 count=await self._findable(response),
-                syncs=self.settings.sync,
-                only_reads=self.settings.only_reads,
-                is_engine=server is not None and server.is_engine,
                 away=away,
-                fails=is_failing,
-                filling=self.index.sync.filling,
                 is_filtered=request.where != under_policy(self.policy, None),
             )
             notes = (*notes, why)
-            is_kept_up = self.settings.sync and not self.index.store.read_only and not is_failing
-            if not response.is_complete and is_kept_up:
+            can_grow = self.settings.sync and not self.index.store.read_only
+            if not response.is_complete and can_grow and self.index.sync.failure is None:
                 early = why
         # The first note if another model than the configured one was used.
         first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
@@ -228,7 +208,7 @@ class ToolSearch:
         notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
         response = replace(
             response,
-            tools=tuple(self._located(found) for found in response.tools),
+            tools=tuple(found.located(self.roots) for found in response.tools),
             notes=(*self._vector_notes(request.mode), *first, *notes, *others),
             search_id=uuid.uuid4().hex,
             early=early,
@@ -270,11 +250,12 @@ class ToolSearch:
         `name` and its errors are those of `find`, and the other arguments those of `search`.
         """
         id_ = str((await self.find(name)).id)
-        request = self._request(
+        request = search_request(
             query,
             mode,
             scope,
             where,
+            self.policy,
             limit=self.settings.limit if limit is None else limit,
             min_confidence=self.settings.threshold if threshold is None else threshold,
         )
@@ -298,9 +279,7 @@ class ToolSearch:
         """
         entry = await self.find(name)
         text = f"{entry.id.name.replace('_', ' ')}. {entry.summary}"
-        asked = self._request(
-            text, SearchMode.HYBRID, Scope.ALL, None, limit=limit + 1, min_confidence=0.0
-        )
+        asked = SearchRequest(text=cut_query(text), where=self.policy, limit=limit + 1)
         response = await self._answer(asked)
         others = [found for found in response.tools if found.entry.id != entry.id]
         return tuple(others[:limit])
@@ -311,7 +290,7 @@ class ToolSearch:
         If it cannot be used, the log and every answer say why.
         """
         if self._reranking is not None and (problem := await self._reranking.prepare()):
-            _log.warning("results are not reranked: %s", without_keys(problem))
+            _log.warning("results are not reranked: %s", problem)
 
     async def categories(self) -> tuple[CategoryCount, ...]:
         """Return the categories with tools that can be found, and counts, by source and name."""
@@ -417,55 +396,9 @@ class ToolSearch:
             return response.tool_count
         return sum(category.tools for category in await self.categories())
 
-    def _request(
-        self,
-        query: str,
-        mode: SearchMode,
-        scope: Scope,
-        where: ToolFilter | None,
-        *,
-        limit: int,
-        min_confidence: float,
-    ) -> SearchRequest:
-        where = under_policy(self.policy, where)
-        if Scope(scope) is not Scope.ALL:
-            where = replace(where, source=Scope(scope).value)
-        return SearchRequest(
-            text=cut_query(query),
-            mode=SearchMode(mode),
-            where=where,
-            limit=limit,
-            min_confidence=min_confidence,
-        )
-
-    def _located(self, found: FoundTool) -> FoundTool:
-        root, relative = self.roots.locate(found.entry.path)
-        layouts = self.roots.layouts
-        return replace(found, root=root, path=root / relative, layouts=layouts)
-
     def _is_stood_in(self, response: SearchResponse, mode: SearchMode) -> bool:
         """Return whether the configured model should have been used but was not."""
         embedder = self.index.embedder
         return (
             embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id
         )
-
-
-def _without_keys(response: SearchResponse) -> SearchResponse:
-    """Hide keys that a provider may have repeated in texts passed on by toolrank."""
-    report = response.rerank
-    return replace(
-        response,
-        notes=tuple(map(without_keys, response.notes)),
-        rerank=report and replace(report, reason=without_keys(report.reason)),
-    )
-
-
-def _check(query: object, limit: object, threshold: object) -> None:
-    # Not all callers use a type checker.
-    if not isinstance(query, str):
-        raise ValueError(f"the query must be text, got {query!r}")
-    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        raise ValueError(f"limit must be a whole number from 1 to {MAX_LIMIT}, got {limit!r}")
-    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must be a number from 0 to 1, got {threshold!r}")

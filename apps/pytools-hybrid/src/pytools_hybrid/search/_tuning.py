@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from array import array
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import mul
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,6 @@ from pytools_hybrid.errors import PytoolsError, refusal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
-
-    from pytools_hybrid.search._types import QueryVector
 
 _FORMAT = "pytools-hybrid tuning 1"
 _MOST_BYTES = 64 << 20
@@ -133,20 +131,6 @@ class TuningFile:
             if self._read[0] != stamp:
                 self._read = (stamp, *_read(self.path, state.st_size))
             return self._read[1:]
-
-    def applied(self, vector: QueryVector) -> tuple[QueryVector, str]:
-        """Return the tuned vector of a query, and a note if the file was ignored."""
-        tuning, problem = self.current()
-        if tuning is None:
-            return vector, problem and f"{self.path} is ignored: {problem}"
-        if (tuning.model_id, tuning.dimensions) != (vector.model_id, len(vector.values)):
-            return vector, (
-                f"{self.path} is ignored: it was tuned for {tuning.model_id}, searches use "
-                f"{vector.model_id}; run `pytools-hybrid tune` again, or remove it with --undo"
-            )
-        parts = tuple((text, values and tuning.mapped(values)) for text, values in vector.parts)
-        values = tuning.mapped(vector.values)
-        return replace(vector, values=values, parts=parts, tuning=tuning), ""
 
 
 def write_tuning(path: Path, tuning: Tuning) -> None:

@@ -1,10 +1,10 @@
-"""The values of a search: the request, the query's vector, the tools found, the answer."""
+"""The values of a search: the request, the tools found, the answer."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from toolrank import Contribution, Explanation
     from toolscan import Layout
 
-    from pytools_hybrid.search._tuning import Tuning
+    from pytools_hybrid.settings import Roots
 
-
-MAX_LIMIT = 50
 # No request is this long; anything pasted after it is ignored.
 _QUERY_CHARACTERS = 20_000
 _NO_COVERAGE = Coverage(tools=0, vectors=0, dimensions=0)
@@ -93,26 +91,6 @@ class SearchRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryVector:
-    """The vectors of a query.
-
-    Attributes:
-        model_id: The model.
-        values: One float per dimension.
-        text: What was embedded: the request, with misspelt words corrected.
-        parts: The parts of a compound request, each with its vector; None if the model returned
-            none, so that the part is searched by words.
-        tuning: The tuning that mapped it, or None.
-    """
-
-    model_id: str
-    values: Sequence[float] = field(repr=False)
-    text: str = ""
-    parts: tuple[tuple[str, Sequence[float] | None], ...] = field(default=(), repr=False)
-    tuning: Tuning | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTool:
     """One result.
 
@@ -182,6 +160,11 @@ class FoundTool:
     def description(self) -> str:
         """The whole docstring."""
         return self.entry.description
+
+    def located(self, roots: Roots) -> FoundTool:
+        """Return the tool with its place in some trees."""
+        root, relative = roots.locate(self.entry.path)
+        return replace(self, root=root, path=root / relative, layouts=roots.layouts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,13 +39,13 @@ class Tools(BaseModel):
 class ToolBrowser:
     """Lists trees by the names of their files; each call reads the disk.
 
-    No file is opened, so some may turn out not to be tools. A tree that does not exist yet has no
-    tools, and of several tools with the same id, the first tree's is listed.
+    No file is opened, so a listed file may turn out not to be a tool. A tree that does not exist
+    yet has no tools. If several trees have the same tool, the first tree's is listed.
 
     Args:
         root: The tree, or several; paths begin with them as given here.
-        policy: A filter by id patterns; tools that do not pass it are not listed, nor are
-            categories without other tools.
+        policy: A filter by id patterns; only tools that pass it are listed, and only categories
+            with such tools.
     """
 
     def __init__(self, root: RootsLike, policy: ToolFilter, *, outside_links: bool = False) -> None:

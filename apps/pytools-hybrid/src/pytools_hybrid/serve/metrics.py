@@ -1,4 +1,4 @@
-"""The metrics of this process for Prometheus: its activity, and the state of an index."""
+"""Metrics of this process for Prometheus: its activity, and the state of an index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ToolMetrics"]
 class ToolMetrics:
     """A collector for prometheus-client: `REGISTRY.register(ToolMetrics(tools.index))`.
 
-    Searches and calls of the whole process are counted, through any interface.
+    All searches and calls of the process are counted, whatever their interface.
 
     Args:
         index: The index whose state is included while it is open.
@@ -75,7 +75,7 @@ def _state(index: Index) -> Generator[Metric]:
             "pytools_embedding_refused", "Tools whose text the model has refused.", refused
         )
     except ToolIndexError:
-        # The other metrics show that.
+        # pytools_index_up_to_date is 0 then.
         is_readable = False
     is_current = (
         is_readable

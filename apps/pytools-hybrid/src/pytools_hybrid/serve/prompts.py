@@ -1,4 +1,4 @@
-"""What an agent should know about finding tools, for its system prompt."""
+"""Instructions on finding tools, for an agent's system prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ otherwise `run`.
 """
 """A section of a system prompt, as the default template."""
 
-# Without braces, because a prompt may later go through str.format.
+# The workflows have no braces, because a prompt may later be passed to str.format.
 _WORKFLOWS: dict[WorkflowMode, str] = {
     "hybrid": """\
 1. Before you write code of your own, look for a tool: call `search_tools` with one need in a few \
@@ -53,7 +53,7 @@ _FIELD = re.compile(r"\{\{|\}\}|" + re.escape(_PLACEHOLDER))
 
 
 def workflow(mode: WorkflowMode) -> str:
-    """Return the steps with which an agent finds a tool.
+    """Return the steps by which an agent finds a tool.
 
     Args:
         mode: `hybrid` for an agent that has `search_tools` and runs code, `call` for one that
@@ -63,7 +63,7 @@ def workflow(mode: WorkflowMode) -> str:
         SettingsError: There is no such mode.
     """
     if mode not in _WORKFLOWS:
-        raise SettingsError("--mode", f"{mode!r} is none; use one of {', '.join(_WORKFLOWS)}")
+        raise SettingsError("--mode", f"{mode!r} is not one of {', '.join(_WORKFLOWS)}")
     return _WORKFLOWS[mode]
 
 
@@ -93,6 +93,6 @@ def render(template: str, mode: WorkflowMode) -> str:
     rendered = _FIELD.sub(fill, template)
     if not filled:
         raise SettingsError(
-            "--template", f"it has no {_PLACEHOLDER}; write that where the workflow should go"
+            "--template", f"it has no {_PLACEHOLDER}; write that where the workflow should be"
         )
     return rendered

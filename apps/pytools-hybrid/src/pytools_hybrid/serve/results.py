@@ -1,4 +1,4 @@
-"""Formatting answers for agents: the tools of a response and its metadata."""
+"""Answers for agents: the tools of a response and its metadata."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import FoundTool, SearchResponse
     from pytools_hybrid.settings import Roots
 
-__all__ = ["ToolResult", "answer_meta", "tool_results"]
+__all__ = ["ToolResult", "answer_meta", "shared_meta", "tool_results"]
 
 # Each digit costs a token in every answer.
 _DIGITS = 3
@@ -39,14 +39,23 @@ def tool_results(
 ) -> list[ToolResult]:
     """Return the tools of a response, best first.
 
-    Paths begin with the trees as they were named.
+    Paths begin with the tree, written as in the settings.
     """
     return [_result(found, roots, detail) for found in response.tools]
 
 
 def answer_meta(response: SearchResponse) -> dict[str, Any]:
-    """Return the metadata of a response, as JSON values."""
-    meta: dict[str, Any] = {
+    """Return the metadata of a response for MCP, as JSON values."""
+    duplicates = {str(it.entry.id): list(it.duplicates) for it in response.tools if it.duplicates}
+    meta = {**shared_meta(response), "duplicates": duplicates}
+    if response.rerank is not None:
+        meta["rerank"] = response.rerank.as_dict()
+    return meta
+
+
+def shared_meta(response: SearchResponse) -> dict[str, Any]:
+    """Return the metadata of a response that all interfaces share, as JSON values."""
+    return {
         "search_id": response.search_id,
         "generation": response.generation,
         "coverage": {"tools": response.coverage.tools, "vectors": response.coverage.vectors},
@@ -54,13 +63,7 @@ def answer_meta(response: SearchResponse) -> dict[str, Any]:
         "model": response.model,
         "lost": list(response.lost),
         "notes": list(response.notes),
-        "duplicates": {
-            str(it.entry.id): list(it.duplicates) for it in response.tools if it.duplicates
-        },
     }
-    if response.rerank is not None:
-        meta["rerank"] = response.rerank.as_dict()
-    return meta
 
 
 def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) -> ToolResult:

@@ -1,6 +1,7 @@
 """Settings (flags over environment over file over defaults) and the roots that they name."""
 
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
+from pytools_hybrid.settings._fields import MAX_LIMIT
 from pytools_hybrid.settings._file import find_settings_file, read_settings_file
 from pytools_hybrid.settings._language_models import check_model_name
 from pytools_hybrid.settings._layouts import shown_layouts
@@ -23,6 +24,7 @@ __all__ = [
     "ALIASES",
     "DEFAULT_ROOT",
     "EXPOSING",
+    "MAX_LIMIT",
     "REMEDIES",
     "AliasError",
     "Roots",

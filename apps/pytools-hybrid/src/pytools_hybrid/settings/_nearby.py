@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings._roots import Roots
 
 _LEVELS_UP = 3
-# So that naming a home folder, for example, takes a moment rather than a minute.
+# Otherwise, naming a home folder, for example, would take a minute.
 _MOST_FOLDERS = 200
 
 

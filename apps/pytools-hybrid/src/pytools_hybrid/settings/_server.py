@@ -16,6 +16,11 @@ _COPY, _ENGINE = "copy", "engine"
 _LONGEST_TREE = 200
 _SCHEME = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?P<slashes>//?)(?!\\)", re.IGNORECASE)
 _SCHEMES = frozenset({"postgres", "postgresql"})
+# A misspelt address, or libpq's keywords, must not become a file with a password in its name.
+_MEANT = re.compile(
+    r"\s*(postgres(ql)?(:/|//)|(host|hostaddr|dbname|user|password)\s*=)|.*\spassword\s*=",
+    re.IGNORECASE | re.DOTALL,
+)
 # Strict, because any part of other text might be a password.
 _HOST = r"(?:\[[^\]@/?#\s]*\]|[^\[\]:,@/?#\s]*)(?::\d*)?"
 _ADDRESS = re.compile(
@@ -94,6 +99,10 @@ def parsed_database(value: object) -> object:
     text = str(value)
     match = _SCHEME.match(text)
     if match is None:
+        if _MEANT.match(text):
+            raise ValueError(
+                "an address of a server is written postgresql://user@host/db?tree=NAME"
+            )
         return value
     if match["scheme"].lower() in _SCHEMES:
         # pathlib merges two slashes.

@@ -4,7 +4,7 @@
   nothing is expanded yet.
 - **Expanding**: `ServerEntry.parameters` inserts the values of variables, and returns
   `StdioParameters` or `HttpParameters`.
-- **Secrets**: a `Redactor` knows the values that must not be shown, and redacts them in any text.
+- **Secrets**: a `Redactor` redacts values that must not be shown in any text.
 - **Connecting**: `connected` connects to a server and provides a client of the `mcp` library.
 """
 

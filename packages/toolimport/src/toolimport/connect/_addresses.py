@@ -1,4 +1,4 @@
-"""Finding users and passwords in the addresses of a text, even in those that no parser accepts."""
+"""Finding users and passwords in addresses in a text, even in those that parsers reject."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSIONED = re.compile(r"(?:git|hg|svn|bzr)\+\w+$")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A part of a text with one address; the fields together are the whole part.
+    """A part of a text with one address; its fields joined are the whole part.
 
     Attributes:
         before: Everything before the user, including the scheme.
@@ -47,7 +47,7 @@ def addresses(text: str) -> Iterator[Address]:
 
 
 def _user_length(scheme: str, rest: str) -> int:
-    """Return the length of user and password; if that is uncertain, too long is safe."""
+    """Return the length of user and password; if it is uncertain, err on the long side."""
     found = _HOST.match(rest)
     host = found[0] if found else ""
     behind = rest[len(host) :]

@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.005
 _CONNECT_SECONDS = 30.0
 # A tool may take long; the caller sets the time limit of a call.
 _READ_SECONDS = 24 * 3600.0
-# A server that writes nonsense may write a lot of it.
+# A server may write a lot of nonsense, so each message is logged at most once in this time.
 _QUIET_SECONDS = 10.0
 _told: dict[tuple[str, int], float] = {}
 _LOGGERS = (
@@ -65,7 +65,7 @@ class StderrTail:
     def writing(self) -> Generator[TextIO]:
         """Provide a file to use as a process's stderr."""
         read, write = os.pipe()
-        # Not joined: a grandchild may hold the other end open for ever.
+        # Not joined, because a grandchild may keep the other end open for ever.
         thread = threading.Thread(
             target=self._collect, args=(read,), name="mcp-stderr", daemon=True
         )
@@ -157,7 +157,7 @@ async def _process(
     with tail.writing() as errors:
         try:
             async with stdio_client(server, errlog=errors) as streams:
-                # The process has it now; if it were also open here, reading would never end.
+                # The process has its own copy; if this one stayed open, reading would never end.
                 errors.close()
                 yield streams
         except Exception:
@@ -212,7 +212,7 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
 
 
 def _without_contents(record: logging.LogRecord) -> bool:
-    """Keep floods out of the log, and messages and addresses, which may contain secrets."""
+    """Keep out of the log floods, and messages and addresses, which may contain secrets."""
     record.exc_info = record.exc_text = None
     if record.levelno < logging.WARNING:
         return False

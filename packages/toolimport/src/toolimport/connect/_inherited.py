@@ -1,7 +1,7 @@
 """Environment variables that every server inherits: those needed to start programs.
 
-None is named like a secret. But the address of a proxy or a package index may contain a password,
-which `uvx` and `npx` need: it is passed on, and never shown.
+None is named like a secret, but the address of a proxy or a package index may contain a password.
+It is passed on, because `uvx` and `npx` need it, and never shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Repairing slightly invalid lists of tools before the library reads them.
 
-The library rejects a whole list if one tool is invalid, and then also the results of its tools.
+The library rejects a whole list if one tool is invalid, and then also the results of all its tools.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Repairs:
     Attributes:
         left_out: Why tools were left out, by their place in the list.
         notes: What was simplified, by the tool's name.
-        garbled: Why the last line that it wrote was not a message; empty if it was.
+        garbled: Why the server's last line was not a message; empty if it was.
         is_for_calls: Whether the connection is for calling tools rather than importing all of them.
             Then only the result schemas of called tools are checked, because checking all of them
             can take seconds.
@@ -54,7 +54,7 @@ class Repairs:
             item = recovered
         result: JsonValue = getattr(item.message, "result", None)
         if isinstance(result, dict):
-            # Only older protocols begin like this; they only allow objects as results.
+            # Only older protocols begin with this answer; they only allow objects as results.
             self._is_old = self._is_old or "protocolVersion" in result
             if isinstance(tools := result.get("tools"), list):
                 made = map(self._tool, tools)

@@ -1,6 +1,6 @@
 """Repairing HTTP answers with invalid JSON before the library reads them.
 
-The library does not keep the text of an answer that it cannot read, so later is too late.
+Afterwards is too late, because the library does not keep the text of an answer that it cannot read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reading long lines and floods from a process in linear time.
 
-The library scans a line from its beginning with every 64 KiB that arrive. A line of 64 MiB takes
-minutes, and meanwhile no other server is read. Each notification takes it as long as a call. It
-offers no way to replace its reader.
+The library scans a line from its beginning whenever 64 KiB arrive. A line of 64 MiB takes minutes,
+and meanwhile no other server is read. A notification takes as long as a call. The library's reader
+cannot be replaced through its API.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST_LINE = 32 << 20
 
 _LOOKED_AT = 1000
 _FEW_LINES = 16
-# Only the last of a call's simultaneous reports is passed on anyway, and no log messages.
+# Of a call's simultaneous reports only the last is passed on anyway, and log messages never are.
 _REPORTS = 256
 _TOKEN = re.compile(r'"progressToken"\s*:\s*("[^"]*"|\d+)')
 _REPORT = re.compile(
@@ -35,7 +35,7 @@ _TOO_LONG = (
 
 
 class WholeLines(TextReceiveStream):
-    """Text in whole lines: what is received always ends at the end of a line."""
+    """A stream of text in whole lines: each received text ends with a line."""
 
     async def receive(self) -> str:
         """Wait for the end of a line; an answer that is too long becomes an error.
@@ -68,7 +68,7 @@ class WholeLines(TextReceiveStream):
 
 
 def _without_floods(text: str) -> str:
-    """Of simultaneous messages, drop log messages and all but each call's last progress report.
+    """Drop log messages, and all but the last of each call's simultaneous progress reports.
 
     If there are more than 256 calls, the reports of the others are dropped too.
     """

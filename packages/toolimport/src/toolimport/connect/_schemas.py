@@ -22,12 +22,12 @@ def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
 
 
 def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[str, Any] | None:
-    """Return a schema that can be used to check a tool's results; None if these are text.
+    """Return a schema for checking a tool's results; None if they are text.
 
     Args:
         schema: The schema from the server.
         notes: Receives a sentence for each part that could not be used unchanged.
-        is_old: Whether the protocol is one of those that allow no other results than objects.
+        is_old: Whether the protocol only allows objects as results.
     """
     if schema is None:
         return None
@@ -46,11 +46,7 @@ def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[
 
 
 class ResultCheck:
-    """Checks the results of one tool; its schema is checked with the first result.
-
-    Args:
-        is_old: Whether the protocol is one of those that allow no other results than objects.
-    """
+    """Checks the results of one tool; its schema is checked with the first result."""
 
     def __init__(self, schema: JsonValue, *, is_old: bool) -> None:
         self._given = schema
@@ -87,7 +83,7 @@ class ResultCheck:
         from referencing import Registry
 
         schema = output_schema(self._given, [], is_old=self._is_old)
-        # With an empty registry no reference leads out of the schema.
+        # With an empty registry, no reference leads out of the schema.
         return False if schema is None else validator_for(schema)(schema, registry=Registry())
 
 
@@ -141,7 +137,7 @@ def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
 
 
 def _check_size(schema: JsonValue) -> None:
-    """Reject a schema that would take long to check: choices are compared with one another."""
+    """Reject a schema that would take long to check, because choices are compared pairwise."""
     left, waiting = _MOST_VALUES, [schema]
     while waiting:
         value = waiting.pop()

@@ -22,7 +22,7 @@ NAMES_A_SECRET = re.compile(
 )
 """The names of variables, headers and flags with secrets."""
 
-# Exceptions, which may be ordinary choices: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
+# Exceptions, which are often ordinary choices: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
 _CHOOSES = re.compile(r"auth|private|method|mode|type|kind|name|repos", re.I)
 # Keywords of a schema whose values a server compares literally.
 _EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
@@ -135,7 +135,7 @@ def secrets_in(content: object, text: str = "") -> Iterator[tuple[str, str]]:
 
     Args:
         content: The parsed configuration.
-        text: The text of it, whose comments may also contain keys.
+        text: Its text, whose comments may also contain keys.
 
     Yields:
         The name of each secret, and the secret.

@@ -40,9 +40,9 @@ class ServerEntry:
 
     Attributes:
         name: Its name in the file.
-        section: The key that it is under, one of `SECTIONS`; empty if names are at the top level.
+        section: The key above it, one of `SECTIONS`; empty if names are at the top level.
         file: The full path of the file.
-        disabled: Whether the file says not to use it.
+        disabled: Whether the file disables it.
         definition: Its definition in the file.
         inputs: The defaults of VS Code's inputs, by id.
     """
@@ -77,7 +77,7 @@ class ServerEntry:
         raise ServerError(self.name, "needs a 'command' to start, or a 'url' to connect to")
 
     def variables(self, environment: Mapping[str, str] | None = None) -> Variables:
-        """Return the values for references in this entry."""
+        """Return the values of references in this entry."""
         return Variables(
             server=self.name,
             file=self.file,
@@ -172,7 +172,7 @@ class ServerEntry:
 
 def full_path(file: str | os.PathLike[str]) -> Path:
     """Return the absolute path of a configuration."""
-    # Not resolved, because the workspace may be the folder of the link.
+    # Not resolved, because the workspace may be the folder that contains the link.
     return Path(os.path.abspath(Path(file).expanduser()))  # noqa: PTH100
 
 
@@ -264,7 +264,7 @@ def _inputs(content: JsonValue) -> dict[str, str]:
 
 
 def _addresses(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield variables that may be addresses; that of a proxy may have no scheme."""
+    """Yield variables that may be addresses; a proxy's address may have no scheme."""
     for name, value in variables.items():
         yield name, value if "://" in value or "@" not in value else f"://{value}"
 

@@ -37,7 +37,7 @@ _REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
 
 
 def initial_for_pytools(entry: ServerEntry, about: str) -> str:
-    """Return a client that reads the connection from the configuration, so nothing is copied."""
+    """Return a client that reads the connection from the configuration, and copies none of it."""
     return _OURS.format(about=_about(about), server=repr(entry.name), file=repr(str(entry.file)))
 
 
@@ -94,7 +94,7 @@ class _Rewriter:
         return self._variables.rewritten(text, lambda name: self._needed.setdefault(name))
 
     def _secret(self, name: str, text: str) -> str:
-        """Return a reference for a value: the value itself if it is one, or a new reference."""
+        """Return a value if it is a reference; otherwise, a new reference for it."""
         if _REFERENCES_ONLY.fullmatch(kept := self._kept_quietly(text)):
             return self._kept(kept)
         return self._reference(name)

@@ -72,7 +72,7 @@ async def import_servers(
         GeneratorMissingError: The extra `generate` is not installed.
         OSError: The tree cannot be written.
     """
-    # Now, so that it does not count against a server's time.
+    # Imported now, so that it does not count against a server's time.
     import mcp.client.client  # noqa: F401
 
     if options.only and options.prune:
@@ -99,10 +99,10 @@ async def import_servers(
     try:
         with without_logs():
             if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
-                # It loads while the servers start.
+                # The generator loads while the servers start.
                 worker.start()
             jobs = (work.one(entry, categories[entry.name]) for entry in asked)
-            # Exceptions are returned so that all servers are waited for.
+            # Return exceptions, so that this waits for all servers.
             made = await asyncio.gather(*jobs, return_exceptions=True)
             if unexpected := [it for it in made if isinstance(it, BaseException)]:
                 raise unexpected[0]
@@ -113,7 +113,7 @@ async def import_servers(
             if work.untold is not None:
                 raise work.untold
     finally:
-        # Not waited for: an interrupt must not wait until a long list of tools is written.
+        # Not joined, because an interrupt must not wait until a long list of tools is written.
         work.stopped.set()
         generator.shutdown(wait=False, cancel_futures=True)
         worker.close()
@@ -231,7 +231,7 @@ class _Work:
             self._worker.load()
         except ValueError as error:
             raise ServerError(entry.name, str(error)) from None
-        # A server's time excludes that of others, and of loading the generator.
+        # A server's time excludes other servers' time, and loading the generator.
         until = time.monotonic() + seconds
 
         def models(tool: Tool) -> Models:
@@ -253,7 +253,7 @@ class _Work:
         manifest = Manifest(
             server=entry.name,
             source=str(entry.file),
-            # If a tool was left out, the next import tries again.
+            # If a tool was left out, the next import generates the package again.
             state="" if package.failed else state,
             tools={modules[it.name]: it.name for it in made},
             definitions={
@@ -352,7 +352,7 @@ def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
 
 def _still_names(file: Path, server: str) -> bool:
     try:
-        # A manifest may name anything, such as a device without an end.
+        # A manifest may name anything, such as an endless device.
         return file.is_file() and any(entry.name == server for entry in read_servers(file))
     except (ServersFileError, OSError, ValueError):
         return False

@@ -77,11 +77,11 @@ def generator_version() -> str:
 
 
 def models_of(input_schema: object, output_schema: object | None) -> Models:
-    """Generate the models of a tool; an unsupported schema gets a model that allows anything."""
+    """Generate the models of a tool; for an unsupported schema, one that allows anything."""
     params, notes = _model(input_schema, "Params")
     result, more = ("", ()) if output_schema is None else _model(output_schema, "Result")
     if "Params" in _classes(result):
-        # It would replace the tool's own Params.
+        # This class would replace the tool's own Params.
         result = _ANYTHING.format(name="Result")
         more = ("Result allows anything: its schema has a part called Params",)
     return Models(
@@ -118,7 +118,7 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
 
 def _generated(schema: dict[str, Any], name: str) -> str:
     source = _source(schema, name, by_name=False)
-    # Names that are invalid in Python get others, which must be usable too.
+    # Names that are invalid in Python get aliases; models must accept both.
     return _source(schema, name, by_name=True) if "alias=" in source else source
 
 
@@ -163,7 +163,7 @@ def _names_of(schema: dict[str, Any]) -> set[str]:
 
 
 def _check(source: str, name: str, names: set[str]) -> None:
-    """Check the generated source, and only then whether its models can be built.
+    """Check the generated source, and then whether its models can be built.
 
     Importing a module runs it, so it may contain nothing but models; and models that cannot be
     built would make it useless.
@@ -181,7 +181,7 @@ def _check(source: str, name: str, names: set[str]) -> None:
     sys.modules[module.__name__] = module
     try:
         with warnings.catch_warnings():
-            # About fields that shadow an attribute of BaseModel, which work.
+            # Pydantic warns about fields that shadow an attribute of BaseModel, but they work.
             warnings.simplefilter("ignore")
             exec(compile(tree, f"<{name}>", "exec"), vars(module))  # noqa: S102 - looked at above
             model = vars(module).get(name)

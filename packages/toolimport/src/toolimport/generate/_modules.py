@@ -68,14 +68,8 @@ def package_of(
 ) -> Package:
     """Generate all files of a server.
 
-    Args:
-        server: Its name.
-        tools: Its tools.
-        modules: The names of their modules.
-        initial: The source of `__init__.py`.
-        runtime: What calls the tools.
-        models: Generates the models of a tool; if it raises ValueError, the tool is left out.
-        problem_of: Returns why the source of a module cannot be used; empty if it can.
+    A tool is left out if `models` raises ValueError for it, or if `problem_of` returns why the
+    source of its module cannot be used.
     """
     files = {"__init__.py": initial}
     notes: dict[str, str] = {}
@@ -118,7 +112,7 @@ def _module(
 
 def docstring(text: str) -> str:
     """Quote any text as the docstring of a function."""
-    # Characters that cannot be stored go first: removing them later could join quotes.
+    # Remove characters that cannot be stored first, because removing them later could join quotes.
     made = "".join(
         it for it in text[:_DESCRIPTION] if it != "\0" and not "\ud800" <= it <= "\udfff"
     )

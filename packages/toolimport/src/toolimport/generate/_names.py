@@ -19,11 +19,11 @@ _TAKEN = re.compile(r"con|prn|aux|nul|com\d|lpt\d")
 def module_name(name: str) -> str:
     """Return a name that can be imported, and that no scan treats as private.
 
-    As in mcpygen, it is in lower case, with `_` for invalid characters; what Python could not
-    import gets a prefix or a trailing underscore.
+    As in mcpygen, it is in lower case, with `_` for invalid characters. A name that Python could
+    still not import gets a prefix or a trailing underscore.
     """
     composed = unicodedata.normalize("NFKC", name).lower()
-    # Again, because lower case may decompose some letters.
+    # Compose again, because lower-casing may decompose some letters.
     composed = unicodedata.normalize("NFKC", composed)
     made = "".join(char if f"a{char}".isidentifier() else "_" for char in composed).lstrip("_")
     if len(made.encode("utf-8", "replace")) > _LONGEST:

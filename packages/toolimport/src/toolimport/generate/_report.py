@@ -23,10 +23,10 @@ class ServerReport:
         added: New modules.
         changed: Modules with new content.
         removed: Removed modules.
-        kept: Files that were kept because somebody edited them.
+        kept: Edited files, which were kept.
         notes: What differs from a tool's schema, by the tool's name.
         failed: Why tools were left out, by name.
-        variables: Environment variables that mcpygen's tool server needs.
+        variables: The environment variables that mcpygen's tool server needs.
         error: Why the server failed; empty if it did not.
         seconds: How long it took.
     """

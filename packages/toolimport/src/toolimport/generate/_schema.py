@@ -28,12 +28,12 @@ _PLAIN = frozenset(
         *("dependentRequired", "deprecated", "readOnly", "writeOnly", "discriminator"),
     }
 )
-# Other formats change a value (an address gets a slash, a password asterisks), or need a library.
+# Other formats change values (addresses get a slash, passwords asterisks), or need a library.
 _FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
 _DEEPEST = 60
 _MOST_PARTS = 20_000
 _MOST_COMBINATIONS = 500
-# The generator takes time quadratic in their number.
+# The generator takes quadratic time for choices.
 _MOST_CHOICES = 1_000
 _OWN = frozenset({"params", "result"})
 
@@ -41,7 +41,7 @@ _OWN = frozenset({"params", "result"})
 def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Keep only JSON Schema's keywords, and references into the schema itself.
 
-    The generator has additional keywords, with which a server could have any module imported, and
+    The generator has additional keywords, with which a server could make it import any module, and
     it would follow references to files and addresses.
 
     Returns:

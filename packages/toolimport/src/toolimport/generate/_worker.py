@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from toolimport.generate._modules import Tool
 
 _PROGRAM = "from toolimport.generate._worker import main; main()"
-# An endless schema leaves half of the time to its server's other tools.
+# An endless schema takes at most half of the time, and leaves the rest to its server's other tools.
 _SHARE = 0.5
 _LOAD_SECONDS = 60.0
 _READY = b"ready\n"
 
 
 class ModelWorker:
-    """Generates the models of tools, one after the other, and gives up on those that take too long.
+    """Generates tools' models, one after the other, and gives up on those that take too long.
 
     The process is started when first needed, or earlier by `start`, and again after it has ended.
     """
@@ -50,7 +50,7 @@ class ModelWorker:
                 )
 
     def load(self) -> None:
-        """Wait until the process has loaded the generator, for a minute per import.
+        """Wait until the process has loaded the generator, for up to a minute per import.
 
         This does not count against any server's time, because all servers need it.
         """
@@ -113,7 +113,7 @@ class ModelWorker:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    # Closing flushes, but the process has ended and no longer reads.
+                    # Closing flushes to a process that has ended and no longer reads.
                     with suppress(OSError):
                         pipe.close()
 

@@ -24,14 +24,7 @@ _LEFTOVER_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The changes to a folder, as names of files.
-
-    Attributes:
-        added: New files.
-        changed: Files with new content.
-        removed: Removed files.
-        kept: Files that were kept because somebody edited them.
-    """
+    """The changes to a folder, as names of files; edited files were kept."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -49,8 +42,8 @@ def write_package(
 ) -> Written:
     """Update the generated files in a folder, and leave others alone.
 
-    At any moment each module is complete and matches its `__init__.py`; the next import finishes
-    the folder of one that was killed.
+    At any moment each module is complete and matches its `__init__.py`. If an import is killed, the
+    next one finishes the folder.
 
     Args:
         folder: The server's folder, created if it does not exist.

@@ -16,7 +16,7 @@ The server is started, or connected to, at the first call. The connection is sha
 from any thread, and ends with the interpreter. Its parameters are read from the configuration file
 when needed, so that secrets are never copied. A call that fails raises `ToolCallError`.
 
-| variable | means |
+| variable | meaning |
 |---|---|
 | `PYTOOLS_SERVERS` | the configuration file to use instead of the imported one |
 | `PYTOOLS_CALL_TIMEOUT` | how many seconds a call may take; by default 120 |

@@ -16,7 +16,7 @@ def answer_of(result: CallToolResult) -> Any:  # noqa: ANN401 - any JSON
 
 
 def text_of(result: CallToolResult) -> str:
-    """Return an answer as text, in which images and the like are mentioned rather than left out."""
+    """Return an answer as text, which mentions images and the like."""
     return "\n".join(_text(block) for block in result.content)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
-    """Return the arguments to send, with the server's names, and without omitted ones.
+    """Return the arguments to send, by the server's names, without omitted ones.
 
     An optional field that is None counts as left out, because most servers refuse null there. In a
     field that is required, or has another default, None is intended.
@@ -27,7 +27,7 @@ def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's 
         return dict(cast("Mapping[str, Any]", params))
     if not hasattr(params, "model_dump"):
         raise TypeError(f"parameters must be a Params object or a mapping, not {params!r}")
-    # The default of an enum is a plain string in generated models, about which pydantic warns.
+    # In generated models the default of an enum is a plain string, about which pydantic warns.
     dumped = params.model_dump(mode="json", by_alias=True, warnings=False)
     arguments: JsonValue = _without_absent(params, dumped)
     if not isinstance(arguments, dict):

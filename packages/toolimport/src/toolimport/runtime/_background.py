@@ -81,7 +81,7 @@ class Background:
             raise RuntimeError("a tool was called from the thread that runs the connections")
         loop = None
         try:
-            # Within the lock, so that no job is submitted to a loop that is being closed.
+            # Hold the lock, so that no job is submitted to a loop that is being closed.
             with self._lock:
                 loop = self._started()
                 future: Future[T] = asyncio.run_coroutine_threadsafe(job, loop)
@@ -96,7 +96,7 @@ class Background:
         return future
 
     def link(self, key: Key, find: Callable[[], Parameters]) -> Link:
-        """Return the link for a file, a server in it, and abilities; to be called in the loop."""
+        """Return the link for a file, a server in it, and abilities; must be called in the loop."""
         links = self._links.setdefault(asyncio.get_running_loop(), {})
         if key not in links:
             _, name, abilities = key
@@ -118,7 +118,7 @@ class Background:
             jobs, self._jobs = self._jobs, set()
         if loop is None or thread is None:
             return
-        # First the jobs: one that finds its connection closed might open another.
+        # Cancel jobs first, because one that finds its connection closed might open another.
         for job in tuple(jobs):
             job.cancel()
         closing = asyncio.run_coroutine_threadsafe(self._close_links(), loop)
@@ -188,7 +188,7 @@ async def _drain() -> None:
 def _new_loop() -> asyncio.AbstractEventLoop:
     if sys.platform == "win32":
         return asyncio.ProactorEventLoop()
-    # Not epoll or kqueue, which a forked process shares with its parent: closing the inherited ones
+    # Not epoll or kqueue, which a forked process shares with its parent: closing an inherited one
     # would stop events in the parent.
     return asyncio.SelectorEventLoop(selectors.PollSelector())
 
@@ -211,7 +211,7 @@ def _at_exit(running: Background) -> None:
 
 
 def _close_or_wait(running: Background) -> None:
-    """Close now, or after threads that the interpreter waits for: they may make calls."""
+    """Close now, or after the threads that the interpreter waits for, which may make calls."""
     others = (
         it
         for it in threading.enumerate()
@@ -232,9 +232,9 @@ def background() -> Background:
 
 
 def _forget() -> None:
-    """Start afresh in a forked process, whose parent owns the threads and servers."""
+    """Start afresh in a forked process; its parent owns the threads and servers."""
     global _background
-    # Kept, so that it is never closed: the servers are talking to the parent.
+    # Keep the old one from being closed, because its servers are talking to the parent.
     _KEPT.append(_background)
     _background = Background()
 

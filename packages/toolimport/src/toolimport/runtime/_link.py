@@ -46,7 +46,7 @@ class _Session:
 
 @dataclass
 class _Attempt:
-    """Whether a call's request was sent, because it must not be sent twice."""
+    """Whether a call's request was sent, after which it must not be sent again."""
 
     sent: bool = False
 
@@ -149,7 +149,7 @@ class Link:
     async def _opened(self) -> _Session:
         if self._session is not None and self.is_open:
             return self._session
-        # All waiting calls share one attempt, which continues if one of them gives up.
+        # All waiting calls share one attempt, which continues even if one of them gives up.
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open())
             self._opening.add_done_callback(_retrieve)
@@ -211,7 +211,7 @@ class Link:
         if task is None:
             return
         self._leave.set()
-        if session is not None:  # while it is being opened, it does not check whether to leave
+        if session is not None:  # a connection being opened does not check whether to leave
             # A caller that is cancelled does not wait for the connection to close.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProgressRelay:
-    """Passes on reports for the duration of the block, without slowing down for a flood of them."""
+    """Passes on reports during the block; a flood of reports does not slow it down."""
 
     def __init__(self, on_progress: ProgressFnT) -> None:
         self._on_progress = on_progress

@@ -34,7 +34,7 @@ _SEVERAL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The maker of a call, who answers the server's questions meanwhile.
+    """The client that makes a call, and answers the server's questions during it.
 
     Attributes:
         answer: Answers a request for the user's input (elicitation), a message by the model
@@ -42,7 +42,7 @@ class Caller:
         abilities: The kinds of questions it can answer: "elicitation", "sampling",
             "sampling.tools", "roots". Servers learn them on connecting, so different abilities need
             different connections.
-        client: Identifies the client: two calls with equal values can be asked for each other.
+        client: Identifies the client: calls with equal values can answer each other's questions.
     """
 
     answer: Answer
@@ -102,12 +102,12 @@ class Questions:
     def __init__(self, abilities: frozenset[str]) -> None:
         self._abilities = abilities
         self._calls: list[_Call] = []
-        # Callers that gave up a call on this connection. Its server may still ask about that call,
-        # and nobody else may answer. Two are as good as more.
+        # Clients that gave up a call on this connection. The server may still ask about that call,
+        # and no other client may answer. Two are enough to make every question ambiguous.
         self._given_up: set[Hashable] = set()
 
     def callbacks(self) -> dict[str, Any]:
-        """Return the options of the library's client; to be called in the connection's own task."""
+        """Return options for the library's client; must be called in the connection's own task."""
         from mcp_types import SamplingCapability, SamplingToolsCapability
 
         # The first call opens the connection, so this task has that call's context.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The first call may be too late, because the main thread may have ended.
+# Imported early, because this fails once the main thread has ended.
 import concurrent.futures.thread  # noqa: F401
 import os
 from concurrent.futures import CancelledError
@@ -113,8 +113,8 @@ class ToolRunner:
             meta: The metadata to send with them.
             on_progress: Called in this loop with the progress that the server reports; if many
                 reports come at once, only with the last.
-            caller: Answers the server's questions during the call, in this loop; without one,
-                servers are told that nobody can be asked.
+            caller: Answers the server's questions during the call, in this loop. Without one,
+                servers learn that they cannot ask.
 
         Returns:
             The server's whole answer, even if it says that the tool failed.

@@ -1,4 +1,4 @@
-"""The servers of a tree's tools, and whether these can be called."""
+"""The servers of a tree's tools, and whether the tools can be called."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from toolimport.runtime._runner import ToolRunner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedServer:
-    """An MCP server with modules in a tree.
+    """An MCP server whose modules are in a tree.
 
     Attributes:
         name: Its name in the file of servers.
         category: The folder of its modules, below `mcptools`.
         tools: How many tools were imported.
-        servers_file: The file that names it.
+        servers_file: The file that configures it.
         imported_at: When its modules were generated, in seconds since 1970.
         is_connected: Whether this process has a connection to it; the first call opens one.
         problem: Why no connection can be opened, according to its configuration; else "".

@@ -1,10 +1,8 @@
--- Everything is in one schema, so that it can live in a database that others use, too. Texts that
--- come from tools are kept as JSON in ASCII: PostgreSQL takes neither NUL nor halves of characters.
--- Roles of readers and writers see the rows of their trees only: `access` says which those are.
+-- Everything is in one schema, so that the database can be shared with other programs. Texts from
+-- tools are stored as JSON in ASCII, because PostgreSQL accepts neither NUL nor lone surrogates.
+-- Readers and writers only see the rows of their own trees, which are listed in `access`.
 
-CREATE SCHEMA toolindex;
-
--- One row: the state of the schema, and what tells this database from one that was made again.
+-- One row: the version of the schema, and an id that changes if the database is created again.
 CREATE TABLE toolindex.state (
     version int NOT NULL,
     database uuid NOT NULL DEFAULT gen_random_uuid()
@@ -14,20 +12,20 @@ INSERT INTO toolindex.state (version) VALUES (0);
 CREATE TABLE toolindex.tree (
     tree_id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,
-    generation bigint NOT NULL DEFAULT 0,       -- moves with every change; hosts ask for it
-    reader_version text,                        -- what made the records
+    generation bigint NOT NULL DEFAULT 0,       -- changes with every change of the tree
+    reader_version text,                        -- of the reader that made the records
     is_complete boolean NOT NULL DEFAULT false  -- whether a whole tree has been synced
 );
 
--- The last states of each tree. A copy of a state that is not among them may be one of a server that
--- was lost, and of which a replica or a backup without its last changes took the place.
+-- The last states of each tree. If the state of a copy is not among them, the server may have been
+-- replaced by a replica or a backup without its last changes.
 CREATE TABLE toolindex.step (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     generation bigint NOT NULL,
     PRIMARY KEY (tree_id, generation)
 );
 
--- A tool, or one that is gone (no record), so that hosts which still have it are told.
+-- Tools. A removed one stays without a record, so that hosts that still have it remove it, too.
 CREATE TABLE toolindex.entry (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     id text NOT NULL,
@@ -45,10 +43,11 @@ CREATE INDEX ON toolindex.entry (tree_id, generation);
 CREATE INDEX ON toolindex.entry (tree_id, aliased) WHERE aliased > 0;
 CREATE INDEX ON toolindex.entry (tree_id, path);
 CREATE INDEX ON toolindex.entry (tree_id, text_hash);
+CREATE INDEX ON toolindex.entry (tree_id, split_part(id, ':', 1), split_part(id, ':', 2));
 
--- Vectors of texts and of queries, each with the tree whose writers stored it: nobody else can have
--- put it there. A text that another tree has a vector for is not embedded again: a host takes it from
--- a tree that it may write itself, and so trusts.
+-- Vectors of texts and of queries, each with the tree for which a writer stored it. A text that has
+-- a vector in another tree is not embedded again: a host copies the vector, if it may write that tree
+-- and so trusts it.
 CREATE TABLE toolindex.tree_vector (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     model text NOT NULL,
@@ -69,17 +68,17 @@ CREATE TABLE toolindex.query_vector (
     PRIMARY KEY (tree_id, model, query_hash)
 );
 
--- What has happened on all hosts, in the order in which the server learned of it: searches (their JSON
--- in `search`) and outcomes. An event that is sent again has the same id.
+-- The events of all hosts in the order in which they arrived: searches (as JSON in `search`) and
+-- outcomes. An event that is sent again has the same id.
 CREATE TABLE toolindex.usage (
     tree_id int PRIMARY KEY REFERENCES toolindex.tree ON DELETE CASCADE,
     last bigint NOT NULL,                       -- the number of the last event
-    outcome bigint NOT NULL                     -- the number of the last that was an outcome
+    outcome bigint NOT NULL                     -- the number of the last outcome
 );
 CREATE TABLE toolindex.event (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     event uuid NOT NULL,
-    host uuid NOT NULL,                         -- where it happened
+    host uuid NOT NULL,                         -- that recorded it
     no bigint NOT NULL,
     stored_at timestamptz NOT NULL DEFAULT now(),
     at float8 NOT NULL,                         -- by the host's clock, in seconds since 1970
@@ -93,27 +92,50 @@ CREATE TABLE toolindex.event (
 CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NULL;
 CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NOT NULL;
 
--- An index of the tree as SQLite has it, in pages that hosts without a copy of it read and write. It
--- can be made from the rows above, and is, by the first such host.
+-- The tree as an SQLite index, in pages that hosts without a copy read and write. The first of them
+-- that writes makes it from the rows above.
 CREATE TABLE toolindex.page (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     n int NOT NULL,
     data bytea NOT NULL,
     PRIMARY KEY (tree_id, n)
 );
--- To unpack them costs the server more than to send them.
+-- Decompressing pages would cost the server more than sending them uncompressed.
 ALTER TABLE toolindex.page ALTER COLUMN data SET STORAGE EXTERNAL;
--- The last states of the pages; the newest is in force.
+-- The last states of the pages; the newest is valid.
 CREATE TABLE toolindex.image (
     tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
     generation bigint NOT NULL,
-    follows bigint NOT NULL,                    -- the state of the tree that they hold
+    follows bigint NOT NULL,                    -- the state of the tree that they represent
     size int NOT NULL,                          -- how many pages there are
-    changed int[],                              -- which changed; NULL where all may have
+    changed int[],                              -- which changed; NULL if any may have
     PRIMARY KEY (tree_id, generation)
 );
 
--- What roles may do: one row for each tree, '*' for all of them.
+-- The models whose vectors of a large tree pgvector has indexed, each with a table `name` that has
+-- all vectors up to a state of the tree. Only functions write these rows, because they use the
+-- owner's rights on a table of that name.
+CREATE TABLE toolindex.near (
+    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
+    model text NOT NULL,
+    dimensions int NOT NULL,
+    name text NOT NULL,
+    pgvector text NOT NULL,                     -- the schema of the extension
+    upto bigint NOT NULL,
+    PRIMARY KEY (tree_id, model, dimensions)
+);
+CREATE SEQUENCE toolindex.near_number;
+
+-- Long work that only one host at a time does. It locks the row, for which it needs the right to
+-- write the tree.
+CREATE TABLE toolindex.lease (
+    tree text,                                  -- its name, or '' for all trees of a role
+    role name,                                  -- or '' for all roles
+    purpose text,
+    PRIMARY KEY (tree, role, purpose)
+);
+
+-- The trees that a role may read or write; '*' means all trees.
 CREATE TABLE toolindex.access (
     role name NOT NULL,
     tree text NOT NULL,
@@ -121,27 +143,29 @@ CREATE TABLE toolindex.access (
     PRIMARY KEY (role, tree)
 );
 
--- They run with the rights of their owner, for a role may not read `access`.
+-- These functions run with the rights of their owner, because roles may not read `access`. They only
+-- answer for roles of the session.
 CREATE FUNCTION toolindex.may(session_role name, tree text, to_write boolean) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (
+    SELECT pg_has_role(session_user, $1, 'MEMBER') AND (EXISTS (
         SELECT 1 FROM toolindex.access AS a JOIN pg_roles AS r ON r.rolname = a.role
         WHERE (a.tree = $2 OR a.tree = '*') AND (a.writes OR NOT $3)
         AND pg_has_role($1, r.oid, 'MEMBER')
-    ) OR pg_has_role($1, current_user, 'MEMBER')
+    ) OR pg_has_role($1, current_user, 'MEMBER'))
 $$;
--- The numbers of the trees, asked once a statement and not for every row.
+-- The numbers of a role's trees, which policies look up once per statement, not once per row.
 CREATE FUNCTION toolindex.trees(session_role name, to_write boolean) RETURNS int[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
         SELECT DISTINCT a.tree FROM toolindex.access AS a JOIN pg_roles AS r ON r.rolname = a.role
         WHERE (a.writes OR NOT $2) AND pg_has_role($1, r.oid, 'MEMBER')
+        AND pg_has_role(session_user, $1, 'MEMBER')
     )
     SELECT coalesce(array_agg(t.tree_id), '{}') FROM toolindex.tree AS t
     WHERE t.name IN (SELECT g.tree FROM given AS g) OR '*' IN (SELECT g.tree FROM given AS g)
 $$;
--- What every search asks first. A function, because its plan is kept by each session of the server,
--- also where a pooler lends the session to others.
+-- The state of a tree, which every search requests first. It is a function because each session of the
+-- server keeps the plan of a function, even if a pooler lends the session to several hosts.
 CREATE FUNCTION toolindex.look(of_tree text)
 RETURNS TABLE (version text, database text, tree text, generation text, reader_version text,
     is_complete text, outcome text)
@@ -154,8 +178,8 @@ BEGIN
     LEFT JOIN toolindex.usage AS u ON u.tree_id = t.tree_id;
 END
 $$;
--- Add events to the record, for everyone who may read the tree. Numbers are given under the lock of
--- one row, so that whoever has read up to one has missed none before it.
+-- Add events to the record, for every role that may read the tree. Numbers are assigned while one row
+-- is locked, so a host that has read up to a number has missed no event before it.
 CREATE FUNCTION toolindex.record(of_tree text, events json) RETURNS bigint
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
@@ -181,9 +205,84 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     )
     SELECT max(last) FROM place
 $$;
+CREATE FUNCTION toolindex.may_write(number int) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM toolindex.tree AS t
+        WHERE t.tree_id = number AND toolindex.may(session_user, t.name, true))
+$$;
+-- Make a table for a model's vectors, if the caller may write the tree. Returns no row if there is no
+-- pgvector 0.8, if it cannot index such vectors, or if the table exists.
+CREATE FUNCTION toolindex.make_near(number int, of_model text, length int)
+RETURNS TABLE (name text, pgvector text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found text := (SELECT quote_ident(n.nspname) FROM pg_extension AS e
+        JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
+        AND string_to_array(e.extversion, '.')::int[] >= '{0,8}');
+    made text := 'near_' || nextval('toolindex.near_number');
+BEGIN
+    IF found IS NULL OR length > 4000 OR EXISTS (
+        SELECT FROM toolindex.near AS n
+        WHERE (n.tree_id, n.model, n.dimensions) = (number, of_model, length)
+    ) OR NOT toolindex.may_write(number) THEN
+        RETURN;
+    END IF;
+    EXECUTE format(
+        'CREATE TABLE toolindex.%I (text_hash text NOT NULL, v %s.halfvec(%s) NOT NULL)',
+        made, found, length);
+    EXECUTE format(
+        'CREATE POLICY reading ON toolindex.%I FOR SELECT '
+        'USING (%s = ANY ((SELECT toolindex.trees(current_user, false))::int[]))', made, number);
+    EXECUTE format(
+        'CREATE POLICY writing ON toolindex.%1$I '
+        'USING (%2$s = ANY ((SELECT toolindex.trees(current_user, true))::int[])) '
+        'WITH CHECK (%2$s = ANY ((SELECT toolindex.trees(current_user, true))::int[]))',
+        made, number);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON toolindex.%I TO PUBLIC', made);
+    INSERT INTO toolindex.near VALUES (number, of_model, length, made, found, 0);
+    RETURN QUERY SELECT made, found;
+END
+$$;
+-- Index a table that the same transaction has made.
+CREATE FUNCTION toolindex.index_near(of_name text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found text := (SELECT n.pgvector FROM toolindex.near AS n
+        WHERE n.name = of_name AND toolindex.may_write(n.tree_id));
+BEGIN
+    IF found IS NULL THEN
+        RAISE insufficient_privilege USING MESSAGE = format('no right to index %s', of_name);
+    END IF;
+    -- This is not done earlier, because COPY into a table with row level security is refused. Nobody
+    -- else sees the table yet.
+    EXECUTE format('ALTER TABLE toolindex.%I ENABLE ROW LEVEL SECURITY', of_name);
+    EXECUTE format('ALTER TABLE toolindex.%I ADD PRIMARY KEY (text_hash)', of_name);
+    EXECUTE format(
+        'CREATE INDEX ON toolindex.%I USING hnsw (v %s.halfvec_ip_ops)', of_name, found);
+    EXECUTE format('ANALYZE toolindex.%I', of_name);
+    -- A search looks up the tools of the vectors that it has found. Without statistics, the server
+    -- would read all tools.
+    ANALYZE toolindex.entry;
+END
+$$;
+-- Record up to which state the tables of a tree have its vectors.
+CREATE FUNCTION toolindex.keep_near(number int, state bigint) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE toolindex.near SET upto = state
+    WHERE tree_id = number AND toolindex.may_write(tree_id)
+$$;
+CREATE FUNCTION toolindex.drop_near() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('DROP TABLE IF EXISTS toolindex.%I', OLD.name);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER dropping AFTER DELETE ON toolindex.near
+    FOR EACH ROW EXECUTE FUNCTION toolindex.drop_near();
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolindex FROM PUBLIC;
 
--- The row of a tree that does not exist yet has no number to look up: its name says who may.
+-- A tree that does not exist yet has no number, so the rights to it are looked up by its name.
 ALTER TABLE toolindex.tree ENABLE ROW LEVEL SECURITY;
 CREATE POLICY reading ON toolindex.tree FOR SELECT USING (toolindex.may(current_user, name, false));
 CREATE POLICY adding ON toolindex.tree FOR INSERT
@@ -192,11 +291,15 @@ CREATE POLICY moving ON toolindex.tree FOR UPDATE
     USING (toolindex.may(current_user, name, true))
     WITH CHECK (toolindex.may(current_user, name, true));
 
+ALTER TABLE toolindex.lease ENABLE ROW LEVEL SECURITY;
+CREATE POLICY writing ON toolindex.lease USING (
+    CASE role WHEN '' THEN toolindex.may(current_user, tree, true) ELSE role = current_user END);
+
 DO $$
 DECLARE it text;
 BEGIN
     FOREACH it IN ARRAY ARRAY[
-        'entry', 'step', 'tree_vector', 'query_vector', 'usage', 'event', 'image', 'page'
+        'entry', 'step', 'tree_vector', 'query_vector', 'usage', 'event', 'image', 'page', 'near'
     ] LOOP
         EXECUTE format('ALTER TABLE toolindex.%I ENABLE ROW LEVEL SECURITY', it);
         EXECUTE format(

@@ -57,7 +57,9 @@ def _expect_aliases(store: ToolStore, found: dict[str, list[str]], *, gone: list
             for query in queries:
                 expect(words(reader, query), [id_], f"{id_} is found by its alias {query!r}")
         for query in gone:
-            expect(words(reader, query), [], f"nothing is found by {query!r}, which is no alias")
+            expect(
+                words(reader, query), [], f"nothing is found by {query!r}, which is not an alias"
+            )
 
 
 CHECKS = (_check_aliases,)

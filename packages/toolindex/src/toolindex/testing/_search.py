@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from toolindex._filters import ToolFilter
-from toolindex._usage import OutcomeRecord
+from toolindex._usage_records import OutcomeRecord
 from toolindex.errors import VectorError
 from toolindex.testing._trees import (
     EVERY,
@@ -254,6 +254,27 @@ def _check_bad_vectors(store: ToolStore) -> None:
     store.put_vectors("m", {})
 
 
+def _check_upkeep(store: ToolStore) -> None:
+    """A rebuild loses nothing but the vectors that it is asked to forget."""
+    fill(store, TOOLS)
+    embed(store, _ANGLES)
+    embed(store, _ANGLES, model_id="other")
+    expect(list(store.check()), [], "a store without damage is consistent")
+    store.rebuild(forget="other")
+    expect(list(store.check()), [], "a rebuilt store is consistent")
+    expect(store.count_pending("m"), 0, "a rebuild keeps vectors")
+    forgotten = store.pending("other", limit=9)
+    expect(len(forgotten), 4, "a rebuild forgets the vectors of the model that is named")
+    expect(
+        set(store.text_hashes([_SEND, _READ, "gone"])) < set(forgotten),
+        True,
+        "the hashes of tools' texts are those of pending texts",
+    )
+    with store.reading() as reader:
+        expect(words(reader, "mailbox"), [_READ], "a rebuilt store is searched by words")
+        expect(near(reader)[0], _SEND, "a rebuilt store is searched by vectors")
+
+
 def _check_lengths(store: ToolStore) -> None:
     """A model that changes the length of its vectors counts as another model."""
     fill(store, TOOLS)
@@ -393,6 +414,7 @@ CHECKS = (
     _check_nearest,
     _check_kept_vectors,
     _check_bad_vectors,
+    _check_upkeep,
     _check_lengths,
     _check_filters,
     _check_patterns,

@@ -27,7 +27,7 @@ def _check_states(store: ToolStore, patience: float) -> None:
     promise = "a reader sees one state of the store, whatever others write in the meantime"
     with store.reading() as reader:
         generation = reader.generation()
-        _together([lambda: fill(store, {})], patience, "a reader keeps nobody from writing")
+        _together([lambda: fill(store, {})], patience, "a reader does not block writers")
         expect(reader.coverage("m").tools, 4, promise)
         expect(list(reader.entries([_READ])), [_READ], promise)
         expect(words(reader, "mailbox"), [_READ], promise)
@@ -66,7 +66,7 @@ def _check_threads(store: ToolStore, patience: float) -> None:
 
     works = [*[write] * _WRITERS, read, read]
     try:
-        _together(works, patience, "threads do not wait for each other for ever")
+        _together(works, patience, "threads do not wait for each other forever")
     finally:
         stopped.set()
 
@@ -92,10 +92,10 @@ def _together(works: Sequence[Callable[[], object]], patience: float, promise: s
 
 
 def _check_leases(store: ToolStore, _patience: float) -> None:
-    """A lease is held once."""
+    """A lease has one holder at a time."""
     first, second = store.lease("files"), store.lease("files")
     expect(first.acquire(timeout=0), True, "a free lease can be acquired")
-    expect(second.acquire(timeout=0.01), False, "a lease is held once")
+    expect(second.acquire(timeout=0.01), False, "a lease has one holder at a time")
     other = store.lease("another kind of work")
     expect(other.acquire(timeout=0), True, "a lease does not wait for that of other work")
     other.release()
@@ -107,7 +107,7 @@ def _check_leases(store: ToolStore, _patience: float) -> None:
 def check_handles(
     store: _Store, reopen: Callable[[_Store], AbstractContextManager[ToolStore]]
 ) -> None:
-    """What is written through one handle is seen through every other."""
+    """Changes through one handle are visible through every other."""
     promise = "a change is seen by every later reader, in other processes too"
     with reopen(store) as other:
         with other.reading() as reader:
@@ -124,10 +124,14 @@ def check_handles(
         expect(stored_paths(store), set(_FEWER), promise)
         mine, theirs = store.lease("files"), other.lease("files")
         expect(mine.acquire(timeout=0), True, "a free lease can be acquired")
-        expect(theirs.acquire(timeout=0), False, "a lease is held once, among processes too")
+        expect(
+            theirs.acquire(timeout=0),
+            False,
+            "a lease has one holder at a time, among processes too",
+        )
         mine.release()
         store.close()
-        expect(stored_paths(other), set(_FEWER), "closing one handle closes no other")
+        expect(stored_paths(other), set(_FEWER), "closing one handle does not close others")
     with reopen(store) as later:
         promise = "what a store holds is still there when it is opened again"
         expect(stored_paths(later), set(_FEWER), promise)

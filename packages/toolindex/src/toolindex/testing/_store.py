@@ -134,7 +134,7 @@ def _check_parts(store: ToolStore) -> None:
         ([], set[str]()),
     ):
         held = stored_paths(store, within=within)
-        expect(held, paths, f"what is held within {within} is those paths and what is below")
+        expect(held, paths, f"the files within {within} are those at and below these paths")
 
 
 def _check_passed_over(store: ToolStore) -> None:
@@ -150,9 +150,9 @@ def _check_passed_over(store: ToolStore) -> None:
     counts = fill(store, scanned({}, unchanged=TOOLS))
     expect(counts, (0, 0, 0, 4), "a skipped file keeps its entry")
     counts = fill(store, scanned(TOOLS, written_at=2))
-    expect(counts, (0, 0, 0, 4), "a file written anew with the same bytes is unchanged")
+    expect(counts, (0, 0, 0, 4), "a file rewritten with the same bytes is unchanged")
     times = {stamp.mtime_ns for stamp in store.stored(reader_version=READER).stamps.values()}
-    expect(times, {2}, "a file written anew has its new stamp")
+    expect(times, {2}, "a rewritten file has its new stamp")
     later = FileStamp(size=1, mtime_ns=3, ctime_ns=3, inode=1)
     touched = replace(scanned({}, unchanged=TOOLS), touched={_SEND: later, _MERGE: None})
     promise = "a file that was skipped for its content has its new stamp"
@@ -166,9 +166,9 @@ def _check_snapshots(store: ToolStore) -> None:
     fill(store, TOOLS)
     fresh = store.stored(reader_version=READER)
     counts = fill(store, scanned({}, unchanged=TOOLS), stored=fresh)
-    expect(counts, (0, 0, 0, 4), "a sync may be given what is held")
-    expect(fill(store, _CHANGED, stored=fresh), (0, 1, 0, 3), "a sync may be given what is held")
-    promise = "what was held before another change is not used by a sync"
+    expect(counts, (0, 0, 0, 4), "a sync accepts the stored files")
+    expect(fill(store, _CHANGED, stored=fresh), (0, 1, 0, 3), "a sync accepts the stored files")
+    promise = "a sync does not use stored files from before another change"
     expect(fill(store, TOOLS, stored=fresh), (0, 1, 0, 3), promise)
     fill(store, _FEWER)
     again = store.sync(scanned({}, unchanged=TOOLS), reader_version=READER, stored=fresh)

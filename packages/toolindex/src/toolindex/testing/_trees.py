@@ -130,9 +130,9 @@ def embed(store: ToolStore, angles: Mapping[str, float], *, model_id: str = "m")
 def ids(candidates: Sequence[Candidate]) -> list[str]:
     """Check the order of candidates, and return their ids."""
     scored = [(-candidate.score, candidate.id) for candidate in candidates]
-    expect(scored, sorted(scored), "candidates come best first, equal scores by id")
+    expect(scored, sorted(scored), "candidates are ordered best first, equal scores by id")
     found = [id_ for _, id_ in scored]
-    expect(sorted(found), sorted(set(found)), "each tool comes once among the candidates")
+    expect(sorted(found), sorted(set(found)), "each tool occurs once among the candidates")
     return found
 
 

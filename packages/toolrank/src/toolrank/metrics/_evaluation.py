@@ -63,7 +63,7 @@ class Evaluation:
                 resamples outside its range.
         """
         values = self._values_of(measure)
-        # By query id, so that the order in which the queries were given is of no account.
+        # Sorted by query id, so that the order of the queries does not matter.
         ordered = [values[query] for query in sorted(values)]
         return bootstrap_interval(ordered, level=level, resamples=resamples, seed=seed)
 
@@ -79,7 +79,7 @@ class Evaluation:
 
         Args:
             other: What to compare with, as a baseline.
-            measure: One that both hold.
+            measure: One that both have.
             level: The confidence, between 0 and 1.
             resamples: How many samples of the queries are drawn.
             seed: Of the draws.

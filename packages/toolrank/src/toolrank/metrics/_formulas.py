@@ -47,16 +47,16 @@ def hit(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 def completeness(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
     """Return 1.0 if all relevant ids are among the first k (COMP@k of Qu et al. 2024), else 0.0.
 
-    A request that needs three tools is served by nothing less than the three.
+    A request that needs three tools needs all three.
     """
     found, gains = _found(ranked, relevant, k)
     return float(len(found) == len(gains))
 
 
 def reciprocal_rank(ranked: Sequence[str], relevant: Relevant, k: int | None = None) -> float:
-    """Return 1 / rank of the first relevant id, or 0.0 where none is found (Voorhees 1999).
+    """Return 1 / rank of the first relevant id, or 0.0 if none is found (Voorhees 1999).
 
-    Its mean over queries is the MRR. Without `k`, all places are looked at.
+    Its mean over queries is the MRR. Without `k`, all places count.
     """
     found, _ = _found(ranked, relevant, k)
     return 1 / min(found) if found else 0.0
@@ -70,7 +70,7 @@ def ndcg(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
     """
     found, gains = _found(ranked, relevant, k)
     ideal = sorted(gains.values(), reverse=True)[:k]
-    # The largest gain as 1.0: only proportions count, and like this no sum overflows.
+    # Scale the largest gain to 1.0, so that no sum overflows; only proportions count.
     largest = ideal[0]
     gained = _discounted((rank, gains[id_] / largest) for rank, id_ in found.items())
     attainable = _discounted((rank, gain / largest) for rank, gain in enumerate(ideal, start=1))
@@ -79,13 +79,13 @@ def ndcg(ranked: Sequence[str], relevant: Relevant, k: int) -> float:
 
 
 def check_k(k: int | None) -> None:
-    """Refuse a number of places that cannot be looked at; None stands for all."""
+    """Refuse an invalid number of places; None means all."""
     if k is not None and k < 1:
         raise RankingArgumentError("k", f"{k} is below 1, the first place")
 
 
 def check_ids(ids: Collection[object], *, argument: str, of: str) -> None:
-    """Refuse what would be taken for ids and match none."""
+    """Refuse values that are not ids, which would match none."""
     if isinstance(ids, str):
         raise RankingArgumentError(argument, f"{of}: {ids!r} is one string; put it into a list")
     for id_ in ids:
@@ -99,13 +99,13 @@ def check_ids(ids: Collection[object], *, argument: str, of: str) -> None:
 def distinct_ids(
     ranked: Sequence[str], *, argument: str = "ranked", of: str = "the ranking"
 ) -> list[str]:
-    """Return each id of a ranking once, at its first rank; refuse what would match nothing."""
+    """Return each id of a ranking once, at its first rank; refuse values that are not ids."""
     check_ids(ranked, argument=argument, of=of)
     return list(dict.fromkeys(ranked))
 
 
 def as_gains(relevant: Relevant) -> Mapping[str, float]:
-    """Return the gain of each id, 1 where none was given."""
+    """Return the gain of each id, 1 if none was given."""
     if isinstance(relevant, Mapping):
         return cast("Mapping[str, float]", relevant)
     return dict.fromkeys(relevant, 1.0)
@@ -114,7 +114,7 @@ def as_gains(relevant: Relevant) -> Mapping[str, float]:
 def positive_gains(
     relevant: Relevant, *, argument: str = "relevant", of: str = "the query"
 ) -> dict[str, float]:
-    """Return the gain of each relevant id; refuse judgements that no ranking can be held to."""
+    """Return the gain of each relevant id; refuse unusable judgements."""
     check_ids(relevant, argument=argument, of=of)
     given = as_gains(relevant)
     for id_, gain in given.items():

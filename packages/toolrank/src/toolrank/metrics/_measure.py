@@ -29,7 +29,7 @@ _WRITTEN = re.compile(r"(?P<name>[a-z]+)(?:@(?P<k>[1-9][0-9]{0,8}))?")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What to measure, and over how many places; called with a ranking, it gives the value.
+    """A measure and its number of places; call it with a ranking to get the value.
 
     `str(measure)` is the name that `parse` reads.
 

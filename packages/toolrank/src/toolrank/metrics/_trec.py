@@ -1,8 +1,8 @@
 """Runs and judgements as the text files that the field's tools read and write.
 
 A run has lines of `qid Q0 docid rank score tag`, judgements have `qid 0 docid rel`; fields end
-at ASCII whitespace. Our ids may hold any character, so what is not printable, spaces and `%` are
-written as the `%XX` of their UTF-8 bytes, and read back from it; a `%` in somebody else's file
+at ASCII whitespace. Our ids may contain any character, so unprintable characters, spaces and `%`
+are written as the `%XX` of their UTF-8 bytes, and read back from it; a `%` in somebody else's file
 that two hexadecimal digits do not follow stands for itself.
 """
 
@@ -29,7 +29,7 @@ _QRELS = "qid 0 docid rel"
 
 
 class TrecFormatError(ToolRankError, ValueError):
-    """A line of a file is not what the format asks for.
+    """A line of a file does not have the expected format.
 
     Attributes:
         path: The file.
@@ -84,7 +84,7 @@ def write_run(
 def read_run(path: str | os.PathLike[str]) -> dict[str, list[Hit]]:
     """Read rankings, each sorted by score, best first; equal scores by rank, then by id.
 
-    Blank lines are passed over.
+    Blank lines are ignored.
 
     Raises:
         TrecFormatError: A line that is not of the format, or an id that is twice in a query.
@@ -130,7 +130,7 @@ def write_qrels(path: str | os.PathLike[str], qrels: Mapping[str, Relevant]) -> 
 
 
 def read_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
-    """Read judgements: by query id, the gain of each id. Blank lines are passed over.
+    """Read judgements: by query id, the gain of each id. Blank lines are ignored.
 
     Raises:
         TrecFormatError: A line that is not of the format, or an id that is twice in a query.
@@ -172,7 +172,7 @@ def _lines(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _field(text: str, *, argument: str) -> str:
-    """Make one field of a text, so that no reader sees a space in it."""
+    """Encode a text as one field without spaces."""
     if not text:
         raise RankingArgumentError(argument, "holds an empty name, which no field can; name it")
     return "".join(
@@ -183,7 +183,7 @@ def _field(text: str, *, argument: str) -> str:
 
 
 def _ordered(query: str, hits: Sequence[Hit | RankedHit]) -> Sequence[Hit | RankedHit]:
-    """Refuse a list that would not come back as it is."""
+    """Refuse a list that could not be read back unchanged."""
     seen: set[str] = set()
     before = math.inf
     for hit in hits:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         ToolUseBlock,
     )
 
-    from pytools_hybrid.agents._calling import ToolFunction
+    from pytools_hybrid.agents._tool_function import ToolFunction
 
 __all__ = ["ClientToolSearch", "tool_param"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         ResponseToolSearchOutputItemParamParam as ToolSearchOutput,
     )
 
-    from pytools_hybrid.agents._calling import ToolFunction
+    from pytools_hybrid.agents._tool_function import ToolFunction
 
 __all__ = ["ClientToolSearch", "asked", "function_tool", "search_output", "search_tool"]
 

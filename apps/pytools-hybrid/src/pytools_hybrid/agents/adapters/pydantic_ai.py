@@ -6,9 +6,10 @@ import logging
 from itertools import chain, count, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.agents._calling import NAME_LENGTH, ToolFunction, load_tool
+from pytools_hybrid.agents._calling import load_tool
 from pytools_hybrid.agents._corpus import ToolCorpus
 from pytools_hybrid.agents._definitions import ToolDefinition
+from pytools_hybrid.agents._tool_function import NAME_LENGTH, ToolFunction
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
 from pytools_hybrid.settings import REMEDIES
 

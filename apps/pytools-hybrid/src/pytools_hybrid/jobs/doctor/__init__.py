@@ -5,9 +5,9 @@
     for finding in diagnose(checks(settings)):
         print(finding.status, finding.check, finding.message)
 
-Checks change nothing. Each has a time limit and its own thread, so that one that hangs or crashes
-becomes a finding, and the others go on. `model_choices` lists the embedding models that could be
-used.
+Checks change nothing. Each runs in its own thread with a time limit, so that a check that hangs or
+crashes becomes a finding, and the others still run. `model_choices` lists the embedding models that
+could be used.
 """
 
 from pytools_hybrid.jobs.doctor._checks import checks

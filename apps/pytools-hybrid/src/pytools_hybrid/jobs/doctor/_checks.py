@@ -1,4 +1,4 @@
-"""The list of checks, ordered so that each relies only on earlier ones."""
+"""The list of checks, ordered so that each only relies on earlier ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _of_roots(
     settings_file: Path | None,
 ) -> Iterator[Check]:
     commands = Commands(settings, roots)
-    # Other hosts have the files of an index that is only read.
+    # If this host only reads a shared index, the files are on other hosts.
     for number in range(0 if settings.only_reads else len(roots)):
         name = "root" if len(roots) == 1 else f"root {number + 1}"
         look = partial(look_at_root, settings, roots, number, database, commands, note=note)

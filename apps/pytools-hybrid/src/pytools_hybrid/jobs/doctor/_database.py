@@ -1,4 +1,4 @@
-"""Checking the index file: can it be opened and written, is it intact, and is it locked."""
+"""Checking the index file: whether it is intact, writable and not locked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def look_at_database(
 ) -> Verdict:
     """Check the index, which is opened read-only.
 
-    Another process may take `patience` seconds to bring it up to date.
+    If another process is updating it, the check waits up to `patience` seconds.
     """
     from toolindex import (
         DamagedDatabaseError,
@@ -93,7 +93,7 @@ def _opened(index: ToolIndex, database: Path, commands: Commands, patience: floa
         return warning(f"{shown}; not all files have been indexed yet", commands.index())
     if not _is_writable(database):
         return warning(
-            f"{shown}; it cannot be written, so it is used as it is",
+            f"{shown}; it cannot be written, so searches use it without updates",
             f"chmod u+w {quote(str(database))}",
         )
     if low := _lacks_space(database.parent):
@@ -101,7 +101,7 @@ def _opened(index: ToolIndex, database: Path, commands: Commands, patience: floa
     if not _is_free(index, database, patience):
         return warning(
             f"{shown}; another process has been updating it for {patience:g} s",
-            "wait for it, or stop it",
+            "wait for that process, or stop it",
         )
     return fine(f"{shown}, can be written, free")
 
@@ -112,8 +112,8 @@ def _is_writable(database: Path) -> bool:
 
 
 def _is_free(index: ToolIndex, database: Path, patience: float) -> bool:
-    """Return whether no process holds the update lease for long."""
-    # Without a lock file nobody holds the lock, and a check must not create one.
+    """Return whether the update lease can be acquired within `patience` seconds."""
+    # Without a lock file, no process has the lease; a check must not create one.
     if not database.with_name(f"{database.name}-{_LEASE}.lock").exists():
         return True
     lease = index.lease(_LEASE)

@@ -36,7 +36,7 @@ _KEY = re.compile(r"`([A-Z][A-Z0-9_]*(?:KEY|TOKEN|URL|PROJECT|REGION))`")
 def look_at_embedder(
     settings: Settings, database: Path | None, commands: Commands | None
 ) -> Verdict:
-    """Check the model with a real call, for four words."""
+    """Check the model by embedding four words."""
     from toolembed import EmbeddingError
 
     embedder = configured_embedder(settings)
@@ -75,14 +75,14 @@ def look_at_embedder(
 
 
 def remedy_of(message: str, *, model: str) -> str:
-    """Return the command named in the message of a failed call, or a general one.
+    """Return the command in the message of a failed call, or a general one.
 
     Args:
         message: The error message, which may contain the name of the model.
         model: The name of the model, which may come from a cloned repository's settings file.
     """
-    # Patterns contain a space or match whole names, so that a model's name cannot pass as a
-    # command.
+    # The patterns contain a space or match whole names, so that a model's name cannot be taken for
+    # a command.
     if any(map(str.isspace, model)):
         return _LOOK
     if (command := REMEDIES.to_install(model)) in message:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _OLDEST = (3, 11)
 _OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
-# The same condition as in toolindex's requirements; no marker distinguishes musl from glibc.
+# The systems in toolindex's requirements; `_has_wheel` excludes musl, for which there is no marker.
 _WHEELS = {
     ("linux", "x86_64"),
     ("linux", "aarch64"),
@@ -108,7 +108,7 @@ def vector_search() -> Verdict:
 
 
 def look_at_reranking(model: str) -> Verdict:
-    """Check that the language model can be loaded; it is not called, as that may cost money."""
+    """Check that the language model can be loaded; a call might cost money."""
     from pytools_hybrid.search import Reranking
 
     if problem := asyncio.run(Reranking(model).prepare()):
@@ -128,7 +128,7 @@ def look_at_importing(generator: str = _GENERATOR) -> Verdict:
 
 
 def _has_wheel() -> bool:
-    """Return whether sqlite-vec, which is only published as wheels, has one for this system."""
+    """Return whether sqlite-vec has a wheel for this system; it is only published as wheels."""
     is_musl = sys.platform == "linux" and platform.libc_ver()[0] != "glibc"
     return (sys.platform, platform.machine()) in _WHEELS and not is_musl
 

@@ -1,4 +1,4 @@
-"""The result of a check, and the commands that its remedy may name."""
+"""The results of checks, and the commands that fix what they find."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Status(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """Searches work, but not as well, or not as up to date, as they could be."""
+    """Searches work, but could be better or more up to date."""
     FAILED = "failed"
 
 
@@ -68,7 +68,7 @@ class Finding:
 
 
 def fine(message: str) -> Verdict:
-    """Return a verdict that all is well."""
+    """Return a verdict that everything works."""
     return Verdict(Status.OK, message)
 
 
@@ -94,7 +94,7 @@ class Commands:
         flags = [part for root in self._roots for part in ("--root", str(root))]
         if self._settings.database is not None:
             flags += ["--database", str(self._settings.database)]
-        # Variables and the settings file apply to the command too, so only flags are repeated.
+        # The command uses the same variables and settings file, so only flags are repeated.
         if self._settings.origins.get("embedding_model", "").startswith("--"):
             flags += ["--embedding-model", self._settings.embedding_model]
         return shlex.join(["pytools-hybrid", "index", *flags])

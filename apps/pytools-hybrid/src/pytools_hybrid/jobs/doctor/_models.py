@@ -38,7 +38,7 @@ class ModelChoice:
     Attributes:
         setting: The value for `--embedding-model` or `PYTOOLS_EMBEDDING_MODEL`.
         works: Whether it could be used.
-        was_asked: Whether that is known from a real call, or only from installed packages.
+        was_asked: Whether `works` is known from a real call, or only from installed packages.
         message: The reason, or details about the model.
         remedy: How to make it work; None if it does.
     """
@@ -75,7 +75,7 @@ def _asked(setting: str, message: str) -> ModelChoice:
 
     embedder = create_embedder(setting, remedies=REMEDIES)
     if embedder is None:
-        return ModelChoice(setting=setting, works=False, message="is no model")
+        return ModelChoice(setting=setting, works=False, message="not an embedding model")
     started = time.perf_counter()
     try:
         vector = asyncio.run(embedder.embed_query(PROBE))
@@ -146,7 +146,7 @@ def _local_models(device: str) -> Iterator[ModelChoice]:
 
 
 def _device() -> str:
-    # From an extra that is not installed when types are checked.
+    # torch belongs to an extra that is not installed when types are checked.
     torch: Any = import_module("torch")
     if torch.cuda.is_available():
         return f"CUDA ({torch.cuda.get_device_name(0)})"
@@ -175,7 +175,7 @@ def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
     for name in models:
         setting = f"ollama:{name.removesuffix(':latest')}"
         if lacking:
-            message = "it is there, but the package openai, which calls it, is not installed"
+            message = "downloaded, but the package openai, which calls it, is not installed"
             yield ModelChoice(setting=setting, works=False, message=message, remedy=lacking)
         elif call:
             yield _asked(setting, f"at {shown}")
@@ -194,14 +194,14 @@ def _can_embed(server: str, name: str) -> bool:
     details = _json(f"{server}/api/show", {"model": name})
     if "capabilities" in details:
         return "embedding" in details["capabilities"]
-    # Older servers do not report this.
+    # Older servers do not report capabilities.
     return "embed" in name or "bert" in str(details.get("details", {}).get("family"))
 
 
 def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = Request(address, data=data, headers={"Content-Type": "application/json"})  # noqa: S310
-    # Ollama runs on the user's own machines, so proxies are bypassed.
+    # Ollama runs on the user's own machines, which proxies may not reach.
     opener = build_opener(ProxyHandler({}))
     with opener.open(request, timeout=_OLLAMA_SECONDS) as answer:
         answered: dict[str, Any] = json.load(answer)

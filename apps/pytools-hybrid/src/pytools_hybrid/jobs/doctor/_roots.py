@@ -37,7 +37,7 @@ def look_at_root(
     *,
     note: str | None = None,
 ) -> Verdict:
-    """Check one tree by scanning it, except for files that the index has already read."""
+    """Check one tree by scanning it, skipping files that the index has already read."""
     from toolscan import Reason, RootNotFoundError, ToolReadError, find_tools, scan
 
     root = roots.paths[number]
@@ -52,8 +52,8 @@ def look_at_root(
         files = len(listed)
         if files > _MOST_UNREAD and len(known) < files / 2:
             return warning(
-                f"{shown}: {files} files, too many to read them all here; `pytools-hybrid index` "
-                "lists those that are left out",
+                f"{shown}: {files} files, too many to read here; `pytools-hybrid index` lists "
+                "those that are left out",
                 commands.index(),
             )
         report = scan(
@@ -101,7 +101,7 @@ def look_at_root(
 
 
 def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | None]:
-    """Return the stamps of one tree's files that an index has read, by path in the tree."""
+    """Return the stamps of one tree's files in the index, by path in the tree."""
     from toolindex import ToolIndex, ToolIndexError
 
     with suppress(ToolIndexError):
@@ -126,7 +126,7 @@ def _misread(root: Path) -> str:
 
 
 def _reasons(issues: list[ScanIssue]) -> str:
-    """Explain why files are left out: for each reason, how many and the first of them."""
+    """Summarize why files are left out: for each reason, the number of files and the first one."""
     counts = Counter(str(issue.reason) for issue in issues)
     reasons = ", ".join(f"{count} × {reason}" for reason, count in counts.most_common())
     first = "; ".join(f"{issue.path}: {issue.detail}" for issue in issues[:_SHOWN_ISSUES])

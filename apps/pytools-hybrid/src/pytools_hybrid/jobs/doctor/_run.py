@@ -18,8 +18,8 @@ def diagnose(checks: Iterable[Check]) -> Iterator[Finding]:
     """Run checks one after the other, so that none disturbs another's measurements.
 
     Yields:
-        The finding of each check when it ends. A check that takes too long is abandoned in its
-        thread, which does not keep the process from ending.
+        The finding of each check when it ends. A check that takes too long is left running in its
+        thread, which does not prevent the process from exiting.
     """
     for check in checks:
         started = time.perf_counter()
@@ -56,7 +56,7 @@ def _verdict(check: Check) -> Verdict | None:
 
 
 def _in_words(error: BaseException) -> str:
-    # The first error of a group says what went wrong; the group itself does not.
+    # The message of an exception group does not say what went wrong; its first error does.
     error = innermost(error)
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

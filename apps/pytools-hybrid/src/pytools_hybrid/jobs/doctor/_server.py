@@ -1,4 +1,4 @@
-"""Checking the MCP server, started the way a client starts it."""
+"""Checking the MCP server, started as by a client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 500 << 20
 _SHOWN = 400
-# The server uses a copy of the index, which it neither updates nor records searches in.
+# The server uses a copy of the index. It does not update it, or record searches in it.
 _QUIETLY = {"PYTOOLS_SYNC": "false", "PYTOOLS_WATCH": "false", "PYTOOLS_USAGE_LOG": "false"}
 
 
@@ -46,7 +46,7 @@ def look_at_server(
     ):
         copy = Path(folder, "index.db")
         query = _copied(database, copy, roots)
-        # The policy may hide the very tool that is searched for.
+        # The policy may hide the tool that the search looks for.
         must_find = query is not None and not (settings.include or settings.exclude)
         trees = [part for root in roots for part in ("--root", str(root))]
         flags = ["--db", str(copy), "--embedding-model", settings.embedding_model]
@@ -81,7 +81,7 @@ async def _round_trip(
     parameters = StdioServerParameters(
         command=command[0], args=command[1:], env=os.environ | variables
     )
-    # anyio's time-out: with asyncio's, the client would leave the process behind.
+    # With asyncio's time-out instead of anyio's, the client would not stop the process.
     with anyio.fail_after(seconds):
         async with Client(stdio_client(parameters, errlog=errors)) as client:
             return await _asked(client, query, must_find=must_find)
@@ -102,7 +102,7 @@ async def _asked(client: Client, query: str | None, *, must_find: bool) -> str:
 
 
 def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
-    """Copy the index, if there is one, and return words that find a tool in it."""
+    """Copy the index, if it exists, and return words that find a tool in it."""
     import apsw
     from toolindex import ToolIndex, ToolIndexError
 
@@ -110,7 +110,7 @@ def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
         if not 0 < database.stat().st_size < _MOST_BYTES:
             return None
         with ToolIndex(database, read_only=True) as index, index.reading() as reader:
-            # An index of other trees would not be served; another check reports that.
+            # The server refuses an index of other trees; another check reports that.
             index.bind(name_of(roots))
             first = reader.connection.execute("SELECT name_words FROM entries LIMIT 1").get
             target = apsw.Connection(str(copy))
@@ -126,7 +126,7 @@ def _copied(database: Path, copy: Path, roots: Roots) -> str | None:
 def _last_words(errors: TextIO) -> str:
     errors.seek(0)
     text = " ".join(errors.read().split())
-    return f"; it said: {text[-_SHOWN:]}" if text else ""
+    return f"; its last output: {text[-_SHOWN:]}" if text else ""
 
 
 def _words(error: BaseException, seconds: float) -> str:

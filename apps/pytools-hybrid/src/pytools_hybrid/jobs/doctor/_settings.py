@@ -14,7 +14,7 @@ _SHOW = "pytools-hybrid config"
 
 
 def look_at_settings(settings: Settings | SettingsError) -> Verdict:
-    """Check the settings; values are not shown, because one of them is a token."""
+    """Check the settings, without showing their values, because one of them is a token."""
     if isinstance(settings, SettingsError):
         return failed(str(settings), f"change or remove {settings.setting}")
     if unknown := type(settings).unknown_variables():

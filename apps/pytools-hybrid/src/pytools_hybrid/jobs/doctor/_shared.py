@@ -19,7 +19,7 @@ _INIT = "pytools-hybrid database init"
 
 
 def look_at_shared(settings: Settings, roots: Roots, commands: Commands) -> Verdict:
-    """Check the server, without changing anything there."""
+    """Check the server, without changing anything on it."""
     from toolindex import DatabaseError
 
     from pytools_hybrid.index import check_installed

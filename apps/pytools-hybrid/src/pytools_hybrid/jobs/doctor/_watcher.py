@@ -1,4 +1,4 @@
-"""Checking the watcher: is a file change noticed, and are there enough watches for all folders."""
+"""Checking the watcher: whether it notices a change, and has enough watches for all folders."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def look_at_watching(
     limit: Path = _LIMIT,
     seconds: float = _LOOKING_SECONDS,
 ) -> Verdict:
-    """Check that a file change is noticed, in each way that the trees are watched.
+    """Check that a changed file is noticed, with each method by which the trees are watched.
 
     Nothing is written to a tree. Files are written to a temporary folder beside the index, or to
     the system's temporary folder.
     """
     if not is_wanted:
-        return fine("turned off (PYTOOLS_WATCH): the index is only updated at the start")
+        return fine("turned off (PYTOOLS_WATCH): a server only updates the index when it starts")
     polled: list[str] = []
     for root in roots or ():
         try:
@@ -50,7 +50,7 @@ def look_at_watching(
         except TimeoutError:
             return warning(
                 f"{root} has so many folders that they were not scanned within {seconds:g} s; "
-                "give a root that contains little but tools",
+                "use a root that contains little but tools",
             )
     ways = {None, True} if polled else {None}
     with TemporaryDirectory(prefix="pytools-doctor-", dir=_beside(database, roots)) as folder:
@@ -69,8 +69,8 @@ def look_at_watching(
         )
     if (looked := noticed.get(True)) is not None:
         return warning(
-            f"{shown}; below {', '.join(polled)} the system cannot watch everything, so polling "
-            f"is used, and a new file is noticed after {1000 * looked[0]:.0f} ms",
+            f"{shown}; the system cannot watch everything below {', '.join(polled)}, so that is "
+            f"polled, and a new file there is noticed after {1000 * looked[0]:.0f} ms",
         )
     return _with_limit(shown, roots, limit)
 
@@ -85,10 +85,10 @@ def _beside(database: Path | None, roots: Roots | None) -> Path | None:
 
 
 def _is_polled(root: Path, seconds: float) -> bool:
-    """Return whether a tree is polled; nothing is written.
+    """Return whether a tree is polled, without writing to it.
 
     Raises:
-        TimeoutError: The tree is too large to find out soon.
+        TimeoutError: The tree is so large that the answer takes too long.
     """
     from toolwatch import watch_tools
 
@@ -126,14 +126,14 @@ def _with_limit(shown: str, roots: Roots | None, limit: Path) -> Verdict:
     counted = f"{folders} of at most {allowed} folders to watch"
     if folders > 0.8 * allowed:
         return warning(
-            f"{shown}; {counted}: more folders than that are polled",
+            f"{shown}; {counted}: further folders are polled",
             f"sudo sysctl fs.inotify.max_user_watches={max(_ENOUGH, 4 * folders)}",
         )
     return fine(f"{shown}; {counted}")
 
 
 def _notice(folder: Path, *, polling: bool | None) -> tuple[float, ChangeBatch] | None:
-    """Watch a folder, write a file to it, and return how long it took to be noticed."""
+    """Watch a folder, write a file to it, and return how long the watcher took to notice it."""
     from toolwatch import watch_tools
 
     stop = threading.Event()
@@ -142,7 +142,7 @@ def _notice(folder: Path, *, polling: bool | None) -> tuple[float, ChangeBatch] 
 
     def watch() -> None:
         for batch in watch_tools(folder, stop=stop, polling=polling):
-            # A watch may begin with a full rescan, which says nothing about the file.
+            # A watch may begin with a batch for a full rescan, which does not name the file.
             if name in map(str, batch.paths):
                 batches.append((time.perf_counter(), batch))
                 stop.set()

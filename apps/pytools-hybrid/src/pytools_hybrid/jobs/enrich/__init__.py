@@ -1,7 +1,7 @@
-"""Having a language model write search words for tools into a file that people review.
+"""Search words for tools, written by a language model into a file that people review.
 
-`plan_enrichment` decides what to ask, and `enrich` asks the model and writes its answers to
-`capabilities.toml` in each root, which every refresh adds to the index.
+`plan_enrichment` decides what to ask; `enrich` asks the model and writes its answers to
+`capabilities.toml` in each root. Every scan adds the words in that file to the index.
 """
 
 from pytools_hybrid.jobs.enrich._asking import Asker

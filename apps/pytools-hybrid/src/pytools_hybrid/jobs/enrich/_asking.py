@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _BACKOFF = Backoff(first=2.0, longest=20.0)
 _TIMEOUT_S = 180.0
 _REASON_LENGTH = 300
-# Rate limits, time-outs and the provider's failures are temporary; other errors are not.
+# Rate limits, time-outs and failures of the provider are temporary; other errors are not.
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
@@ -65,7 +65,7 @@ class Asker:
     """
 
     def __init__(self, model: Model | str, *, backoff: Backoff = _BACKOFF) -> None:
-        # It would print a banner on the terminal.
+        # pydantic-ai would print a banner on the terminal.
         os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
         try:
             from pydantic_ai import Agent
@@ -78,7 +78,7 @@ class Asker:
             # Errors for unknown names and missing keys have no common base class.
             reason = one_line(without_keys(str(error)), _REASON_LENGTH)
             raise SettingsError("--model", f"cannot use {model!r}: {reason}") from error
-        # One retry if the answer has the wrong form.
+        # Retry once if the answer has the wrong form.
         self._agent = Agent(
             resolved, name="enrich", instructions=INSTRUCTIONS, output_type=Said, retries=1
         )
@@ -99,7 +99,7 @@ class Asker:
                 # Providers' errors have no common base class; a cancellation is not among them.
                 passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
                 if failures >= self._backoff.tries or not passes:
-                    # Cut after keys are hidden: half a key would not be recognized.
+                    # Hide keys before cutting the text, because half a key is not recognized.
                     said = without_keys(f"{type(error).__name__}: {error}")
                     raise NoAnswerError(one_line(said, _REASON_LENGTH), _spent(used)) from error
                 await asyncio.sleep(self._backoff.delay(failures))

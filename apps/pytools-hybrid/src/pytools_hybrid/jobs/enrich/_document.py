@@ -1,4 +1,4 @@
-"""Writing a model's answers into `capabilities.toml`, leaving everything else unchanged."""
+"""Writing a model's answers into `capabilities.toml` without changing anything else in it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class CapabilityFile:
-    """The capabilities file of one root, to which entries are added while others may edit it."""
+    """The capabilities file of one root, which people may edit while entries are added."""
 
     def __init__(self, root: Path) -> None:
         self.path: Path = root / FILE_NAME
@@ -58,7 +58,7 @@ class CapabilityFile:
                 that cannot be changed.
         """
         if self.path.is_symlink() and not self.path.exists():
-            # A stranger's tree could otherwise have a file created anywhere.
+            # Otherwise, a tree from elsewhere could make this create a file in any folder.
             raise CapabilitiesError(self.path, "is a broken link; remove it")
         text = read_text(self.path)
         known = parse_capabilities(text, self.path).entries
@@ -66,20 +66,20 @@ class CapabilityFile:
         with_capabilities(text, {id_: trial for id_ in ids if id_ in known}, self.path)
         folder = Path(os.path.realpath(self.path)).parent
         try:
-            # Permissions say little about a medium that is full or read-only.
+            # Permissions do not show whether a file system is full or read-only.
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(text.encode("utf-8"))
         except OSError as error:
             raise _cannot_write(self.path, error) from error
 
     def add(self, made: Mapping[str, Capability]) -> None:
-        """Add entries, or replace those that a model wrote; a person's entries are unchanged.
+        """Add entries, or replace those that a model wrote; other entries are not changed.
 
-        The file is replaced in one step, so that a kill leaves either the old or the new content.
-        Several processes add to it one at a time.
+        The file is replaced in one step, so that a killed process leaves the old or the new
+        content. Several processes change it one after the other.
         """
         lease = _lease(self.path)
-        # A process that has held the lease for longer is stuck, and does not change the file.
+        # A process that keeps the lease for longer hangs, and does not change the file.
         is_mine = lease.acquire(timeout=_PATIENCE_SECONDS)
         try:
             self._add(made)
@@ -88,7 +88,7 @@ class CapabilityFile:
                 lease.release()
 
     def _add(self, made: Mapping[str, Capability]) -> None:
-        # Read before each attempt and checked at the end, because somebody may be editing it.
+        # Read before each attempt and compared at its end, because a user may be editing the file.
         while True:
             text = read_text(self.path)
             changed = with_capabilities(text, made, self.path)
@@ -105,8 +105,8 @@ class CapabilityFile:
 def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> str:
     """Return the text of a file with entries added or replaced, and everything else unchanged.
 
-    New entries are sorted by id among those that a model wrote; what people wrote, including
-    comments, keeps its place.
+    New entries are sorted by id among those that a model wrote; entries and comments that people
+    wrote keep their place.
     """
     before = parse_capabilities(text, path).entries
     mark = "\ufeff" if text.startswith("\ufeff") else ""
@@ -140,7 +140,7 @@ def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> 
 
 
 def _tables(text: str) -> list[str]:
-    """Split a valid document above each table and its comments; the first part may be empty."""
+    """Split a valid document before each table and its comments; the first part may be empty."""
     blocks, above = [""], ""
     for statement in _statements(text):
         if statement.lstrip(" \t").startswith("#"):
@@ -196,7 +196,7 @@ def _rewritten(block: str, written: str) -> str:
 
 
 def _written(capability: Capability, newline: str) -> str:
-    # One use case per line, for readable diffs.
+    # One use case per line keeps diffs readable.
     cases = "".join(f"    {_quoted(text)},{newline}" for text in capability.use_cases)
     synonyms = ", ".join(map(_quoted, capability.synonyms))
     lines = [

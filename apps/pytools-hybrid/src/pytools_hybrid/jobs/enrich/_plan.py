@@ -1,4 +1,4 @@
-"""Planning which tools to ask a model about, in which requests, and at what cost."""
+"""Planning which tools to ask a model about, in how many requests, and at what cost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class EnrichmentPlan:
         requests: The requests, in the order of ids.
         unchanged: How many tools have an entry and have not changed since.
         by_hand: How many tools have an entry that a person wrote.
-        left: How many tools are left for later.
+        left: How many tools are left for a later run.
     """
 
     requests: tuple[Request, ...] = ()
@@ -81,8 +81,8 @@ def plan_enrichment(
     """Plan requests from the tools and their existing entries.
 
     Raises:
-        CapabilitiesError: The file of a root is invalid, and what people wrote there must not be
-            lost.
+        CapabilitiesError: The file of a root is invalid, so entries that people wrote there could
+            be lost.
         RootUnreadableError: A root cannot be listed.
     """
     nothing = StoredFiles.of((), generation=0)
@@ -145,7 +145,7 @@ def _is_wanted(record: ToolRecord, policy: ToolFilter | None, categories: Collec
 
 
 def _parts(subjects: list[Subject]) -> Iterator[tuple[Subject, ...]]:
-    """Divide evenly, because a small last request would repeat the instructions for little."""
+    """Divide evenly, because even a small last request costs the tokens of the instructions."""
     requests = -(-len(subjects) // TOOLS_PER_REQUEST)
     for number in range(requests):
         begin = number * len(subjects) // requests

@@ -1,4 +1,4 @@
-"""The prompt about tools for a language model, and reading its answer."""
+"""The prompt that asks a language model about tools, and reading its answer."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Subject:
 
 
 def prompt_of(subjects: Sequence[Subject]) -> str:
-    """Write some tools as JSON, numbered from 1, each cut to a length."""
+    """Return some tools as JSON, numbered from 1, with long texts cut."""
     tools = [
         {
             "number": number,
@@ -89,14 +89,14 @@ def prompt_of(subjects: Sequence[Subject]) -> str:
         }
         for number, subject in enumerate(subjects, start=1)
     ]
-    # Some servers interpret `<|im_end|>` in a text as the end of a turn.
+    # Some model servers interpret `<|im_end|>` in a text as the end of a turn.
     return json_text({"tools": tools}).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def capabilities_of(said: Said, subjects: Sequence[Subject]) -> Mapping[str, Capability]:
-    """Return the usable parts of an answer: for requested tools, short, plain, without duplicates.
+    """Return the usable parts of an answer: about requested tools, short, plain and unique.
 
-    A tool without usable parts is left out, so that it is asked about again.
+    A tool without usable parts is left out, so that the model is asked about it again.
     """
     made: dict[str, Capability] = {}
     for each in said.tools:
@@ -109,7 +109,7 @@ def capabilities_of(said: Said, subjects: Sequence[Subject]) -> Mapping[str, Cap
             text_hash=subject.text_hash,
         )
         if capability.texts:
-            # Of several answers for one tool, the first is as good as any other.
+            # If there are several answers for one tool, the first is as good as any other.
             made.setdefault(subject.id, capability)
     return made
 
@@ -117,7 +117,7 @@ def capabilities_of(said: Said, subjects: Sequence[Subject]) -> Mapping[str, Cap
 def _plain(texts: Iterable[str], *, most: int, length: int) -> tuple[str, ...]:
     taken: dict[str, str] = {}
     for text in texts:
-        # Unprintable characters have become spaces.
+        # one_line has turned unprintable characters into spaces.
         line = " ".join(one_line(readable(text[: 4 * length]), length).split())
         if any(map(str.isalnum, line)):
             taken.setdefault(line.casefold(), line)

@@ -1,4 +1,4 @@
-"""Carrying out an enrichment: each answer is on disk before the next request."""
+"""Running an enrichment: each answer is saved before the next request is sent."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class EnrichmentReport:
 async def enrich(
     plan: EnrichmentPlan, asker: Asker, *, progress: Callable[[int, int], None]
 ) -> EnrichmentReport:
-    """Send the planned requests, and write each answer as it comes.
+    """Send the planned requests, and save each answer as it arrives.
 
-    A request that fails leaves its tools for later, and the others go on. If all fail, the rest is
-    not sent.
+    If a request fails, its tools are left for a later run, and the other requests are sent. If the
+    first ones all fail, the rest is not sent.
 
     Raises:
-        CapabilitiesError: A file cannot be written, which is found before anything is asked, or was
-            made invalid in the meantime.
+        CapabilitiesError: A file cannot be written, which is checked before the first request, or
+            it became invalid in the meantime.
     """
     for root in dict.fromkeys(request.root for request in plan.requests):
         ids = (each.id for it in plan.requests if it.root == root for each in it.subjects)
@@ -63,7 +63,7 @@ async def enrich(
 
 
 class _Work:
-    """The remaining requests, and the results of the others."""
+    """The remaining requests, and the results of those that were sent."""
 
     def __init__(
         self, plan: EnrichmentPlan, asker: Asker, progress: Callable[[int, int], None]
@@ -80,7 +80,7 @@ class _Work:
         self._failures = 0
 
     async def ask_on(self) -> None:
-        """Send one request after the other until none is left."""
+        """Send one request after another until none is left."""
         while self._left:
             request = self._left.pop()
             try:

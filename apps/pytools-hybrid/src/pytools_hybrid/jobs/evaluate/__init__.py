@@ -1,8 +1,8 @@
 """Measuring how well searches find the right tools of one tree, and which configuration is best.
 
-`read_queries` reads requests with the tools that answer them, `configurations` says what to
-compare, `Evaluator` runs every request in every configuration and measures the answers. `report`,
-`best` and the writers of runs and plots present the results.
+`read_queries` reads requests with the tools that answer them, `configurations` returns what to
+compare, and `Evaluator` runs every request in every configuration and measures the answers. The
+other functions present the results.
 """
 
 from pytools_hybrid.jobs.evaluate._best import BEST_BY, Best, best

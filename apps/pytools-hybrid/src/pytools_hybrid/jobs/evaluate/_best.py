@@ -23,9 +23,9 @@ class Best:
     Attributes:
         chosen: What to use: a change from the current configuration only if it is significantly
             better.
-        other: What it is compared with.
-        difference: The mean advantage of the chosen one over the other, query by query; negative if
-            the other has more, but perhaps by chance.
+        other: The configuration that it is compared with.
+        difference: The mean advantage of `chosen` over `other`, query by query; negative if `other`
+            is better, but not significantly.
     """
 
     chosen: Figures
@@ -74,7 +74,7 @@ def best(figures: Sequence[Figures]) -> Best | None:
     """Choose a configuration by NDCG@10; return None if there is nothing to compare.
 
     Another configuration is only preferred to the current one if the whole interval of their
-    difference is above 0, because nobody should change settings for what may be chance.
+    difference is above 0: an improvement that may be chance is no reason to change settings.
     """
     if len(figures) < 2:
         return None

@@ -49,7 +49,7 @@ def of_models(
     Without a `mode` they are hybrid.
 
     Raises:
-        SettingsError: The mode is vectors alone, and a model is "none".
+        SettingsError: The mode is "vector", and a model is "none".
     """
     mode = mode or SearchMode.HYBRID
     compared: list[Configuration] = []
@@ -67,7 +67,7 @@ def of_models(
 def configurations(settings: Settings, mode: SearchMode | None) -> list[Configuration]:
     """Return the configurations to compare.
 
-    Without a `mode` these are all modes and both fusions, or bm25 alone if there are no vectors.
+    Without a `mode`, these are all modes and both fusions, or only bm25 if there are no vectors.
     """
     has_vectors = settings.embedding_model != "none"
     if mode is SearchMode.VECTOR and not has_vectors:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import SearchResponse
     from pytools_hybrid.settings import Roots, Settings
 
-# The first searches load the model and the vectors, which a server does only once.
+# The first searches load the model and the vectors, which a server only does once.
 _WARM_UP = ("warm up", "warm up twice", "warm up three times", "warm up four times")
 
-# Pages copied at a time, so that others can write in between.
+# The number of pages copied at a time, so that other processes can write in between.
 _PAGES = 1000
 
 
@@ -61,8 +61,8 @@ class EvaluationReport:
 class Evaluator:
     """Evaluates searches of a tree, or of several as one, and reports progress on stderr.
 
-    Every configuration searches its own copy of the index, so that none profits from another's
-    cached vectors, and the queries are not in the usage record.
+    Every configuration searches its own copy of the index, so that none benefits from another's
+    cached vectors, and the usage record does not contain the queries.
 
     Args:
         database: The index to bring up to date and to copy, or None for a temporary one.
@@ -79,7 +79,7 @@ class Evaluator:
         self._roots = roots
         self._database = database
         self._embedder = embedder
-        # Each model is shared by all configurations: it may take a gigabyte, and a minute to load.
+        # All configurations share a model, which may take a gigabyte, and a minute to load.
         self._embedders: dict[str, LimitedEmbedder | None] = {}
 
     async def evaluate(
@@ -178,7 +178,7 @@ class Evaluator:
             with Progress() as progress:
                 for done, query in enumerate(queries):
                     progress(configuration.name, done, len(queries))
-                    # Otherwise, a repeated query would be answered from memory.
+                    # A repeated query would be answered from the cache.
                     if query.text not in responses:
                         started = time.perf_counter()
                         response = await tools.search(
@@ -222,8 +222,8 @@ def copy_index(tools: ToolSearch, target: Path) -> None:
 
 
 def copy_files(database: Path, target: Path, *, is_fixed: bool = False) -> None:
-    """Copy the files of an index in their current state; `is_fixed` is a read-only medium."""
-    # There nothing changes, and no lock can be taken.
+    """Copy the files of an index in their current state; `is_fixed` if they cannot change."""
+    # SQLite cannot take locks on a read-only medium, and does not need them.
     options = "mode=ro&immutable=1" if is_fixed else "mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     for path, copied in (
@@ -232,7 +232,7 @@ def copy_files(database: Path, target: Path, *, is_fixed: bool = False) -> None:
     ):
         if not path.exists():
             continue
-        # Not with Python's own SQLite: closing the file there would drop apsw's locks.
+        # Python's sqlite3 would drop apsw's locks on the file when it closes it.
         source = apsw.Connection(f"{path.as_uri()}?{options}", flags=flags)
         with (
             closing(source),

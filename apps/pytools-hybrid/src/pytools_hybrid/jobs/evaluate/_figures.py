@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolrank.metrics import evaluate
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.search import MAX_LIMIT
+from pytools_hybrid.settings import MAX_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 
 DEPTH = 10
-"""How many results every measure except recall looks at."""
+"""The number of results that every measure except recall takes into account."""
 
 MRR = f"mrr@{DEPTH}"
 MEASURES = (f"ndcg@{DEPTH}", MRR, "hit@3", f"completeness@{DEPTH}")
@@ -29,7 +29,7 @@ MEASURES = (f"ndcg@{DEPTH}", MRR, "hit@3", f"completeness@{DEPTH}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """How many milliseconds searches took, including embedding the query."""
+    """The duration of searches in milliseconds, including embedding the query."""
 
     p50: float
     p95: float
@@ -50,7 +50,7 @@ class Figures:
         answers: The tools found, best first, by query id.
         evaluation: The measures of each query.
         failures: The ids of queries without a right tool among the first ten results.
-        degraded: In how many searches a channel failed.
+        degraded: The number of searches in which a channel failed.
         groups: The ids of queries by group; empty without a breakdown.
     """
 

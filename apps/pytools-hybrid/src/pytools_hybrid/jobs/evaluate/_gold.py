@@ -21,8 +21,7 @@ _EXAMPLES = 3
 class UnknownGold:
     """Gold ids that are not in the index.
 
-    In every measure they count as never found, because search does not answer a query for a tool
-    that is left out.
+    In every measure they count as not found, because a search cannot find a tool that is left out.
 
     Attributes:
         count: The number of such ids.
@@ -38,7 +37,7 @@ class UnknownGold:
 
     @property
     def sentence(self) -> str:
-        """A sentence on how many there are, and that their queries count."""
+        """A sentence on the number of these ids, and that their queries count nevertheless."""
         are, them = ("is", "it") if self.count == 1 else ("are", "them")
         which = (
             f"query that names {them} counts"

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.evaluate._configurations import Configuration
     from pytools_hybrid.jobs.evaluate._figures import Figures
 
-# trec_eval reads single precision, in which scores in [0, 1] this far apart still differ.
+# trec_eval reads scores in single precision, in which two scores this far apart still differ.
 _STEP = 1e-6
 _PLOT_SUFFIX = ".png"
 
 
 def run_paths(path: Path, compared: Sequence[Configuration]) -> dict[str, Path]:
     """Return each configuration's file: `runs.trec`, or `runs.hybrid-rrf.trec` if several."""
-    # An empty path is the current folder.
+    # An empty path means the current folder.
     if not path.name or path.is_dir():
         raise SettingsError("--run", f"{path} is a folder; name a file in it")
     if len(compared) == 1:
@@ -54,8 +54,8 @@ def _falling(hits: Iterable[Hit]) -> list[Hit]:
 def check_outputs(
     *, queries: Path, database: Path | None, runs: Iterable[Path], plot: Path | None
 ) -> None:
-    """Check that every result can be written, and replaces neither an input nor another result."""
-    taken = [(queries, "holds the queries")]
+    """Check that every output can be written, and replaces neither an input nor another output."""
+    taken = [(queries, "contains the queries")]
     if database is not None:
         _check_free("--db", database, taken)
         taken.append((database, "is the index of --db"))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def require_plotting() -> None:
-    """Check that the plotting library is installed, before anything is computed for it."""
+    """Check that the plotting library is installed, before anything is computed for a plot."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -29,11 +29,11 @@ def write_plot(
     path: Path, figures: Sequence[Figures], *, recall_at: Sequence[int], title: str
 ) -> None:
     """Write a PNG with two panels: recall@k by k, and the latency of searches."""
-    # Not pyplot, which keeps figures in memory and looks for a display.
+    # pyplot would keep figures in memory, and look for a display.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
-    # The other options have no types.
+    # Its other options have no types.
     figure.suptitle(title)  # pyright: ignore[reportUnknownMemberType]
     recall, latency = figure.subplots(1, 2)
     names = [each.configuration.name for each in figures]

@@ -75,7 +75,7 @@ def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
         raise SettingsError("--queries", f"{path} contains no query; write lines as {EXAMPLE_LINE}")
     if by is not None and by not in keys:
         there = ", ".join(sorted(keys - {"id", "query", "gold"})) or "none"
-        raise SettingsError("--by", f"no query has the key {by!r}; other keys there: {there}")
+        raise SettingsError("--by", f"no query has the key {by!r}; they have: {there}")
     return list(queries.values())
 
 

@@ -1,4 +1,4 @@
-"""Presenting the figures: as JSON for programs, as a table and a sentence for people."""
+"""Presenting the figures: as JSON for programs, or as a table and a sentence for people."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _marked(
     best_of: Callable[[Sequence[float]], float],
     form: str = "d",
 ) -> list[str]:
-    # Compared as shown: of two numbers that look equal, neither should be marked as better.
+    # Compare the rounded values: of two that look equal, neither should be marked as better.
     shown = [format(value, form) for value in values]
     winner = format(best_of(values), form)
     mark = "*" if len(values) > 1 else " "

@@ -1,4 +1,4 @@
-"""Copying an index to a server from the tools' files with stored vectors, or from it as a copy."""
+"""Copying an index to a server or from it; to a server, tools are read from their files again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Moved:
 
     def __str__(self) -> str:
         return (
-            f"{self.where} has {self.tools} tools; taken along: {self.vectors} vectors, "
+            f"{self.where} has {self.tools} tools; copied: {self.vectors} vectors, "
             f"{self.searches} searches, {self.outcomes} outcomes"
         )
 

@@ -1,8 +1,8 @@
-"""Setting up MCP clients: their servers move to our server, and can be moved back.
+"""Setting up MCP clients: our server replaces theirs, and this can be undone.
 
-- **Clients**: `known_clients` lists the clients and where each keeps its servers.
-- **Changing**: a `Change` is a planned change of one client's configuration, with a diff; it is
-  applied for imported servers, after these were copied to a `ServersFile`.
+- **Clients**: `known_clients` lists the clients and where each stores its servers.
+- **Changing**: a `Change` is a planned change of one client's configuration, with a diff. Servers
+  are copied to a `ServersFile`; once they are imported, the change is applied for them.
 - **Undoing**: `Configuration.undo` restores a client's file.
 """
 

@@ -27,7 +27,7 @@ class Change:
 
     Attributes:
         names: The servers to move: their names in our file, by their names in the client's file.
-        staying: Why other servers are not moved, by name.
+        staying: The reasons why other servers are not moved, by name.
     """
 
     client: Client
@@ -39,9 +39,9 @@ class Change:
     def planned(
         cls, client: Client, ours: ServersFile, roots: Sequence[Path], home: Path
     ) -> Change:
-        """Plan a change, and add the servers to our file, which is not written yet.
+        """Plan a change, and add the servers to our file, which is written later.
 
-        Files left over from a killed run are removed.
+        Files left behind by a killed run are removed.
         """
         names: dict[str, str] = {}
         staying: dict[str, str] = {}
@@ -54,7 +54,7 @@ class Change:
             except ServerError as error:
                 staying[entry.name] = error.detail
         change = cls(client=client, roots=roots, names=names, staying=staying)
-        # Fail before anything is written.
+        # This fails before anything is written.
         change.diff()
         return change
 
@@ -71,7 +71,7 @@ class Change:
         return Redactor(secrets).text("\n".join(lines))
 
     def make(self, imported: Collection[str]) -> bool:
-        """Apply the change for imported servers; return whether that changed the file."""
+        """Apply the change for the imported servers; return whether that changed the file."""
         configuration = Configuration.read(self.client)
         moved = [theirs for theirs, name in self.names.items() if name in imported]
         return configuration.write(self._edited(configuration, moved))

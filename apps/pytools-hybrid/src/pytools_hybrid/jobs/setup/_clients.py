@@ -1,4 +1,4 @@
-"""The supported clients: where each keeps its servers, and in which form."""
+"""The supported clients: where each stores its servers, and in which form."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Client:
     """An MCP client on this machine.
 
     No client has a key that reliably disables a server: Claude Code ignores `"disabled": true`, and
-    Cursor and VS Code store elsewhere which servers are disabled. So servers are moved to a key
+    Cursor and VS Code store the list of disabled servers elsewhere. So servers are moved to a key
     that the client ignores.
 
     Attributes:
         name: Its name on the command line.
         title: Its name for people.
-        trace: A folder that exists once it has been used.
+        trace: A folder that exists once the client has been used.
         file: Its configuration file for all projects of a user.
         section: The key of its servers in the file.
         reference: How its files refer to an environment variable, with `{}` for the name; empty if
             they cannot.
-        has_inputs: Whether its files can refer to inputs that it asks the user for.
-        moves: Whether its servers are moved. freeact generates Python tools from its servers
-            itself.
-        next_step: What its user has to do afterwards.
+        has_inputs: Whether its files can refer to inputs, which it asks the user for.
+        moves: Whether its servers are moved. freeact's are not, because it generates Python tools
+            from them itself.
+        next_step: What the user has to do afterwards.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Client:
 
     @property
     def aside(self) -> str:
-        """The key for servers that it no longer starts itself."""
+        """The key for servers that the client no longer starts itself."""
         return f"_{self.section}_before_pytools"
 
     @property
@@ -86,7 +86,7 @@ def known_clients(
             title="Claude Code",
             trace=Path(claude or home / ".claude"),
             file=Path(claude or home) / ".claude.json",
-            # Without a default, it would reject our entry if the variable is not set.
+            # Without a default, Claude Code rejects our entry if the variable is not set.
             reference="${{{}:-}}",
         ),
         Client(
@@ -101,8 +101,7 @@ def known_clients(
             trace=home / ".cursor",
             file=home / ".cursor" / "mcp.json",
             reference="${{env:{}}}",
-            next_step="look under Customize > MCPs: Cursor keeps a new server switched off until "
-            "you enable it",
+            next_step="enable it under Customize > MCPs, because new servers are off in Cursor",
         ),
         Client(
             name="vscode",

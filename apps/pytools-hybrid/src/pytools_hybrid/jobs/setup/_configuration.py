@@ -66,11 +66,11 @@ class Configuration:
 
     @property
     def is_set_up(self) -> bool:
-        """Whether setup has changed it before."""
+        """Whether setup has changed the file before."""
         return has_block(self.text) if self._is_toml else self.client.aside in self.content
 
     def servers(self) -> tuple[ServerEntry, ...]:
-        """Return the servers that it starts, except our own."""
+        """Return the servers that the client starts, except our own."""
         if not self.client.moves:
             return ()
         others = (it for it in self._entries() if not it.disabled)
@@ -93,7 +93,7 @@ class Configuration:
         """Return the text with our entry, and with servers moved to an ignored key.
 
         Raises:
-            SetupError: This is impossible without losing something; the error shows the entry.
+            SetupError: Something in the file would be lost; the error shows the entry to add.
         """
         if self._is_toml:
             return self._edited_toml(entry)
@@ -109,7 +109,7 @@ class Configuration:
         text, _ = cut_members(self.text, (aside,), moved)
         text, values = cut_members(text, (section,), gone)
         if self.is_set_up and name not in moved:
-            # The entry was written by setup.
+            # Setup wrote this entry, so it is not kept with the client's own servers.
             values.pop(name, None)
         if name in gone:
             text = add_members(text, (section,), {name: value_text(entry, text, 2)})
@@ -125,12 +125,12 @@ class Configuration:
         return text
 
     def restored(self) -> bytes | None:
-        """Return the file as it was before setup; None if there was none.
+        """Return the content of the file without the changes by setup; None if there was no file.
 
-        If it has changed since, other changes are kept, and only those of setup are undone.
+        Changes that were made since setup are kept.
 
         Raises:
-            SetupError: Setup cannot be undone without losing something.
+            SetupError: Something in the file would be lost.
         """
         if not self.is_set_up:
             return self.data
@@ -166,16 +166,16 @@ class Configuration:
         if self.is_set_up and before is not None:
             self._replace(self.client.file, before)
         if kept is not None and before == kept:
-            # Even if a run was killed before it changed the file, or after it restored it.
+            # Also if a run was killed before it changed the file, or after it restored it.
             backup.unlink()
             return "restored"
         done = "nothing to undo"
         if self.is_set_up:
-            done = "has changed since; only the changes made by setup were undone"
+            done = "changed since setup; only the changes made by setup were undone"
         return done if kept is None else f"{done}; {backup} is a copy from before setup"
 
     def discard_unfinished(self) -> None:
-        """Remove files left over from a killed run."""
+        """Remove files left behind by a killed run."""
         discard_unfinished(self.client.file)
         discard_unfinished(self.client.backup)
 
@@ -225,14 +225,14 @@ class Configuration:
         found = _parsed_or_none(self.client.file, text) or {}
         if lost or self._comparable(found) != self._comparable(expected):
             raise SetupError(
-                f"{self.client.file}: move the servers under {aside!r} back to {section!r}, and "
-                "remove "
-                f"{NAME!r} there; this cannot be done here without losing something"
+                f"{self.client.file}: setup cannot be undone without losing something in it; move "
+                f"the servers under {aside!r} back to {section!r} yourself, and remove {NAME!r} "
+                "there"
             )
         return text
 
     def _is_same(self, text: str, before: str) -> bool:
-        """Return whether texts are equal except for white space and order."""
+        """Return whether two texts are equal except for white space and order."""
         if self._is_toml:
             return text.strip() == before.strip()
         now, was = (self._comparable(parsed(self.client.file, it)) for it in (text, before))
@@ -244,18 +244,19 @@ class Configuration:
     def _refused(self, entry: str) -> SetupError:
         return SetupError(
             f"{self.client.file} cannot be changed without losing something in it; add this "
-            f"yourself, and remove the servers that {self.client.title} is to find by it:\n{entry}"
+            f"yourself, and remove the servers that {self.client.title} should use through it:\n"
+            f"{entry}"
         )
 
     def _put_by(self) -> None:
-        """Rename a backup that is not of this file."""
+        """Rename a backup of an earlier file."""
         names = (self.client.backup.with_name(f"{self.client.backup.name}-{it}") for it in count(2))
         with suppress(FileNotFoundError):
             self.client.backup.rename(next(it for it in names if not os.path.lexists(it)))
 
     def _check_unchanged(self) -> None:
         if read_file(self.client.file) != self.data:
-            raise SetupError(f"{self.client.file} was changed meanwhile; run it again")
+            raise SetupError(f"{self.client.file} was changed in the meantime; run setup again")
 
     def _replace(self, path: Path, content: bytes) -> None:
         self._check_unchanged()
@@ -276,14 +277,14 @@ def read_file(path: Path) -> bytes | None:
         target = Path(os.path.realpath(path))
         if path.is_symlink() and not target.parent.is_dir():
             raise SetupError(
-                f"{path} is a link to {target}, whose folder does not exist; make the folder, or "
+                f"{path} is a link to {target}, whose folder does not exist; create the folder, or "
                 "remove the link"
             ) from None
         return None
     except OSError as error:
         raise SetupError(f"{path} cannot be read: {refusal(error)}") from error
     if not is_writable:
-        raise SetupError(f"{path} is read-only; make it writable (chmod u+w), and run it again")
+        raise SetupError(f"{path} is read-only; make it writable (chmod u+w), and run setup again")
     return data
 
 
@@ -302,7 +303,7 @@ def _text(path: Path, data: bytes) -> str:
 
 
 def parsed(path: Path, text: str) -> dict[str, Any]:
-    """Parse a configuration, as TOML if its name says so."""
+    """Parse a configuration, as TOML if the file's name ends in .toml."""
     from toolimport import ServersFileError
     from toolimport.connect import parse_json
 

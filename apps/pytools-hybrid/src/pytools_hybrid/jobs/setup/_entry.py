@@ -34,7 +34,7 @@ def freeact_entry() -> dict[str, Any]:
 
 
 def own_command() -> tuple[str, ...]:
-    """Return the command that starts this copy of the program, whatever a client's PATH is."""
+    """Return the command that starts this very program, whatever a client's PATH is."""
     beside = Path(sys.executable).with_name(_COMMAND)
     for program in (beside, beside.with_suffix(".exe")):
         if program.is_file():
@@ -58,7 +58,7 @@ def merged(entry: dict[str, Any], existing: Mapping[str, Any]) -> dict[str, Any]
 
 
 def is_ours(name: str, definition: object) -> bool:
-    """Return whether an entry is for our server, however it was written."""
+    """Return whether an entry starts our server, in any spelling."""
     if not isinstance(definition, dict):
         return False
     entry = cast("dict[str, object]", definition)
@@ -74,7 +74,7 @@ def is_ours(name: str, definition: object) -> bool:
 
 
 def _base(program: object) -> str:
-    # Windows paths are understood on every system.
+    # A file may have Windows paths on any system.
     return str(program).replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
 
 

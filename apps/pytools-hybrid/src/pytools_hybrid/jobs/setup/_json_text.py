@@ -1,4 +1,4 @@
-"""Editing members of JSON objects in a text, which preserves comments and formatting."""
+"""Editing members of JSON objects in a text, preserving comments and formatting."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool
     newline, unit = newline_of(text), _indent_of(text)
     inner = newline + unit * (len(path) + 1)
     content = text[: found.end].rstrip()
-    # On a new line, because a comment may end with the line.
+    # Add a new line, because the current one may end with a comment.
     after = text[len(content) :]
     if not after[: found.end - len(content)].strip(" \t"):
         after = newline + unit * len(path) + text[found.end :]

@@ -1,4 +1,4 @@
-"""Copying servers from clients to our own file, so that they work there."""
+"""Copying clients' servers to our own file, adapted so that they work there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONLY_OWNER = 0o600
 
 
 class ServersFile:
-    """Our own servers file, which its user may have edited."""
+    """Our own servers file, which the user may have edited."""
 
     def __init__(self, path: Path) -> None:
         self.path: Path = path
@@ -52,12 +52,12 @@ class ServersFile:
         return free
 
     def save(self) -> None:
-        """Write the added servers; a new file can only be read by its owner."""
+        """Write the added servers; only the owner can read a new file."""
         made = {name: value_text(it, self._text, 2) for name, it in self._added.items()}
         self._write(add_members(self._text, (self._section,), made), self._known | self._added)
 
     def drop(self, names: Collection[str]) -> None:
-        """Remove saved servers that turned out not to work."""
+        """Remove saved servers that do not work."""
         gone = [name for name in names if name in self._added]
         left = {name: it for name, it in self._known.items() if name not in gone}
         self._write(cut_members(self._text, (self._section,), gone)[0], left)
@@ -68,7 +68,7 @@ class ServersFile:
         if parsed(self.path, text).get(self._section) != servers:
             raise SetupError(f"{self.path} cannot be changed without losing something in it")
         if read_file(self.path) != self._data:
-            raise SetupError(f"{self.path} was changed meanwhile; run it again")
+            raise SetupError(f"{self.path} was changed in the meantime; run setup again")
         try:
             data = text.encode("utf-8")
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
         ServerError: The server depends on the folder that is open in the client.
     """
     if found := next(filter(None, map(_OPEN_FOLDER.search, _texts(entry.definition))), None):
-        raise ServerError(entry.name, f"{found[0]} depends on the folder that is open")
+        raise ServerError(entry.name, f"{found[0]} depends on the folder open in the client")
     made: dict[str, Any] = {
         key: _with_defaults(value, entry) for key, value in entry.definition.items()
     }
@@ -106,7 +106,7 @@ def copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
 
 
 def handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]:
-    """Return the variables that servers refer to, as references in the client's form."""
+    """Return the variables that servers refer to, written as the client's references."""
     needed: dict[str, str] = {}
 
     def note(entry: ServerEntry, text: str, reference: str) -> None:
@@ -124,7 +124,7 @@ def handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]:
 
 
 def _with_defaults(value: object, entry: ServerEntry) -> object:
-    """Insert the defaults of VS Code's inputs, which are elsewhere in its file, into references."""
+    """Add to references the defaults of VS Code's inputs, which are elsewhere in its file."""
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
         return {key: _with_defaults(it, entry) for key, it in members.items()}

@@ -24,8 +24,8 @@ _FACTORS = 64
 def fit(queries: Matrix, tools: Matrix, right: Sequence[Sequence[int]]) -> tuple[Matrix, Matrix]:
     """Return the factors of a map that brings requests closer to the tools that answer them.
 
-    It minimizes the cross entropy of the right tools among all tools, plus the map's distance from
-    the identity: the fewer requests there are, the smaller the change.
+    The map minimizes the cross entropy of the right tools among all tools, plus its distance from
+    the identity, so it changes less the fewer requests there are.
 
     Args:
         queries: A unit vector for each request.
@@ -43,7 +43,7 @@ def fit(queries: Matrix, tools: Matrix, right: Sequence[Sequence[int]]) -> tuple
         wanted[row, list(places)] = 1 / len(places)
     directions = _directions(queries, tools)
     asked, offered = queries @ directions, tools @ directions
-    # Components in other directions are unchanged.
+    # The map does not change components in other directions.
     rest = queries @ tools.T - asked @ offered.T
     rest_squared = np.maximum((queries**2).sum(1) - (asked**2).sum(1), 0)
     change = np.zeros((len(directions.T),) * 2, "f4")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from toolindex import OutcomeRecord, SearchRecord
 
-# If a found tool is used within this time, it counts as what the search was for.
+# A found tool that is used within this time counts as the right one.
 _SECONDS = 600.0
 
 
@@ -20,7 +20,7 @@ def recorded(
 ) -> list[EvaluationQuery]:
     """Return the requests whose right tools are known, without duplicates.
 
-    An outcome without a search id belongs to the last search that found its tool, up to ten minutes
+    An outcome without a search id belongs to the last search that found its tool in the ten minutes
     before.
     """
     asked = list(searches)

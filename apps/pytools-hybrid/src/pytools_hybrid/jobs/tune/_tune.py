@@ -1,4 +1,4 @@
-"""Learning from some requests, measuring on others, and keeping a significant improvement."""
+"""Learning from some requests, and measuring the improvement on others."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class _Data:
-    """Vectors of requests and tools, and which belong together; unusable requests are left out."""
+    """Vectors of usable requests and of tools, and which tools answer which requests."""
 
     queries: Matrix
     tools: Matrix
@@ -85,7 +85,7 @@ class _Data:
     def fitted(self, rows: Sequence[int], model_id: str) -> Tuning:
         usable = [row for row in rows if self.right[row]]
         if not usable:
-            raise SettingsError("--queries", "no tool that answers them has a vector")
+            raise SettingsError("--queries", "none of the right tools has a vector")
         down, up = fit(self.queries[usable], self.tools, [self.right[row] for row in usable])
         return Tuning(
             model_id=model_id,
@@ -118,10 +118,11 @@ async def tune(
         raise SettingsError("--model", "the model is 'none', so there are no vectors to tune")
     if len(requests) < FEWEST:
         raise SettingsError(
-            "--queries", f"{len(requests)} requests are too few to learn from; give {FEWEST}"
+            "--queries",
+            f"{len(requests)} requests are too few to learn from; at least {FEWEST} are needed",
         )
     if settings.server is not None:
-        raise SettingsError("--database", "is a server; tune learns from an index in a file")
+        raise SettingsError("--database", "it is a server; tune learns from an index in a file")
     database = settings.resolved_database(roots)
     untuned = Configuration(
         name="untuned",
@@ -198,7 +199,7 @@ async def _data(
 
 
 def _folds(requests: Sequence[EvaluationQuery]) -> list[list[int]]:
-    """Divide requests at random, but reproducibly, with those of the same words together."""
+    """Divide requests at random, but reproducibly; those with the same words stay together."""
     texts = {" ".join(request.text.casefold().split()): None for request in requests}
     ordered = sorted(texts, key=lambda text: sha256(text.encode("utf-8", "replace")).digest())
     fold = {text: place % _FOLDS for place, text in enumerate(ordered)}

@@ -1,4 +1,4 @@
-"""The usage record, as figures for people or record by record for programs.
+"""The usage record, as figures for people or as single records for programs.
 
 `usage_report` computes figures from the records in `toolindex.UsageLog`; `as_text`, `as_json`,
 `days_as_csv` and `write_plot` present them. `outcome_days` computes the figures of one tool.

@@ -29,10 +29,10 @@ class DayFigures:
         day: The day in UTC; None for the total.
         searches: The number of searches.
         without_results: How many found nothing.
-        degraded: In how many a channel failed, for example because the model could not be reached.
+        degraded: How many lacked a channel, for example because the model could not be reached.
         judged: How many have an outcome: a tool that they found was used, and the result reported.
-        accepted: How many of these have a successful outcome.
-        first_accepted: How many of these have a successful outcome of the first result.
+        accepted: How many of the judged ones have a successful outcome.
+        first_accepted: How many of the judged ones have a successful outcome of the first result.
         latency_p50_ms: The median latency of searches; None if there are none.
         latency_p95_ms: The 95th percentile.
     """
@@ -124,7 +124,7 @@ def usage_report(
 ) -> UsageReport:
     """Compute the figures of some records.
 
-    Outcomes of other searches only count for their tools.
+    Outcomes of searches that are not among the records only count for their tools.
     """
     successes: defaultdict[str, set[str]] = defaultdict(set)
     judged: set[str] = set()

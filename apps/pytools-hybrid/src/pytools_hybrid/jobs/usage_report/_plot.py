@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def write_plot(path: Path, report: UsageReport) -> None:
     """Write a PNG with three panels, by day."""
-    # Not pyplot, which keeps figures in memory and looks for a display.
+    # pyplot would keep figures in memory, and look for a display.
     from matplotlib.figure import Figure
 
     days = report.days
@@ -36,13 +36,13 @@ def write_plot(path: Path, report: UsageReport) -> None:
     latency.plot(places, [day.latency_p95_ms for day in days], "s-", label="p95")
     latency.set(ylabel="milliseconds", xlabel="day (UTC)")
     latency.set_ylim(bottom=0)
-    # Every day gets a bar, but only as many labels as fit.
+    # Every day has a bar, but only as many days as fit have a label.
     step = max(1, len(days) // 12)
     latency.set_xticks(places[::step], [str(day.day) for day in days][::step], rotation=30)
     for panel in (searches, rates, latency):
         panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         panel.grid(alpha=0.3)
-    # The other options have no types.
+    # Its other options have no types.
     figure.savefig(path, format="png", dpi=120)  # pyright: ignore[reportUnknownMemberType]
 
 

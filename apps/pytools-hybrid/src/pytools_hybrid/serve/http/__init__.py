@@ -1,4 +1,4 @@
-"""The HTTP side of the server: a JSON API, its OpenAPI document and metrics, beside MCP at /mcp.
+"""The HTTP side of the server: MCP at /mcp, a JSON API with its OpenAPI document, and metrics.
 
 `create_app` creates the application for an open `ToolSearch`, `serve_http` runs it until cancelled,
 and `check_exposure` refuses settings that would let strangers in.
@@ -20,7 +20,7 @@ _HOMES = {"create_app": "_app", "AddressError": "_serve", "serve_http": "_serve"
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    # Settings are checked at every start, even of a server that only uses stdio.
+    # Imported lazily, because `check_exposure` also runs when a server only uses stdio.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _MCP_PATH = "/mcp"
 _MCP_BODY = 1024 * 1024
 _BODY = 64 * 1024
-# Each takes a task and some memory until its client disconnects or is silent for half an hour.
+# Each session needs a task and some memory until its client disconnects or is silent for half an
+# hour.
 _MCP_SESSIONS = 1_000
 
 
@@ -78,7 +79,7 @@ def create_app(
         streamable_http_path=_MCP_PATH,
         max_request_body_size=_MCP_BODY,
         max_sessions=_MCP_SESSIONS,
-        # The gate checks all requests against the allowed names.
+        # The gate already checks the host names of all requests.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         host=settings.host,
     )
@@ -122,7 +123,7 @@ def _over_the_index(search: ToolSearch, follower: Follower, searches: Searches) 
     return [
         Route("/search", searches.short),
         Route("/api/v1/tools/search", searches.filtered),
-        # Ids are made from file names, and any other string needs an answer too.
+        # An id contains file names, and any other string needs an answer too.
         Route("/api/v1/tools/{id:path}", tools.describe),
         Route("/api/v1/stats", tools.statistics),
         Route("/api/v1/outcomes", tools.report, methods=["POST"]),

@@ -1,7 +1,7 @@
 """Limiting connections: how many there are, and how long they may stay silent.
 
-Anybody who can reach the address can open connections and stay silent. Only connections with an
-accepted request keep their place; of the others, the oldest makes room for a new one.
+Anyone who can reach the address can open connections and stay silent. Only connections with an
+accepted request are kept; of the others, the oldest is closed to make room for a new one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Places:
     def enter(self, newest: ImpatientProtocol, among: int) -> bool:
         """Make room for a connection, and return whether there is any.
 
-        It is unproven until one of its requests is accepted.
+        The connection may be closed for a newer one until one of its requests is accepted.
         """
         if among > self.most:
             oldest = next(iter(self._strangers), None)
@@ -46,7 +46,7 @@ class Places:
         return True
 
     def leave(self, connection: ImpatientProtocol) -> None:
-        """Forget a connection that has closed, or has proven itself."""
+        """Forget a connection that has closed, or that had a request accepted."""
         self._strangers.pop(connection, None)
 
 
@@ -74,7 +74,7 @@ class ImpatientProtocol(H11Protocol):
             self._refuse(ProblemError(503, detail, headers={"Retry-After": "1"}))
 
     def data_received(self, data: bytes) -> None:
-        """Process received data; only complete headers extend the deadline."""
+        """Process received data; only complete headers end the time limit."""
         super().data_received(data)
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._expect_headers()
@@ -84,7 +84,7 @@ class ImpatientProtocol(H11Protocol):
     def handle_events(self) -> None:
         """Start complete requests; the gate reports which of them it accepts."""
         super().handle_events()
-        # uvicorn says that there always is one, and has None before the first request.
+        # None before the first request, although uvicorn's annotation excludes it.
         if self.scope is not None:  # pyright: ignore[reportUnnecessaryComparison]
             self.scope.setdefault("state", {})[LET_IN] = self._stay
 
@@ -102,9 +102,9 @@ class ImpatientProtocol(H11Protocol):
         self._places.leave(self)
 
     def _refuse(self, problem: ProblemError) -> None:
-        # uvicorn says that there always is one, and has None before the first request.
+        # None before the first request, although uvicorn's annotation excludes it.
         if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
-            # A handler whose request turned out invalid must not answer as well.
+            # The request turned out to be invalid: its handler must not answer too.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         # The path may not be known yet.
@@ -114,7 +114,7 @@ class ImpatientProtocol(H11Protocol):
             reason=HTTPStatus(problem.status).phrase.encode(),
             headers=[*response.raw_headers, (b"connection", b"close")],
         )
-        # Nothing can follow an answer, and the answer to HEAD has no body.
+        # h11 refuses a second answer, and a body in the answer to HEAD.
         with suppress(h11.LocalProtocolError):
             for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))

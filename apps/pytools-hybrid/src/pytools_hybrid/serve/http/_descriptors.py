@@ -10,15 +10,15 @@ NEW_AT_ONCE = 32
 """How many connections are accepted before any of them can be refused."""
 
 _FEWEST = 16
-# For databases of running searches, watched folders and models.
+# Room for the databases of running searches, watched folders and models.
 _OTHER_FILES = 128
 _WANTED = 2_048
 
 
 def room_for_connections() -> int:
-    """Raise this process's limit of open files if it is low, and return the room for connections.
+    """Raise this process's limit of open files if it is low, and return how many connections fit.
 
-    Systems start a process with a limit of 256 or 1,024 files, and let it raise that.
+    Systems start a process with a limit of 256 or 1,024 files, which it may raise.
     """
     if sys.platform == "win32":
         return MOST_CONNECTIONS

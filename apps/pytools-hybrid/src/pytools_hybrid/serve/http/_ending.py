@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AnswerWhenCut:
-    """Asks clients of interrupted requests to try again; a stream that has begun just ends."""
+    """Asks clients of interrupted requests to try again; a response that has begun just ends."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Allowed host names, which protect against web pages that rebind their own name to the server."""
+"""Allowed host names, which protect against DNS rebinding by web pages."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class HostRule:
     """Decides which host names, and pages of which origins, may address a server.
 
     A server at a loopback address only answers to loopback names, at any port, and to allowed
-    names; any other server answers to every name unless some are allowed. A page may send requests
-    if it is at such a name; if every name is allowed, only at that of the request itself.
+    names; any other server answers to every name, unless allowed names are given. A page may send
+    requests if its own host is such a name; where every name is allowed, only to its own host.
 
     Args:
         bound: The address of the server.
@@ -88,14 +88,14 @@ class HostRule:
 
 
 def is_same_origin(origin: str, host: NetworkLocation) -> bool:
-    """Return whether a page's origin is the very host that its request is sent to."""
+    """Return whether a page comes from the host that its request is sent to."""
     location = NetworkLocation.of_origin(origin)
     ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
     return location is not None and location.name == host.name and location.port in ports
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host can only be this machine, whatever DNS says."""
+    """Return whether a host is always this machine, whatever DNS says."""
     if host.lower() == "localhost":
         return True
     try:
@@ -105,7 +105,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_allowed(name: str) -> NetworkLocation:
-    """Parse an allowed name; an IPv6 address may be without brackets."""
+    """Parse an allowed name; brackets are optional around an IPv6 address."""
     bare = NetworkLocation(name.lower(), None) if _is_address(name) else None
     location = bare or NetworkLocation.parse(name)
     if location is None:

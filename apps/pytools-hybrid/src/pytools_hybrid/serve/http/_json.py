@@ -1,4 +1,4 @@
-"""JSON responses with untrusted text, and what several of them contain."""
+"""JSON responses with untrusted text, and values that several of them contain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.search import ToolSearch
 
-# A browser that shows an answer must not run code from a tool's description.
+# A browser that displays an answer must not run code from a tool's description.
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
@@ -24,7 +24,7 @@ def json_response(
     media_type: str = "application/json",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Create a response from a value, with characters escaped that could control a terminal."""
+    """Create a response from a value; characters that could control a terminal are escaped."""
     return Response(
         json_text(content, allow_nan=False),
         status_code=status,

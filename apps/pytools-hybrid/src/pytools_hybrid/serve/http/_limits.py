@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_QUERY = 2_000
-"""The maximum length of a query; no request in plain language is this long."""
+"""The maximum length of a query, longer than any request in plain language."""
 
-# Few of these compute at a time: others wait for a model, or for one another.
+# Only a few of these compute at a time; the others wait for a model or for one another.
 _AT_WORK = 128
 _WAITING = 512
 _BODY_SECONDS = 20.0
-# So that a client which sends a little too much gets an error, not a broken connection.
+# A client that sends a little too much should get an error, not a broken connection.
 _DISCARDED = 4 * 1024 * 1024
 _DISCARD_SECONDS = 2.0
 
 
 class Slots:
-    """Limits how many work at once and how many wait; others are told to try again."""
+    """Limits how many searches run at once and how many wait; the others have to try again."""
 
     def __init__(self, at_work: int = _AT_WORK, waiting: int = _WAITING) -> None:
         self._free = asyncio.Semaphore(at_work)
@@ -37,7 +37,7 @@ class Slots:
 
     @asynccontextmanager
     async def taken(self) -> AsyncGenerator[None]:
-        """Wait for a slot, and hold it for the block; raise `ProblemError` if too many wait."""
+        """Wait for a slot and keep it for the block; raise `ProblemError` if too many wait."""
         if self._taken >= self._room:
             raise ProblemError(
                 503, "too many searches are queued; try again", headers={"Retry-After": "1"}
@@ -120,7 +120,7 @@ async def _discard(receive: Receive) -> None:
 
 
 async def _refuse(status: int, detail: str, scope: Scope, receive: Receive, send: Send) -> None:
-    # The rest of the body would be interpreted as the next request.
+    # Otherwise the rest of the body would be taken for the next request.
     problem = ProblemError(status, detail, headers={"Connection": "close"})
     await problem.response(scope)(scope, receive, send)
 

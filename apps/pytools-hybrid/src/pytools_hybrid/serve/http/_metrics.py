@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.tracing import Value
 
-# The usual status for a client that disconnected; it is never sent.
+# The usual status for a client that has disconnected; it is never sent.
 _CLIENT_HAS_GONE = 499
 _SERVER_ERROR = 500
 _TRACE_HEADERS = {b"traceparent", b"tracestate", b"baggage"}
@@ -49,7 +49,7 @@ class Metrics:
         """Return the metrics that only a server has."""
         from prometheus_client.core import GaugeMetricFamily
 
-        # The SDK has no public count of them.
+        # The SDK has no public count of sessions.
         sessions = self._server.session_manager._server_instances  # pyright: ignore[reportPrivateUsage]
         yield GaugeMetricFamily("pytools_mcp_sessions", "Open MCP sessions.", len(sessions))
 
@@ -72,7 +72,7 @@ class CountRequests:
             if not answered:
                 answered = True
                 route = getattr(scope.get("route"), "path", "none")
-                # Anybody can make up a method, and each would become a separate time series.
+                # Clients can invent methods, and each would become a separate time series.
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 HTTP_REQUESTS.add(method, route, str(status))
                 HTTP_SECONDS.add(time.perf_counter() - started, route)

@@ -18,12 +18,12 @@ class CoverageModel(BaseModel):
 
 
 class ChannelScoreModel(BaseModel):
-    """What one channel says about a tool."""
+    """A tool's rank and score in one channel."""
 
-    rank: int = Field(description="Its place in the channel's own list, from 1")
-    score: float = Field(description="The channel's score, on the channel's own scale")
+    rank: int = Field(description="Its place in the channel's list, from 1")
+    score: float = Field(description="The channel's score, on its own scale")
     contribution: float = Field(
-        description="The score minus that of tools which merely resemble the request"
+        description="The score minus that of tools that merely resemble the request"
     )
 
 
@@ -124,7 +124,7 @@ class OutcomeModel(BaseModel):
     """The result of reporting an outcome."""
 
     tool_id: str = Field(description="The tool's full id")
-    recorded: bool = Field(description="Whether it is recorded")
+    recorded: bool = Field(description="Whether the outcome was recorded")
     state: Recording = Field(
         description=(
             "written; pending while the index cannot be written; off or read-only: not recorded"

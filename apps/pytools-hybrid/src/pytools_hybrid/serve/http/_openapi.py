@@ -40,12 +40,12 @@ _TEXT = {"type": "string", "description": "Prometheus' text format"}
 _ANY_SPELLING = "The tool's id, or another system's spelling, such as github__create_issue"
 _PROBLEMS = {
     400: "The body is not valid JSON",
-    404: "Nothing has that name",
+    404: "No tool has that name",
     408: "The body did not arrive in time",
     409: "Several tools have that name, or the server is not configured for it",
     413: "The body is too large",
     415: "The body is not application/json",
-    422: "The request is invalid; errors says where",
+    422: "The request is invalid; errors lists what is wrong",
     502: "The tool's MCP server could not be reached, or gave an invalid answer",
     503: "Too many requests, or the index cannot be read; try again",
 }
@@ -75,7 +75,7 @@ _STATUS = {
     ("/health", "get"): _Operation(
         id="health",
         summary="Return the server's health; without the token, only its status",
-        answers={200: ("How it is", HealthModel), 503: ("It cannot search", HealthModel)},
+        answers={200: ("The server works", HealthModel), 503: ("It cannot search", HealthModel)},
     ),
     ("/metrics", "get"): _Operation(
         id="metrics",
@@ -252,7 +252,7 @@ def _parameters(operation: _Operation) -> list[dict[str, Any]]:
 
 
 def _plain(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter without null: it is left out instead."""
+    """Return the schema of a parameter without null, because such a parameter is left out."""
     plain: dict[str, Any] = {}
     for alternative in schema.get("anyOf", []):
         if alternative.get("type") != "null":

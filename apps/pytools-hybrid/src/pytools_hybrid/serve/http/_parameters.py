@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pytools_hybrid.search import MAX_LIMIT, MAX_NAMES, DetailLevel, Scope, SearchMode
+from pytools_hybrid.search import MAX_NAMES, DetailLevel, Scope, SearchMode
 from pytools_hybrid.serve.http._limits import MAX_QUERY
 from pytools_hybrid.serve.http._problems import FieldError, ProblemError
-from pytools_hybrid.settings import AliasError, renamed
+from pytools_hybrid.settings import MAX_LIMIT, AliasError, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q", bound=BaseModel)
 
 EXAMPLE_ID = "mcptools:github:create_issue"
-"""The example of a tool's id in the OpenAPI document."""
+"""A tool's id, as an example in the OpenAPI document."""
 
 _SHOWN = 100
 _LARGEST_TIME = 1e11
@@ -29,7 +29,7 @@ _LONGEST_NAME = 500
 
 
 def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValidator:
-    """Only accept JSON notation: pydantic alone would read ` 1_0 ` as ten."""
+    """Return a validator that only accepts JSON notation: pydantic would read ` 1_0 ` as ten."""
     compiled = re.compile(pattern, re.ASCII)
 
     def validate(value: object) -> object:
@@ -54,7 +54,7 @@ _whole = _written("-?(0|[1-9][0-9]{0,20})", "a whole number", int)
 _number = _written(
     r"-?(0|[1-9][0-9]{0,400})(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?", "a number", float
 )
-# The notation comes last, because a schema only shows the bounds before it.
+# The notation is the last annotation, because a schema only shows bounds that precede it.
 Flag = Annotated[bool, _written("true|false", "true or false", "true".__eq__)]
 Results = Annotated[int, Field(ge=1, le=MAX_LIMIT), _whole]
 Share = Annotated[float, Field(ge=0, le=1), _number]
@@ -138,15 +138,15 @@ class ToolSearchQuery(Query):
     ] = None
     max_latency_ms: Annotated[
         Milliseconds | None,
-        Field(description="Leave out tools whose median latency is known and above this"),
+        Field(description="Leave out tools whose median latency is known to be above this"),
     ] = None
     min_success_rate: Annotated[
         Share | None,
-        Field(description="Leave out tools whose share of successes is known and below this"),
+        Field(description="Leave out tools whose share of successes is known to be below this"),
     ] = None
     unknown: Annotated[
         Literal["include", "exclude"],
-        Field(description="What to do with tools whose latency or successes are not known"),
+        Field(description="What to do with tools whose latency or share of successes is unknown"),
     ] = "include"
 
 
@@ -192,7 +192,7 @@ class CallBody(BaseModel):
 
 
 def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) -> Q:
-    """Parse the query of a request; a `ProblemError` has everything that is wrong with it.
+    """Parse the query of a request; a `ProblemError` lists everything that is wrong with it.
 
     With `skip_empty`, empty values count as missing, because forms send empty fields.
     """
@@ -236,7 +236,7 @@ def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) ->
 
 
 async def read_body(model: type[Q], request: Request) -> Q:
-    """Parse the body of a request; a `ProblemError` has everything that is wrong with it."""
+    """Parse the body of a request; a `ProblemError` lists everything that is wrong with it."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ProblemError(415, "send application/json", headers={"Accept": "application/json"})

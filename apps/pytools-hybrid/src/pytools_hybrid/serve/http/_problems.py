@@ -125,11 +125,9 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
         case HTTPException(status_code=404):
             return ProblemError(404, "there is nothing at this path; /openapi.json lists all paths")
         case HTTPException(status_code=405):
-            methods = sorted((error.headers or {}).get("Allow", "").split(", "))
-            allowed = ", ".join(methods)
-            return ProblemError(
-                405, f"{request.method} is not for this; use {allowed}", headers={"Allow": allowed}
-            )
+            allowed = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
+            detail = f"{request.method} is not allowed here; use {allowed}"
+            return ProblemError(405, detail, headers={"Allow": allowed})
         case HTTPException():
             return ProblemError(error.status_code, error.detail, headers=error.headers)
         case UnknownToolError() | UnknownCategoryError():
@@ -143,7 +141,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
         case ToolImportError():
             return ProblemError(502, str(error))
         case PytoolsError():
-            # Even for unforeseen errors, the message says what to do.
+            # The message of each of our errors says what to do.
             return ProblemError(409, str(error))
         case FilterError() | UsageError():
             return ProblemError(422, str(error))

@@ -14,7 +14,7 @@ from pytools_hybrid.search import Scope, SearchMode, breakdown, check_categories
 from pytools_hybrid.serve.http._json import index_state, json_response
 from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
-from pytools_hybrid.serve.results import tool_results
+from pytools_hybrid.serve.results import shared_meta, tool_results
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -49,7 +49,7 @@ class Searches:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Wait for a slot, and until the index is up to date."""
+        """Wait for a free slot, and until the index is up to date."""
         async with self._slots.taken():
             await self._follower.ready()
             yield
@@ -110,7 +110,7 @@ class Searches:
         rerank: bool | None = None,
         record: bool = True,
     ) -> tuple[SearchResponse, float]:
-        """Search when there is a slot; the arguments are those of `ToolSearch.search`.
+        """Search once a slot is free; the arguments are those of `ToolSearch.search`.
 
         Returns:
             The response, and how many milliseconds it took.
@@ -167,13 +167,7 @@ class Searches:
             "result_count": len(results),
             "used_llm_rerank": rerank is not None and rerank.applied,
             "filters_applied": dict(filters),
-            "search_id": response.search_id,
-            "generation": response.generation,
-            "coverage": {"tools": response.coverage.tools, "vectors": response.coverage.vectors},
-            "channels": list(response.channels),
-            "model": response.model,
-            "lost": list(response.lost),
-            "notes": list(response.notes),
+            **shared_meta(response),
             "latency_ms": round(milliseconds, 3),
             "rerank": rerank.as_dict() if rerank is not None else None,
         }
@@ -197,7 +191,7 @@ class Searches:
         return json_response({"query": asked.query, "results": [], "metadata": metadata})
 
     async def _check_categories(self, asked: Sequence[str]) -> None:
-        """Refuse a category that does not exist, unless there are none at all."""
+        """Refuse a category that does not exist, unless the index is still being filled."""
         if not asked or self._search.index.sync.filling is not None:
             return
         check_categories(asked, {count.category for count in await self._search.categories()})

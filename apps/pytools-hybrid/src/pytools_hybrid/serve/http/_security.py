@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.serve.http._hosts import HostRule, NetworkLocation, is_loopback, parse_allowed
@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pytools_hybrid.serve.http._problems import ProblemError
-    from pytools_hybrid.serve.http.console import Console
     from pytools_hybrid.settings import Settings
 
 PUBLIC = "pytools.public"
-"""The key of a scope for requests without the token."""
+"""The key that marks the scope of a request without the token."""
 
 LET_IN = "pytools.let_in"
-"""The key, in a scope's state, of the function to call when a request is accepted."""
+"""The key in a scope's state for the function to call when the request is accepted."""
 
 _HEALTH = "/health"
 
@@ -49,17 +48,29 @@ def check_exposure(settings: Settings) -> None:
         )
 
 
+class Pages(Protocol):
+    """Pages that people log in to."""
+
+    def owns(self, path: str, /) -> bool:
+        """Return whether a path belongs to the pages."""
+        ...
+
+    def is_logged_in(self, scope: Scope) -> bool:
+        """Return whether a request has the cookie of an open session."""
+        ...
+
+
 class Gate:
     """Passes on requests that are addressed to this server and have its token.
 
     Args:
         hosts: The allowed names.
-        token: The token that clients must send; None if everybody may send requests.
-        console: The console, which checks who has logged in; None if it is off.
+        token: The token that clients must send; None if anyone may send requests.
+        console: The pages that take a login instead of the token; None if there are none.
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: HostRule, token: str | None, console: Console | None = None
+        self, app: ASGIApp, *, hosts: HostRule, token: str | None, console: Pages | None = None
     ) -> None:
         self._app = app
         self._hosts = hosts
@@ -70,7 +81,7 @@ class Gate:
         """Pass a request on, or answer with what is wrong with it."""
         if scope["type"] == "http" and (problem := self._problem(scope)) is not None:
             response = problem.response(scope)
-            # Otherwise a body that nobody reads would keep the connection open.
+            # The body is not read, and would otherwise keep the connection open.
             response.headers["Connection"] = "close"
             await response(scope, receive, send)
             return
@@ -95,7 +106,7 @@ class Gate:
             return None
         console = self._console
         if console is not None and console.owns(scope["path"]):
-            # Its cookie is not valid for other paths, so no other page can call a tool with it.
+            # The cookie is not valid for other paths, so no other page can call a tool with it.
             if not console.is_logged_in(scope):
                 scope[PUBLIC] = True
             return None
@@ -118,7 +129,7 @@ class Gate:
 
 
 def _is_embedded(scope: Scope) -> bool:
-    """Return whether a browser requests this for another site's page, as an image or a frame.
+    """Return whether another site's page loads this, for example as an image or a frame.
 
     The browser would hide the answer from that page, but the request would be in the usage record.
     """

@@ -58,9 +58,9 @@ async def serve_http(
     *,
     invite: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve over HTTP until cancelled; running requests then have half a second.
+    """Serve over HTTP until cancelled; running requests then have half a second to finish.
 
-    `invite` is called, once it serves, with an address that opens the console and works once.
+    Once the server is running, `invite` is called with an address that opens the console once.
 
     Raises:
         SettingsError: The address can be reached from other machines, and there is no token.
@@ -88,7 +88,7 @@ async def serve_http(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to its caller, and reports where it listens."""
+    """A server that leaves signals to its caller, and reports where it listens."""
 
     def __init__(self, config: uvicorn.Config, *, url: str, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -104,14 +104,14 @@ class _Server(uvicorn.Server):
         """Start, and report the address."""
         await super().startup(sockets)
         for listener in sockets or ():
-            # Simultaneous connections wait in the system's queue, not in ours.
+            # uvicorn's smaller backlog limits how many are accepted at once, not how many may wait.
             listener.listen(_BACKLOG)
         say(f"serving on {self._url} (MCP at {self._url}/mcp, the API at {self._url}/openapi.json)")
         self._started()
 
     async def stop(self, serving: asyncio.Task[None]) -> None:
         """Stop serving; streams that clients keep open are cut off."""
-        # It would log every endless stream that was cut off.
+        # uvicorn would log every endless stream that is cut off.
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self.should_exit = True
         await asyncio.wait({serving})
@@ -122,7 +122,7 @@ class _Server(uvicorn.Server):
 def _config(app: Starlette) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
-        # Declared as a class, but only ever called.
+        # The option is declared as a class, but is only ever called.
         http=cast(
             "type[ImpatientProtocol]",
             partial(ImpatientProtocol, places=Places(room_for_connections())),
@@ -131,7 +131,7 @@ def _config(app: Starlette) -> uvicorn.Config:
         lifespan="on",
         loop="asyncio",
         log_config=None,
-        # Anybody can cause its warnings, with invalid HTTP or WebSocket requests.
+        # Any client could fill the log with warnings, by invalid HTTP or WebSocket requests.
         log_level=logging.ERROR,
         access_log=False,
         proxy_headers=False,
@@ -140,7 +140,7 @@ def _config(app: Starlette) -> uvicorn.Config:
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )
-    # Declared as an integer, but only ever used as a time-out.
+    # The option is declared as an integer, but is only used as a time-out.
     config.timeout_graceful_shutdown = cast("int", _GRACE_SECONDS)
     return config
 

@@ -1,4 +1,4 @@
-"""The endpoints about single tools, calls of them, and their use."""
+"""The endpoints that describe and call single tools, and those of the usage record."""
 
 from __future__ import annotations
 

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, InputRequest, InputResponse
 
-# From this version on, a server asks in its answer, and the client repeats its call.
+# From this version on, a server asks by answering a call with questions, and the client repeats the
+# call with the answers.
 _BY_ANSWER = "2026-07-28"
-# A call is held this many times its time limit; a question times out a little earlier.
+# A call waits for answers this many times its time limit; a question times out a little earlier.
 _PATIENCE = 6
 _NOTHING_TO_FILL_IN: dict[str, Any] = {"type": "object", "properties": {}}
 _NO_ADDRESSES = ErrorData(code=INVALID_REQUEST, message="the client cannot open URLs")
@@ -43,13 +44,13 @@ _OVER = "The call that these answers belong to has ended; call the tool again."
 
 
 class Asker:
-    """Asks a client, as its version of the protocol provides.
+    """Asks a client in the way that its protocol version provides.
 
     Args:
         context: The client's call.
 
     Attributes:
-        context: The same, or the call that repeats it.
+        context: The client's call, or later the call that repeats it.
     """
 
     def __init__(self, context: Context[None, Any]) -> None:
@@ -70,15 +71,15 @@ class Asker:
 
     @property
     def is_held(self) -> bool:
-        """Whether the client can be asked through an answer."""
+        """Whether the client can be asked by answering its call with questions."""
         return self._by_answer and bool(self._abilities)
 
     def caller(self) -> Caller | None:
-        """Return the client as the servers of tools see it; None if it cannot be asked."""
+        """Return the client as a tool's server sees it; None if it cannot be asked."""
         if not self._abilities:
             return None
         headers = self.context.headers
-        # Over HTTP, a request outside of a session may come from anybody.
+        # Over HTTP, a request outside of a session may come from any client.
         client = "stdio" if headers is None else headers.get("mcp-session-id", object())
         return Caller(answer=self.ask, abilities=self._abilities, client=client)
 
@@ -136,7 +137,7 @@ class Asker:
 
 
 class HeldCalls:
-    """Calls that continue while an answer asks their clients."""
+    """Calls that are in progress while their clients answer questions."""
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[Asker, asyncio.Task[CallToolResult], asyncio.Handle]] = {}

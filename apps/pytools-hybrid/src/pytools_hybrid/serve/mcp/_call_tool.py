@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _PATIENCE_SECONDS = 1.0
-# A called tool may do anything, so no hints are given.
+# A called tool may do anything, so there are no hints.
 _ANYTHING = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
 )
@@ -79,9 +79,9 @@ class PinnedTool:
         self._calls = calls
 
     async def listed(self) -> Tool | None:
-        """Return its definition; None while there is no such tool that can be called."""
+        """Return its definition; None while the tool is missing or cannot be called."""
         try:
-            # An existing index is read at once; the wait for a new one is short.
+            # An existing index is read without waiting; the wait for a new one is short.
             if not await self._calls.follower.opened(within=_PATIENCE_SECONDS):
                 return None
             await self._calls.follower.looked(within=_PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""Results with the inputs of tools, so that finding and using a tool takes only two calls."""
+"""Results that include how to call a tool, so that finding and using it takes only two calls."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.calls import CallableTool
     from pytools_hybrid.serve.results import ToolResult
 
-# Nine in ten answers of five have at most 700 tokens (benchmarks/tokens.py). Agents that need more
-# call describe_tool.
+# Nine in ten answers with five tools have at most 700 tokens (benchmarks/tokens.py). Agents that
+# need more call describe_tool.
 _FIRST_DESCRIPTION, _DESCRIPTION = 400, 160
 _WHOLE_CHARACTERS, _FORM_CHARACTERS = 900, 240
 _DEEPEST = 40
@@ -47,7 +47,7 @@ class CallableAnswer(BaseModel):
 def callable_results(
     results: Sequence[ToolResult], tools: Iterable[CallableTool]
 ) -> list[CallableResult]:
-    """Return results with the input of each tool: the first's schema, and a line for the others."""
+    """Return results with each tool's input: the first tool's schema, one line for the others."""
     return [
         _result(result, tool, is_first=place == 0)
         for place, (result, tool) in enumerate(zip(results, tools, strict=True))
@@ -81,7 +81,7 @@ def _begin(text: str, length: int) -> str:
 
 
 def _without_titles(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """Return a schema without the titles that generators make of the names.
+    """Return a schema without the titles that generators derive from names.
 
     Anything nested too deeply becomes an empty schema, which allows any value.
     """
@@ -102,7 +102,7 @@ def _untitled(key: str, value: object, depth: int) -> object:
         return [_untitled(kind, item, depth - 1) for item in cast("list[object]", value)]
     inner = cast("dict[str, object]", value)
     if key in _DATA or key in _NAMED:
-        # Here, a key "title" is a property's name.
+        # A key "title" is a property's name here.
         kind = key if key in _DATA else ""
         return {name: _untitled(kind, item, depth - 1) for name, item in inner.items()}
     return _without_titles(inner, depth - 1)

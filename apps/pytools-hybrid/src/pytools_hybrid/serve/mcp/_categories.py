@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pytools_hybrid")
 
-# A client that lists the tools of many servers waits for the slowest.
+# A client that lists the tools of many servers waits for the slowest of them.
 _PATIENCE_SECONDS = 1.0
 # Folder names are untrusted, and long ones add nothing.
 _NAME_CHARACTERS = 40
@@ -25,10 +25,10 @@ _LISTED_CHARACTERS = 190
 
 
 class Inventory:
-    """Reports which categories of tools there are.
+    """Reports which categories of tools exist.
 
     Attributes:
-        listed: The categories in the first sentence; None before.
+        listed: The categories in the first sentence; None until there is one.
     """
 
     def __init__(self, search: ToolSearch, follower: Follower) -> None:
@@ -39,7 +39,7 @@ class Inventory:
     async def counts(self) -> Counter[str]:
         """Count the tools of each category that can be found.
 
-        An existing index is read at once; the wait for a new one is short.
+        An existing index is read without waiting; the wait for a new one is short.
         """
         if not await self._follower.opened(within=_PATIENCE_SECONDS):
             return Counter()
@@ -58,7 +58,7 @@ class Inventory:
         if self.listed is None:
             self.listed = frozenset(counts)
         if not counts:
-            # A client may cache this for its whole session: it must not keep agents from searching.
+            # A client may cache this sentence for its whole session, in which tools may be added.
             return "None are indexed so far; search anyway."
         largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         shown: list[str] = []

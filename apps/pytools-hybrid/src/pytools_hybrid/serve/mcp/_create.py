@@ -42,7 +42,7 @@ def create_server(
     )
 
 
-# Each profile only imports what it needs, because a client is waiting for the server.
+# A profile only imports what it needs, because a client waits for the server to start.
 
 
 def _over_the_index(

@@ -30,7 +30,7 @@ class DescribeArguments(Arguments):
 
 
 class CallableDescription(ToolDescription):
-    """A tool, with what matters for calling it through this server."""
+    """A tool, with details on calling it through this server."""
 
     annotations: dict[str, bool] | None = None
     not_callable: str | None = None
@@ -63,7 +63,7 @@ def describe_tool(
 
 
 async def _as_called(described: ToolDescription, caller: ToolCaller) -> CallableDescription:
-    """Replace what Python says about a tool with what its server says."""
+    """Replace the Python signature and schema of a tool with those of its MCP server."""
     tool = await caller.find(described.id)
     told = described.model_dump(exclude={"signature", "types", "defaults"})
     if tool.refusal:

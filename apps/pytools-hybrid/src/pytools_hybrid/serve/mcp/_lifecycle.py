@@ -1,4 +1,4 @@
-"""The life of a server process, from its start until its client disconnects or a signal arrives."""
+"""Running a server process until its client disconnects or a signal arrives."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _FLUSH_SECONDS = 0.5
-# Some clients start servers long before they send a message.
+# Some clients start a server long before they send a message.
 _GREETING_SECONDS = 2.0
-# HTTP requests in progress may finish, if they do so soon.
+# How long HTTP requests in progress may take to finish.
 _FINISH_SECONDS = 2.0
 
 
@@ -85,10 +85,10 @@ async def _serve(
     follower = Follower(search.index)
     server = create_server(search, follower, settings=settings, root=roots)
     if settings.transport == "http":
-        async with search, _beside(*_work(search, follower, server)):
+        async with search, _alongside(*_work(search, follower, server)):
             await _transport(search, follower, settings, server, invite=invite)
         return
-    # A client is answered at once, even if other processes delay opening the index.
+    # The client is answered at once, even if other processes delay opening the index.
     keeping = asyncio.create_task(_keep_open(search, follower, server))
     serving = asyncio.create_task(_transport(search, follower, settings, server))
     await asyncio.wait({keeping, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -100,15 +100,15 @@ async def _serve(
 
 
 async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer) -> None:
-    """Open the index once the client has been greeted, and keep it up to date until cancelled.
+    """Open the index once `initialize` was answered, and keep it up to date until cancelled.
 
-    Opening, scanning and embedding in other threads would delay the greeting. On a busy machine,
-    clients would give up.
+    On a busy machine, the threads that scan and embed would delay that answer so long that clients
+    give up.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_GREETING_SECONDS):
             await server.greeted.wait()
-    async with search, _beside(*_work(search, follower, server)):
+    async with search, _alongside(*_work(search, follower, server)):
         await asyncio.Event().wait()
 
 
@@ -135,11 +135,11 @@ async def _transport(
 
 
 @asynccontextmanager
-async def _beside(*work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
-    """Run some work for the duration of the block."""
+async def _alongside(*work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
+    """Run coroutines in the background while the block runs."""
     tasks = {asyncio.create_task(each) for each in work}
     for task in tasks:
-        task.add_done_callback(_tell_of_failure)
+        task.add_done_callback(_log_failure)
     try:
         yield
     finally:
@@ -148,7 +148,7 @@ async def _beside(*work: Coroutine[None, None, None]) -> AsyncGenerator[None]:
         await asyncio.wait(tasks, timeout=_FLUSH_SECONDS)
 
 
-def _tell_of_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.error("a background task of the server ended: %s", error, exc_info=error)
 
@@ -158,13 +158,13 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
         serving.cancel()
         await asyncio.wait({serving}, timeout=_FINISH_SECONDS)
     elif search is not None:
-        # Pending records of searches are written if that can be done quickly.
+        # Write pending records of searches, if that is quick.
         flushing = asyncio.create_task(search.index.flush())
         await asyncio.wait({flushing}, timeout=_FLUSH_SECONDS)
 
 
 async def _close_connections() -> None:
-    """Stop the servers and workers of called tools, if that can be done quickly."""
+    """Stop the servers and workers of called tools, but do not wait for long."""
     from toolimport.runtime import close
 
     from pytools_hybrid.calls import close_workers

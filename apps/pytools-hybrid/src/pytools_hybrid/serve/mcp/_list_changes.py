@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 class ListChanges:
-    """Reaches every client, through its subscription, or an older client through its connection.
+    """Notifies every client: through its subscription, or an older client through its connection.
 
     Append `middleware` to a server's middleware.
     """
@@ -36,7 +36,7 @@ class ListChanges:
     async def middleware(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Keep the connections of older clients, and promise them notifications."""
+        """Remember the connections of older clients, and announce notifications to them."""
         result = await call_next(ctx)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return result
@@ -45,12 +45,12 @@ class ListChanges:
             tools = capabilities["tools"] | {"listChanged": True}
             return result | {"capabilities": capabilities | {"tools": tools}}
         if ctx.method == "notifications/initialized":
-            # Nothing else is notified when a session ends, and there is no public access to it.
+            # Only the connection reports that a session ends, and it is not public.
             self._keep(ctx.session._connection)  # pyright: ignore[reportPrivateUsage]
         return result
 
     async def announce(self) -> None:
-        """Notify all clients; one that does not read does not delay the others for long."""
+        """Notify all clients; a client that does not read only delays this for a short time."""
         await self._bus.publish(ToolsListChanged())
         if self._connections:
             sending = {
@@ -73,8 +73,8 @@ async def announce_list_changes(
 ) -> None:
     """Notify clients of changed categories until cancelled.
 
-    Changed numbers of tools are not worth it: a client that lists the tools again loses its prompt
-    cache.
+    Changed numbers of tools are not announced, because a client that lists the tools again loses
+    its prompt cache.
     """
     known: frozenset[str] | None = None
     while True:

@@ -1,4 +1,4 @@
-"""What a server can offer under a name, and the client that calls it."""
+"""A tool that a server offers, and the progress of its calls."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer 
 
 
 class Progress:
-    """Reports the progress of a call to the client, or nothing without its request."""
+    """Reports the progress of a call, if the client asked for it."""
 
     def __init__(self, context: Context[None, Any] | None) -> None:
         self.context = context
 
     async def __call__(self, done: float, doing: str | None, total: float | None = None) -> None:
-        """Report an increasing number, and what is being done."""
+        """Report an increasing number, and the current step."""
         if self.context is not None:
             await self.context.report_progress(done, total, message=doing)
 
     @property
     def meta(self) -> dict[str, Any]:
-        """The client's `_meta`, without the keys that only concern this server."""
+        """The client's `_meta`, without the keys that are only for this server."""
         from pytools_hybrid.calls import PROTOCOL
 
         sent = (self.context and self.context.request_context.meta) or {}
@@ -66,7 +66,7 @@ class Offered(Protocol):
         ...
 
     async def listed(self) -> Tool | None:
-        """Return its current definition; None if it is not to be listed."""
+        """Return its current definition; None if it is not listed now."""
         ...
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:

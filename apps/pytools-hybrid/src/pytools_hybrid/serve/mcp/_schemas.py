@@ -1,4 +1,4 @@
-"""Minimal JSON Schemas, because they are in the context of every agent."""
+"""JSON Schemas as short as possible, because they are in the context of every agent."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
 def result_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON Schema of a model's results, which only programs read.
 
-    It only has names and types, without descriptions, ranges, allowed values, required names, and
-    item types if these are strings.
+    It has names and types, but no descriptions, ranges, allowed values, required names or item
+    types that are strings.
     """
     return _brief(arguments_schema(model))
 

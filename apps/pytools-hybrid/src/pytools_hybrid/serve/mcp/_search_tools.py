@@ -8,9 +8,10 @@ from pydantic import BaseModel, Field, create_model
 from toolindex import ToolFilter
 
 from pytools_hybrid.errors import IndexNotReadyError
-from pytools_hybrid.search import MAX_LIMIT, Scope, SearchMode, check_categories
+from pytools_hybrid.search import Scope, SearchMode, check_categories
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 from pytools_hybrid.serve.results import ToolResult, answer_meta, tool_results
+from pytools_hybrid.settings import MAX_LIMIT
 from pytools_hybrid.text import first_sentences, json_text, one_line
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 _ABOUT = "Find Python tools by what they do, best first."
 _ABOUT_CALLING = "Find tools by what they do, best first; call_tool calls them."
 _NOTE_CHARACTERS = 300
-# The id has the same information.
+# The id contains these fields.
 _IN_THE_ID = {"name", "category", "source"}
 
-# A model that needs more of a docstring can ask for that tool.
+# A model that needs the whole docstring can call describe_tool.
 _DESCRIPTION_CHARACTERS = 800
 
 
@@ -90,8 +91,7 @@ def search_tools(
             threshold=asked.threshold,
         )
         if response.early:
-            # If it only read the structured content, a client could mistake an empty list for an
-            # answer.
+            # A client that only reads structured content could mistake an empty list for an answer.
             raise IndexNotReadyError(response.early)
         found = tool_results(response, search.roots, detail=asked.detail)
         results: Sequence[BaseModel] = [_shortened(result) for result in found]
@@ -131,7 +131,7 @@ def _answer_model(caller: ToolCaller | None) -> type[BaseModel]:
 
 
 def _arguments(limit: int) -> type[SearchArguments]:
-    """Return the arguments, with the limit in the settings as the default that agents see."""
+    """Return the arguments, with the limit from the settings as the default that agents see."""
     default = SearchArguments.model_fields["limit"].default
     if limit == default:
         return SearchArguments

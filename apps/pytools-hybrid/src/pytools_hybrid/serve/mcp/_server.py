@@ -46,8 +46,8 @@ class ToolServer(MCPServer[None]):
     """An MCP server of the given tools.
 
     Args:
-        follow: Notifies clients of changes to the list; without it the list never changes, and
-            clients are told so.
+        follow: Notifies clients of changes to the list; if None, the server announces that the
+            list never changes.
 
     Attributes:
         greeted: Set at the first request after `initialize`.
@@ -109,7 +109,7 @@ class ToolServer(MCPServer[None]):
         if name != _PROMPT:
             message = f"There is no prompt {quoted(name)}; there is {_PROMPT}."
             raise MCPError(code=INVALID_PARAMS, message=message)
-        # It has no arguments, and any that a client sends are ignored.
+        # The prompt has no arguments; any that a client sends are ignored.
         return await super().get_prompt(name, None, context)
 
     async def list_tools(self) -> list[Tool]:
@@ -140,7 +140,7 @@ class ToolServer(MCPServer[None]):
         except ToolError:
             raise
         except _TOLD as error:
-            # The error may quote file names.
+            # The error may contain file names, which are untrusted.
             raise ToolError(one_line(str(error), _ERROR_CHARACTERS)) from error
         except Exception as error:
             raise UnexpectedToolError(f"{name} failed; the server's log says why.") from error

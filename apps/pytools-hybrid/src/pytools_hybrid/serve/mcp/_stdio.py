@@ -1,6 +1,6 @@
 """MCP over stdin and stdout, with an answer to every line that may be a request.
 
-The SDK ignores what it cannot parse, so the client would wait in vain. Therefore each line is
+The SDK ignores lines that it cannot parse, and their client would wait in vain. So each line is
 checked before the SDK reads it.
 """
 
@@ -42,7 +42,7 @@ async def stdio_streams() -> AsyncGenerator[
 ]:
     """Open the SDK's streams over stdin and stdout, and answer lines that it would ignore.
 
-    Meanwhile, stdin is empty for all other code, and its output goes to stderr.
+    While they are open, all other code reads an empty stdin, and its output goes to stderr.
     """
     writing: asyncio.Future[WriteStream[SessionMessage]]
     writing = asyncio.get_running_loop().create_future()
@@ -60,9 +60,9 @@ async def stdio_streams() -> AsyncGenerator[
 
 
 def problem_of(line: str) -> JSONRPCError | None:
-    """Return the answer to a line that the SDK would ignore, or None if the line can be served.
+    """Return the answer to a line that the SDK would ignore, or None if the line is valid.
 
-    Notifications and responses get no answer, however wrong they are.
+    Invalid notifications and responses get no answer.
     """
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -103,14 +103,14 @@ def _usable_id(given: JsonValue) -> RequestId | None:
 
 
 class _CheckedLines(anyio.AsyncFile[str]):
-    """Reads a client's valid lines; others are answered and left out."""
+    """Reads a client's valid lines; invalid ones are answered and skipped."""
 
     def __init__(self, lines: TextIO, answer: Callable[[JSONRPCError], Awaitable[object]]) -> None:
         super().__init__(lines)
         self._answer = answer
 
     async def readline(self) -> str:
-        """Read the next line that can be served; "" at the end."""
+        """Read the next valid line; "" at the end."""
         while line := await super().readline():
             # Some clients send a byte-order mark first.
             message = line.removeprefix(_BYTE_ORDER_MARK)
@@ -123,11 +123,11 @@ class _CheckedLines(anyio.AsyncFile[str]):
 
 
 def _private_stdin() -> TextIO:
-    """Take stdin away from all other code: a child process must not read the client's lines."""
+    """Replace stdin for all other code: a child process must not read the client's lines."""
     shared = sys.stdin.fileno()
     private = os.dup(shared)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, shared)
     os.close(null)
-    # Not closed with the file, because a thread may still be waiting for a line.
+    # The descriptor stays open, because a thread may still be waiting for a line.
     return open(private, encoding="utf-8", errors="replace", newline="\n", closefd=False)

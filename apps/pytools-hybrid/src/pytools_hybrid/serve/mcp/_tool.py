@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound="Arguments")
 
-# A query with a long paste after it is still answered; a megabyte would take seconds.
+# A query followed by a long pasted text is still answered; a megabyte would take seconds.
 _MOST_CHARACTERS = 100_000
 _SHOWN_CHARACTERS = 60
-# Longer lists are refused.
+# Only the first problems of a call are reported.
 _SHOWN_PROBLEMS = 2
 _KINDS: dict[str, str] = {
     "string": "text",
@@ -58,12 +58,13 @@ class Arguments(BaseModel):
             return given
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         told = {name: it for name, it in given.items() if it is not None or name in required}
-        # If both names are given, the alias stays and is refused.
+        # If both names are present, the alias is kept, and then refused.
         with suppress(AliasError):
             told = renamed(told, cls.model_fields)
         return told
 
-    # Not in the schema, which every agent reads. The error types are pydantic's.
+    # These limits are not in the schema, because every agent reads it. The error types are
+    # pydantic's.
     @field_validator("categories", "tags", mode="before", check_fields=False)
     @classmethod
     def _one_is_a_list(cls, given: JsonValue) -> JsonValue:
@@ -82,22 +83,22 @@ class Arguments(BaseModel):
 
 
 def read_arguments(model: type[A], given: Mapping[str, Any]) -> A:
-    """Check the arguments of a call; a `ToolError` says what is valid."""
+    """Return the validated arguments of a call; a `ToolError` says what would be valid."""
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
         schema = arguments_schema(model)
-        # An error in a name, such as a lone surrogate, belongs to no field.
+        # An error in a name, such as a lone surrogate, has no field.
         wrong = {str((*it["loc"], it["input"])[0]): it for it in error.errors(include_url=False)}
         shown = islice(wrong.items(), _SHOWN_PROBLEMS)
-        # Not chained, because the SDK would log the fields of a chained error.
+        # Not chained, because the SDK would log the values in a chained error.
         raise ToolError(
             " ".join(_problem(name, details, given, schema) for name, details in shown)
         ) from None
 
 
 def quoted(value: object) -> str:
-    """Quote a caller's text on one line, printable, and cut if it is long."""
+    """Quote a caller's text on one printable line, and cut it if it is long."""
     text = ascii(value) if not isinstance(value, str) or not value.isprintable() else repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
@@ -136,7 +137,7 @@ class ServedTool(Generic[A]):
     """A tool of this server.
 
     Attributes:
-        name: What agents call.
+        name: The name for agents.
         arguments: The model of its arguments.
         result: The model of its structured content; None for any content.
         about: Returns its description, which may change with the index.
@@ -171,9 +172,9 @@ class ServedTool(Generic[A]):
 def answer(
     structured: dict[str, Any], texts: Iterable[str], *, meta: Mapping[str, Any] | None = None
 ) -> CallToolResult:
-    """Create the answer to a call: content for programs, and a block for models of each text.
+    """Create the answer to a call: content for programs, and each text as a block for models.
 
-    The keys of `meta` get the prefix of this server.
+    The keys of `meta` get this server's prefix.
     """
     return CallToolResult(
         content=[TextContent(type="text", text=text) for text in texts],

@@ -1,4 +1,4 @@
-"""Advice on what makes a tool hard to find, judged by its text."""
+"""Advice on how a tool's text could make it easier to find."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def advice(entry: ToolEntry, similar: Iterable[FoundTool]) -> list[str]:
-    """Return what would make a tool easier to find, in sentences; nothing if all is well.
+    """Return sentences on what would make a tool easier to find; none if all is well.
 
     Args:
         entry: The tool.
@@ -28,15 +28,15 @@ def advice(entry: ToolEntry, similar: Iterable[FoundTool]) -> list[str]:
     """
     found: list[str] = []
     name = _words(" ".join(split_identifier(entry.id.name)))
-    # A file without any docstring is not a tool: the catalogue lists it.
+    # A file without any docstring is not a tool; the catalogue lists it as left out.
     if len(_words(entry.description) - name) < _FEWEST_WORDS:
         found.append(
-            "Its docstring says little more than its name: say what it does, to what, and when to "
-            "use it."
+            "Its docstring says little more than its name: write what it does, to what, and when "
+            "to use it."
         )
     summary = entry.summary.casefold()
     if summary and (same := [it.id for it in similar if it.summary.casefold() == summary]):
-        found.append(f"Its summary is also that of {_listed(same)}: say what sets it apart.")
+        found.append(f"Its summary is the same as that of {_listed(same)}: write how they differ.")
     silent = [it.alias or it.name for it in entry.parameters if not it.description.strip()]
     if silent:
         share = f"{len(silent)} of {len(entry.parameters)} parameters have no description"

@@ -65,8 +65,8 @@ async def catalogue_page(
 
 
 def left_out(search: ToolSearch) -> list[ScanIssue]:
-    """Return the files that were left out; none if any tools are hidden."""
+    """Return the files that were left out; none if the policy hides any tools."""
     if search.policy != ToolFilter():
-        # A file that is not a tool has no id, and may be one that the policy hides.
+        # The policy hides tools by id, which a file that is not a tool does not have.
         return []
     return [it for it in search.index.sync.left_out if it.reason is not Reason.PRIVATE]

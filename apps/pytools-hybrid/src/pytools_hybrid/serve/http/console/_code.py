@@ -1,4 +1,4 @@
-"""The code that an agent would write to call a tool, made from its entry in the index."""
+"""The code that an agent would write to call a tool, generated from its entry in the index."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DEFINITION = re.compile(
 
 
 def calling_code(found: FoundTool) -> str:
-    """Return an import and a call with the required parameters; empty if they are unknown.
+    """Return an import and a call with the required parameters.
 
-    There is no code either for a file whose path is not a valid module name.
+    The result is empty if the parameters are unknown, or the file's path is not a module name.
     """
     defined = _DEFINITION.match(found.signature)
     module = module_name(found.path.relative_to(found.root))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
+from pytools_hybrid.serve.http.console._paths import is_console_path
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
@@ -26,7 +28,7 @@ class Console:
         search: The search.
         searches: Runs the searches of the JSON API.
         document: The OpenAPI document of the JSON API.
-        token: The token to log in with; None if everybody may use the pages.
+        token: The token to log in with; None if anyone may use the pages.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Console:
         return Site(self._search, self._searches, self._document, token=self._token)
 
     def invitation(self) -> str:
-        """Return a path that logs in the first person to open it."""
+        """Return a path that logs in the first person who opens it."""
         return f"/console/enter?code={self._site.sessions.invite()}"
 
     def routes(self) -> list[Route]:
@@ -79,10 +81,7 @@ class Console:
             Route("/console/static/{name}", by("static")),
         ]
 
-    @staticmethod
-    def owns(path: str) -> bool:
-        """Return whether a path belongs to a page or its static files."""
-        return path in {"/", "/docs"} or path.startswith("/console/")
+    owns = staticmethod(is_console_path)
 
     def is_logged_in(self, scope: Scope) -> bool:
         """Return whether a request for a page has the cookie of an open session."""

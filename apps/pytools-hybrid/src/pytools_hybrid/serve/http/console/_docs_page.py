@@ -156,7 +156,7 @@ def _curl(
         parts.append(("--data", json.dumps(example)))
     lines = [shlex.join(part) for part in parts]
     if has_token:
-        # Quoted so that the shell inserts the token.
+        # In double quotes, so that the shell inserts the token.
         lines.append('--header "Authorization: Bearer $PYTOOLS_TOKEN"')
     return " \\\n  ".join(lines)
 

@@ -35,7 +35,7 @@ class HealthPage:
         search: The search.
 
     Attributes:
-        live: The part that is updated on the page.
+        live: The part of the page that is updated.
     """
 
     def __init__(self, search: ToolSearch) -> None:
@@ -89,7 +89,7 @@ class HealthPage:
         """Run all checks of `doctor`, which takes seconds, and return the values of the page.
 
         Raises:
-            ProblemError: They are already running.
+            ProblemError: The checks are already running.
             DatabaseError: The index cannot be read.
         """
         if self._checking.locked():
@@ -110,14 +110,15 @@ class HealthPage:
         """Inspect the disk: the roots, the servers imported into them, the index."""
         roots = self._search.roots
         servers = [server for root in roots for server in imported_servers(root)]
-        # What was written last is beside the file; an index on a server has an address instead.
+        # SQLite keeps the latest changes in a file beside the database. An index on a server has an
+        # address instead of a path, so its size is 0.
         where = self._search.index.store.where
         files = [Path(f"{where}{beside}") for beside in ("", "-wal", "-kept", "-kept-wal")]
         size = sum(it.stat().st_size for it in files if it.is_file())
         return [(str(root), is_folder(root)) for root in roots], servers, size
 
     async def _last_change(self, state: str) -> str:
-        # This reads every tool, so only once for each state of the index.
+        # This reads every tool, so the result is kept until the index changes.
         if self._changed[0] != state:
             self._changed = state, moment(await self._search.index.changed_at())
         return self._changed[1]

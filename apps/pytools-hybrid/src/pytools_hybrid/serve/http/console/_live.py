@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 _MOST_STREAMS = 32
 
 _SECONDS = 1.0
-# Proxies close streams that are silent for long; browsers reopen a stream that has ended.
+# Proxies close streams that are silent for too long; browsers reopen a stream that has ended.
 _SILENCE = 15.0
 _LONGEST = 600.0
 
 
 class LiveState:
-    """The state of an index as text, read once a second for all watching pages.
+    """The state of an index as text, read once a second for all open pages.
 
     Args:
         search: The search.
 
     Attributes:
-        streams: The number of watching pages.
+        streams: The number of open streams.
     """
 
     def __init__(self, search: ToolSearch) -> None:
@@ -43,7 +43,7 @@ class LiveState:
     async def values(self) -> Mapping[str, Any]:
         """Return the texts of the page by name, and the progress of current work, from 0 to 1.
 
-        `progress` is None if there is no work.
+        `progress` is None if nothing is in progress.
         """
         async with self._lock:
             if time.monotonic() >= self._looked + _SECONDS / 2:
@@ -58,7 +58,7 @@ class LiveState:
             may_watch: Returns whether the client is still allowed to watch.
         """
         if self.streams >= _MOST_STREAMS:
-            # The browser asks again.
+            # The browser tries again after 15 seconds.
             yield "retry: 15000\n\n"
             return
         self.streams += 1
@@ -102,9 +102,9 @@ class LiveState:
             status = "up to date with the files; embedding"
             progress = coverage.vectors / coverage.tools
         else:
-            status = "up to date" if index.settings.follows_files else "searched without updates"
+            status = "up to date" if index.settings.follows_files else "used without updates"
         if not embeds:
-            vectors = "no model: tools are found by their words"
+            vectors = "no model: searches use words alone"
         else:
             vectors = f"{coverage.vectors:,} of {coverage.tools:,} tools have vectors"
             if index.vectors.failure:

@@ -1,4 +1,4 @@
-"""Whether a request finds a tool, in a sentence, and what would make it find the tool."""
+"""A sentence on whether a request finds a tool, and a use case that would make it do so."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.http.console._search_page import Asked
     from pytools_hybrid.settings import Settings
 
-# TOML forbids it and JSON does not.
+# The character DEL, which is allowed in JSON strings but not in TOML.
 _DELETE = "\x7f"
 
 
 def verdict(placement: Placement, asked: Asked, settings: Settings) -> str:
-    """Return whether an agent that sends a request would see a tool."""
+    """Return a sentence on whether an agent that sends the request would see the tool."""
     limit = settings.limit if asked.limit is None else asked.limit
     threshold = settings.threshold if asked.threshold is None else asked.threshold
     if placement.rank is None:
-        return "No. It is not found."
-    told = f"It is number {placement.rank}, with a score of {placement.score:.2f}"
+        return "No. The tool is not found."
+    told = f"The tool is number {placement.rank}, with a score of {placement.score:.2f}"
     if placement.rank > limit:
-        return f"No. {told}, and an agent is shown the first {limit}."
-    # A threshold may hide a tool that has a place; the reasons then mention it.
+        return f"No. {told}, and an agent sees the first {limit}."
+    # A threshold may hide a ranked tool; the reasons then mention it.
     return f"{told}." if threshold else f"Yes. {told}."
 
 
@@ -35,9 +35,9 @@ class UseCase(NamedTuple):
     """How `capabilities.toml` makes a request find a tool.
 
     Attributes:
-        lines: What it has to contain, beside which it may have more.
-        is_there: Whether there is a table of that tool, so that one line of it is meant.
-        problem: What is wrong with the file, whose content is ignored for that; empty if nothing.
+        lines: The lines that the file must contain.
+        is_there: Whether the file has a table for the tool, so that `lines` is one line of it.
+        problem: Why the file is invalid and ignored; empty if it is valid.
     """
 
     lines: str
@@ -46,7 +46,7 @@ class UseCase(NamedTuple):
 
 
 def use_case(id_: str, query: str, file: Path) -> UseCase:
-    """Return how a request and what the file has already find a tool."""
+    """Return the use cases of a tool in the file, with the request added."""
     known: Capability | None = None
     problem = ""
     try:

@@ -1,7 +1,7 @@
-"""Plots as SVG values: bars and lines in a box of 100 by 100, with a slot for each day.
+"""Plots as values for SVG: bars and lines in a box of 100 by 100, with a slot for each day.
 
-Their text is HTML beside them, so it stays readable if a plot is small. Nothing is shown by colour
-alone: bars are filled or hollow, lines are solid or dashed.
+Their text is HTML outside the SVG, so it stays readable if a plot is small. Colour is never the
+only difference: bars are filled or hollow, lines are solid or dashed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Plot:
 
     Attributes:
         title: What it shows.
-        keys: The legend: what each kind of bar or line stands for.
+        keys: The legend: the meaning of each kind of bar or line.
         top: The value at the upper edge.
         first: The first day.
         last: The last day.
@@ -73,7 +73,7 @@ class Plot:
 
 
 class _Timed(Protocol):
-    """Figures of a day that have the latency of something."""
+    """A day's figures that include a latency."""
 
     @property
     def latency_p50_ms(self) -> float | None: ...
@@ -88,7 +88,7 @@ def last_days(count: int) -> list[date]:
 
 
 def midnight(day: date) -> float:
-    """Return when a day began, UTC, in seconds since 1970."""
+    """Return when a day begins in UTC, in seconds since 1970."""
     return datetime.combine(day, datetime.min.time(), UTC).timestamp()
 
 
@@ -132,7 +132,7 @@ def latency_plot(
 
     Args:
         title: What it shows.
-        figures: Those of each day, or None for a day without any.
+        figures: Each day's figures, or None for a day without any.
         top: Milliseconds at the upper edge.
         first: The first day.
         last: The last day.

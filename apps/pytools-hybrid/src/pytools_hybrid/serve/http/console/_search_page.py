@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
 _UNKNOWN = 500
-# search.js sends it with requests that are still being typed.
+# search.js sends this header with requests that are still being typed.
 _TYPING = "pytools-typing"
-# A tree may have thousands, and the page should stay small.
+# A tree may have thousands of categories, and the page should stay small.
 _OFFERED_CATEGORIES = 300
 _CHANNELS = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
 _MODES = {
@@ -39,7 +39,7 @@ _USUAL = {"mode": "hybrid", "scope": "all"}
 
 
 class Asked(Query):
-    """The parameters of a search; empty fields of the form count as missing."""
+    """The parameters of a search, where empty fields of the form count as missing."""
 
     q: Words = ""
     mode: SearchMode = SearchMode.HYBRID
@@ -50,7 +50,7 @@ class Asked(Query):
     limit: Results | None = None
 
     def how(self) -> dict[str, Any]:
-        """Return the arguments of a search besides the request."""
+        """Return the arguments of a search other than the request."""
         return {
             "mode": self.mode,
             "scope": self.scope,
@@ -61,7 +61,7 @@ class Asked(Query):
 
 
 def wanted(request: Request) -> dict[str, str]:
-    """Return the parameters of a search that are not as usual, as they were typed."""
+    """Return the parameters of a search that differ from the defaults, as they were typed."""
     given = {name: request.query_params.get(name, "") for name in Asked.model_fields}
     return {name: value for name, value in given.items() if value not in {"", _USUAL.get(name)}}
 
@@ -103,7 +103,7 @@ async def search_page(
             **asked.how(),
         )
     except Exception as error:
-        # The form stays, so that the request can be corrected.
+        # The page still has the form, so that the request can be corrected.
         problem = problem_of(request, error)
         if problem.status == _UNKNOWN:
             raise

@@ -1,4 +1,4 @@
-"""Who has logged in: sessions identified by a cookie, only kept in memory."""
+"""The sessions of people who have logged in, identified by a cookie and only kept in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 12 * 60 * 60
 _MOST = 1_000
-# It is among the browser's arguments, which other users may see.
+# An invitation is in the browser's arguments, which other users may be able to see.
 _INVITED_SECONDS = 10 * 60
 _AFTER_A_WRONG_ONE = 1.0
 
@@ -22,9 +22,9 @@ _AFTER_A_WRONG_ONE = 1.0
 class Sessions:
     """Opens sessions for people who have the token or an invitation.
 
-    A session ends after twelve hours, or with the server. The right token always opens one. Of the
-    wrong ones, those within a second after another from the same address are known as guesses:
-    that does not slow guessing, but logs and proxies see it.
+    A session ends after twelve hours, or with the server. The right token always opens one. A wrong
+    token counts as a guess if the same address sent another one less than a second before: this
+    does not slow guessing, but makes it visible in logs and to proxies.
 
     Args:
         token: The token, or None if nobody needs one.
@@ -35,7 +35,7 @@ class Sessions:
         # Oldest first.
         self._ends: dict[str, float] = {}
         self._invitations: dict[str, float] = {}
-        # Until when another wrong token is a guess, by the address that sent one.
+        # By address: the time until which another wrong token counts as a guess.
         self._waits: dict[str, float] = {}
 
     def invite(self) -> str:
@@ -56,7 +56,7 @@ class Sessions:
         return self._new()
 
     def is_guess(self, scope: Scope) -> bool:
-        """Return whether a wrong token follows another one that the address has just sent."""
+        """Return whether a wrong token follows another one that the same address has just sent."""
         now, address = time.monotonic(), _address(scope)
         if self._waits.get(address, 0.0) > now:
             return True
@@ -96,7 +96,7 @@ def _address(scope: Scope) -> str:
 
 
 def _keep(times: dict[str, float], name: str, until: float) -> None:
-    """Add a time, in place of the oldest one if there are too many."""
+    """Add a time, and remove the oldest ones if there are too many."""
     while len(times) >= _MOST:
         del times[next(iter(times))]
     times[name] = until

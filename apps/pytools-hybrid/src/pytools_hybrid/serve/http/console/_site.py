@@ -8,7 +8,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -20,11 +20,11 @@ from pytools_hybrid.serve.http._security import PUBLIC
 from pytools_hybrid.serve.http.console._catalogue_page import catalogue_page
 from pytools_hybrid.serve.http.console._docs_page import docs_page
 from pytools_hybrid.serve.http.console._health_page import HealthPage
+from pytools_hybrid.serve.http.console._paths import console_path, tool_path
 from pytools_hybrid.serve.http.console._search_page import search_page
 from pytools_hybrid.serve.http.console._sessions import Sessions
 from pytools_hybrid.serve.http.console._tool_page import tool_page
 from pytools_hybrid.serve.http.console._use_page import UsePage
-from pytools_hybrid.serve.http.console._values import tool_path
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.http._searches import Searches
 
 # Every page has untrusted text: none of it may run, load or send anything, and our own scripts
-# cannot turn it into HTML. A referrer is only sent to this server; without one, forms would have no
-# origin.
+# cannot turn it into HTML. A referrer is only sent to this server; without any, browsers would send
+# forms without an origin.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; "
@@ -58,7 +58,7 @@ class Site:
         search: The search.
         searches: Runs searches, and counts them.
         document: The OpenAPI document of the JSON API.
-        token: The token to log in with; None if everybody may use the pages.
+        token: The token to log in with; None if anyone may use the pages.
 
     Attributes:
         sessions: Who has logged in.
@@ -86,7 +86,7 @@ class Site:
             auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
-            # Escaping alone would let text change its direction, or hide from its reader.
+            # Escaping alone would allow invisible characters, and those that reverse the text.
             finalize=_readable,
         )
         self._templates.filters["tool_path"] = tool_path
@@ -108,7 +108,7 @@ class Site:
         return await self._page(request, "tool.html", make)
 
     async def why(self, request: Request) -> Response:
-        """Answer `GET /console/why`: redirect to a tool's page, for a request."""
+        """Answer `GET /console/why`: redirect to a tool's page, with the request."""
         asked = dict(request.query_params)
         there = tool_path(asked.pop("tool", "").strip())
         query = urlencode(asked, errors="replace")
@@ -158,15 +158,16 @@ class Site:
         if (foreign := _foreign(request)) is not None:
             return self._problem(foreign)
         form = parse_qs((await request.body()).decode("latin-1"), errors="replace")
-        back = _own_path(form.get("next", ["/"])[0])
-        # The right token is never refused: behind a proxy, a stranger's guesses have its address.
+        back = console_path(form.get("next", ["/"])[0])
+        # The right token is never refused: behind a proxy, all users have the same address, and
+        # one of them may be guessing.
         name = self.sessions.open(form.get("token", [""])[0])
         if name is None and self.sessions.is_guess(request.scope):
-            told = "That is not the token of this server either: wait a second, then try again."
+            told = "That is not this server's token either. Wait a second, then try again."
             return self._login(back, told, HTTPStatus.TOO_MANY_REQUESTS)
         if name is None:
-            return self._login(back, "That is not the token of this server.")
-        # A proxy may provide TLS, which the browser knows.
+            return self._login(back, "That is not this server's token.")
+        # If a proxy provides TLS, only the browser knows about it.
         is_secure = request.headers["origin"].startswith("https:")
         return self._logged_in(request, name, back, is_secure=is_secure)
 
@@ -179,7 +180,7 @@ class Site:
             return self._logged_in(request, name, "/", is_secure=False)
         if request.scope.get(PUBLIC):
             return self._login(
-                "/", "This address works only once, and has been used. Was that not you?"
+                "/", "This address works only once, and has already been used. Was that not you?"
             )
         return RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
 
@@ -222,7 +223,7 @@ class Site:
     ) -> Response:
         if request.scope.get(PUBLIC):
             query = f"?{request.url.query}" if request.url.query else ""
-            return self._login(_own_path(quote(request.scope["path"]) + query))
+            return self._login(console_path(quote(request.scope["path"]) + query))
         try:
             values = await make()
         except Exception as error:
@@ -233,7 +234,8 @@ class Site:
         shown: ProblemError | None = values.get("problem")
         page = self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
         if not self._is_prepared:
-            # Compiling a template takes longer than most pages: whoever sees one asks for others.
+            # Compiling a template takes longer than making most pages, and another page will
+            # probably follow.
             self._is_prepared = True
             asyncio.get_running_loop().run_in_executor(None, self._prepare)
         return page
@@ -273,7 +275,7 @@ class Site:
 
 
 def _readable(value: object) -> object:
-    # Markup is a string too, but was made from readable text.
+    # Markup is a string too, but it was made from readable text.
     return readable(value) if type(value) is str else value
 
 
@@ -284,15 +286,3 @@ def _foreign(request: Request) -> ProblemError | None:
     if host is not None and is_same_origin(origin, host):
         return None
     return ProblemError(403, "this form must be sent from a page of this server")
-
-
-def _own_path(target: str) -> str:
-    """Return a console path with its query, or the first page's for any other address."""
-    try:
-        parts = urlsplit(target)
-    except ValueError:
-        return "/"
-    from pytools_hybrid.serve.http.console._console import Console
-
-    is_own = not parts.scheme and not parts.netloc and Console.owns(parts.path)
-    return urlunsplit(("", "", parts.path, parts.query, "")) if is_own else "/"

@@ -1,4 +1,4 @@
-"""The page of a tool: what is known about it, and whether a request finds it."""
+"""The page of a tool: its details, and whether a request finds it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def tool_page(request: Request, search: ToolSearch, searches: Searches) ->
     Raises:
         ProblemError: The query of the page is invalid.
         UnknownToolError: No tool has that name.
-        AmbiguousToolError: Several tools have it.
+        AmbiguousToolError: Several tools have that name.
         DatabaseError: The index cannot be read.
     """
     asked = read_query(Asked, request, skip_empty=True)
@@ -78,7 +78,7 @@ def _changed(search: ToolSearch, path: str) -> str:
     try:
         seconds = (root / below).stat().st_mtime
     except OSError:
-        return "its file is gone"
+        return "unknown: the file no longer exists"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -1,4 +1,4 @@
-"""The usage page: searches, their latency, and what was not found."""
+"""The usage page: searches, their latency, and requests that found nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
 
 _SHOWN_TOOLS = 15
-# A record may have 100,000 searches, which should not be read at each reload.
+# A record may contain 100,000 searches, which should not be read at every reload.
 _REST = 20.0
 _PERIODS = ("7", "30", "90")
 

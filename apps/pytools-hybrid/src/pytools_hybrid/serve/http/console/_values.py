@@ -1,11 +1,11 @@
-"""Values for the templates: links, highlighted words, bars."""
+"""Values for the templates: links to searches, highlighted words, bars."""
 
 from __future__ import annotations
 
 import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
@@ -21,23 +21,18 @@ _LONGEST_LINK = 1_200
 _LONGEST_ENDING = 3
 
 
-def tool_path(id_: str) -> str:
-    """Return the path of a tool's page."""
-    return f"/console/tools/{quote(id_, errors='replace')}"
-
-
 def query_links(queries: Iterable[tuple[str, int]]) -> list[tuple[str, str, int]]:
-    """Return queries with the address of their search, or an empty string if that is too long."""
+    """Return each query with a link to its search, which is empty if it would be too long."""
     links = [(query, "/?" + urlencode({"q": query}, errors="replace"), n) for query, n in queries]
     return [(query, link if len(link) <= _LONGEST_LINK else "", n) for query, link, n in links]
 
 
 def highlighted(text: str, terms: Iterable[str]) -> Markup:
-    """Return a text as HTML, with the words of a request marked in any form.
+    """Return a text as HTML that marks the words of a request, in any inflected form.
 
     Args:
         text: The text.
-        terms: The terms of the request that a tool contains, as returned by `ToolSearch.terms`.
+        terms: The terms of the request that the tool contains, as returned by `ToolSearch.terms`.
     """
     wanted = {form.lower() for term in terms for form in term.split(_SLIP)}
     parts: list[Markup] = []

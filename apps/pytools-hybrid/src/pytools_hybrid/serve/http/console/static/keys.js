@@ -1,6 +1,6 @@
-// Keys for those who do not want to leave the keyboard: "/" goes to the search field, "j" and "k"
-// (or the arrow keys from the field) go through the results, whose links Enter opens. Who speaks to
-// their computer can switch the letters off (WCAG 2.1.4), which a cookie remembers.
+// Keyboard shortcuts: "/" focuses the search field; "j" and "k", or the down arrow in the field, move
+// through the results; Enter opens one. Users of speech input can turn off the keys that are
+// characters (WCAG 2.1.4), which a cookie remembers.
 
 const OFF = "pytools-letters=off";
 const field = document.querySelector("input[type=search]");

@@ -1,4 +1,4 @@
-// Keeps the page of health up to date with the server's events.
+// Keeps the health page up to date with events from the server.
 const show = (name, value) => {
   const element = document.querySelector(`[data-live="${name}"]`);
   if (element === null) return;
@@ -17,6 +17,6 @@ events.addEventListener("state", (event) => {
   watching.hidden = true;
 });
 events.addEventListener("error", () => {
-  watching.textContent = "This page is no longer kept up to date: the server does not answer, or you are logged out.";
+  watching.textContent = "This page is no longer up to date: the server does not answer, or you are logged out.";
   watching.hidden = false;
 });

@@ -1,7 +1,7 @@
-// Searches while one types. Everything works without it: then the form is sent with Enter.
+// Searches as you type. Without scripts, Enter sends the form.
 //
-// One request is in flight at a time; what was typed meanwhile is asked next. The address follows
-// what is shown, without an entry in the history for each letter.
+// One request is in flight at a time; when it ends, the text typed meanwhile is searched for. The
+// address shows the current search, but typing adds no entries to the history.
 
 const PAUSE = 200;
 
@@ -17,7 +17,7 @@ function address() {
   const asked = new URLSearchParams();
   for (const [name, value] of new FormData(form)) {
     const field = form.elements[name];
-    // What is as it was made need not be in a link.
+    // Default values are left out of links.
     if (value.trim() && value !== field.dataset.usual) asked.append(name, value);
   }
   return asked.size ? `/?${asked}` : "/";
@@ -35,11 +35,14 @@ function ask() {
   results.setAttribute("aria-busy", "true");
   const request = new XMLHttpRequest();
   request.open("GET", wanted);
-  // Half a request is nothing to learn from: the server does not record it.
+  // The server does not record requests that are still being typed.
   request.setRequestHeader("Pytools-Typing", "1");
-  // Parsed by the browser, without running anything of it.
+  // The browser parses the page without running its scripts.
   request.responseType = "document";
-  request.onload = () => show(wanted, request.response);
+  request.onload = () => {
+    // The user may have typed the shown query again in the meantime.
+    if (address() !== shown) show(wanted, request.response);
+  };
   request.onerror = () => {
     told.textContent = "The server does not answer.";
   };
@@ -54,12 +57,17 @@ function ask() {
 function show(wanted, page) {
   const found = page?.querySelector("#results");
   if (!found) {
-    // Whoever is no longer logged in is asked for the token.
+    // The user is no longer logged in: show the login page.
     location.assign(wanted);
     return;
   }
   shown = wanted;
+  const links = () => [...results.querySelectorAll("[data-step]")];
+  const inside = document.activeElement.closest("#results .card")?.querySelector("[data-step]");
+  const at = links().indexOf(inside);
   results.replaceChildren(...found.childNodes);
+  // Keep the focus at its place in the results.
+  if (at >= 0) (links()[at] ?? links().at(-1) ?? form.elements.q).focus();
   told.textContent = page.querySelector("#told").textContent;
   document.title = page.title;
   history.replaceState(null, "", wanted);

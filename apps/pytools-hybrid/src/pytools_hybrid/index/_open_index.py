@@ -1,0 +1,313 @@
+"""What an open index does: it is brought up to date, checked, read and tidied."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from toolindex import DatabaseError, ToolFilter
+
+from pytools_hybrid.index._catch_up import CatchUp, IndexState, catch_up
+from pytools_hybrid.index._shared import SharedIndex, away_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import PurePosixPath
+
+    from toolembed import LimitedEmbedder
+    from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
+    from toolindex.protocols import UsageStore
+    from toolscan import ToolRecord
+
+    from pytools_hybrid.index._embed import VectorWork
+    from pytools_hybrid.index._sync import TreeSync
+    from pytools_hybrid.index._usage import Recorder
+    from pytools_hybrid.settings import Roots, Settings
+
+T = TypeVar("T")
+
+_USAGE_DAYS = 90.0
+_USAGE_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of an index that exist while it is open."""
+
+    store: ToolStore
+    sync: TreeSync
+    vectors: VectorWork
+    recorder: Recorder
+
+
+class OpenIndex:
+    """An index, without the opening and closing of `Index`.
+
+    Attributes:
+        settings: The settings.
+        roots: The trees.
+        embedder: The model, or None for search by words alone.
+    """
+
+    def __init__(self, roots: Roots, settings: Settings, embedder: LimitedEmbedder | None) -> None:
+        self.settings: Settings = settings
+        self.roots: Roots = roots
+        self.embedder: LimitedEmbedder | None = embedder
+        self._open: Parts | None = None
+
+    @property
+    def _parts(self) -> Parts:
+        if self._open is None:
+            raise RuntimeError(
+                "this index is not open: use it inside `async with ToolSearch(…) as tools:`"
+            )
+        return self._open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the index has been entered and not left."""
+        return self._open is not None
+
+    @property
+    def store(self) -> ToolStore:
+        """The open store."""
+        return self._parts.store
+
+    @property
+    def sync(self) -> TreeSync:
+        """Keeps the store up to date with the trees."""
+        return self._parts.sync
+
+    @property
+    def vectors(self) -> VectorWork:
+        """Embeds the tools."""
+        return self._parts.vectors
+
+    @property
+    def recorder(self) -> Recorder:
+        """Records searches and outcomes."""
+        return self._parts.recorder
+
+    async def refresh(
+        self,
+        within: Iterable[PurePosixPath] | None = None,
+        *,
+        trusts_stamps: bool = True,
+        progress: Callable[[int], object] | None = None,
+    ) -> SyncReport:
+        """Bring the index up to date with all files, or those at some paths.
+
+        An index that turns out to be damaged is renamed and rebuilt.
+
+        Args:
+            within: The paths, relative to each root.
+            trusts_stamps: Whether to skip files with unchanged size and times.
+            progress: Called from a thread with the number of files scanned so far.
+
+        Raises:
+            LeaseHeldError: Another process has been refreshing the index for half a minute.
+            DatabaseError: The index cannot be written.
+            RootUnreadableError: A root cannot be listed; the others are up to date.
+        """
+        return await self.sync.refresh(within, trusts_stamps=trusts_stamps, progress=progress)
+
+    async def bring_up_to_date(
+        self,
+        *,
+        vectors: bool = True,
+        patience: float | None = None,
+        trusts_stamps: bool = True,
+        progress: Callable[[str, int, int | None], object] | None = None,
+    ) -> CatchUp:
+        """Bring the index up to date with the files and embed new texts.
+
+        Failures are returned, not raised, because searches work nevertheless.
+
+        Args:
+            vectors: Whether to embed.
+            patience: How many seconds to wait for the next vector of a slow model; None for
+                no limit. With a limit, a caller is waiting for an answer: if there is a faster
+                model, that one embeds everything new, and the wanted one only a few tools.
+            trusts_stamps: As for `refresh`.
+            progress: Called from any thread with the current step, how much of it is done, and the
+                total if that is known.
+        """
+        return await catch_up(
+            self.sync,
+            self.vectors if vectors else None,
+            patience=patience,
+            at_once=patience is not None,
+            trusts_stamps=trusts_stamps,
+            progress=progress,
+        )
+
+    async def check(self) -> Sequence[str]:
+        """Check the whole index, regardless of the files.
+
+        A damaged file is renamed, and the next refresh creates a new one.
+
+        Returns:
+            Its inconsistencies, as sentences; `rebuild` fixes them.
+
+        Raises:
+            DatabaseError: The index can be neither read nor written.
+        """
+        return await self.sync.with_repair(lambda: asyncio.to_thread(self.store.check))
+
+    async def rebuild(self, *, forget_vectors: bool = False) -> None:
+        """Rebuild the search tables; the next refresh reads every file again.
+
+        Args:
+            forget_vectors: Have the model embed all tools again, too. It has to return one vector
+                first, and its old vectors are used until they are replaced.
+
+        Raises:
+            EmbeddingError: The model returned no vector; nothing has changed.
+            DatabaseError: The index cannot be written; nothing has changed.
+        """
+        forget: str | None = None
+        if forget_vectors and self.embedder is not None:
+            given = len(await self.embedder.embed_query("tool"))
+            forget = self.embedder.model_id
+            await asyncio.to_thread(self.store.use_model, forget, dimensions=given)
+        await self.sync.with_repair(lambda: asyncio.to_thread(self.store.rebuild, forget=forget))
+
+    async def embed_pending(self, progress: Callable[[int, int], object] | None = None) -> int:
+        """Embed the texts that the model has not embedded yet, storing each batch as it arrives.
+
+        Args:
+            progress: Called with the number of texts embedded so far, and the total.
+
+        Returns:
+            How many texts were embedded.
+
+        Raises:
+            EmbeddingError: The model returned no vectors; earlier ones are stored.
+            ToolIndexError: Its vectors cannot be stored.
+        """
+        return await self.vectors.embed(progress)
+
+    async def compare_model(self) -> str:
+        """Ask the model for a vector, and return how its length differs from those in the index.
+
+        Raises:
+            EmbeddingError: The model returned no vector.
+        """
+        return await self.vectors.compare()
+
+    @property
+    def has_all_vectors(self) -> bool:
+        """Whether the last `embed_pending` left no text without a vector."""
+        return self.vectors.is_done
+
+    async def refused(self) -> dict[str, str]:
+        """Return the ids of tools whose text the model has refused, with its reasons."""
+        return await self.vectors.refused()
+
+    async def coverage(self) -> Coverage:
+        """Count the tools in the index, and those with a vector of the model."""
+        return (await self.state()).coverage
+
+    async def changed_at(self) -> float | None:
+        """Return when a tool was last added or updated, in seconds since 1970; None without any.
+
+        This reads every tool.
+        """
+        return await self.look(lambda reader: reader.changed_at())
+
+    def stored_record(self, tool_id: str) -> ToolRecord:
+        """Return a shared index's record of a tool's file; call it from a thread.
+
+        Raises:
+            DatabaseError: The server cannot be reached, or has no such tool.
+        """
+        store = self.store
+        found = store.records([tool_id]) if isinstance(store, SharedIndex) else ()
+        if not found:
+            raise DatabaseError(store.where, f"the tool {tool_id} is gone")
+        return found[0]
+
+    async def away(self, *, asks: bool = False) -> str:
+        """Return the note of answers while the server of a shared index is unreachable, or "".
+
+        Args:
+            asks: Whether to ask the server; otherwise the note is as of the last access, without
+                waiting.
+        """
+        if not isinstance(self.store, SharedIndex):
+            return ""
+        return await asyncio.to_thread(away_note, self.store, asks=asks)
+
+    async def waiting(self) -> int:
+        """Return how many searches and outcomes have not been sent to the server yet."""
+        store = self.store
+        return (
+            (await asyncio.to_thread(store.freshness)).waiting
+            if isinstance(store, SharedIndex)
+            else 0
+        )
+
+    async def state(self) -> IndexState:
+        """Return the generation and the coverage of the index, from the same moment."""
+        model_id = self.embedder.model_id if self.embedder is not None else ""
+        return await self.look(
+            lambda reader: IndexState(
+                generation=reader.generation(),
+                coverage=reader.coverage(model_id),
+            )
+        )
+
+    async def idle_patterns(self) -> tuple[str, ...]:
+        """Return the include and exclude patterns that match no tool: they may be misspelt."""
+        patterns = (*self.settings.include, *self.settings.exclude)
+
+        def idle(reader: StoreReader) -> tuple[str, ...]:
+            return tuple(it for it in patterns if not reader.categories(ToolFilter(include=[it])))
+
+        return await self.look(idle) if patterns else ()
+
+    async def flush(self) -> None:
+        """Write pending records of searches now rather than a moment later."""
+        if self._open is not None:
+            await self.recorder.flush()
+
+    async def statistics(self, *, since: float | None = None) -> UsageStatistics:
+        """Summarize the usage record.
+
+        Args:
+            since: Leave out older records, in seconds since 1970.
+        """
+        return await self.recorded(lambda usage: usage.statistics(since=since))
+
+    async def recorded(self, read: Callable[[UsageStore], T]) -> T:
+        """Read the usage record in a thread, together with what was noted last."""
+        await self.recorder.flush_unless_failing()
+        return await self.sync.with_repair(lambda: asyncio.to_thread(read, self.store.usage))
+
+    async def tidy(self) -> None:
+        """Delete old vectors that no tool needs, and the oldest usage records.
+
+        Raises:
+            DatabaseError: The index cannot be written.
+        """
+        usage = self.store.usage
+        if usage.read_only:
+            return
+        if not self.store.read_only:
+            for used in filter(None, (self.vectors.sooner, self.embedder)):
+                await asyncio.to_thread(self.store.use_model, used.model_id)
+            await asyncio.to_thread(self.store.prune)
+        if self.settings.usage_log:
+            await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
+        elif self.settings.deletes_usage:
+            await asyncio.to_thread(usage.clear)
+
+    async def look(self, at: Callable[[StoreReader], T]) -> T:
+        """Read the current state of the index, in a thread."""
+
+        def look() -> T:
+            with self.store.reading() as reader:
+                return at(reader)
+
+        return await self.sync.with_repair(lambda: asyncio.to_thread(look))

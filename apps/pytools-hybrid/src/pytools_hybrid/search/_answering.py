@@ -1,0 +1,185 @@
+"""From a request to an answer, with the vectors of the model that can find the most."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolembed import StaticEmbedder, stand_in
+from toolrank import query_terms, split_request
+
+from pytools_hybrid.index import sooner_than
+from pytools_hybrid.observing import LOST_CHANNELS, SEARCHES, Observed, transport
+from pytools_hybrid.search._engine import corrected
+from pytools_hybrid.search._query_vectors import QueryEmbedder, QueryEncoder, QueryVector
+from pytools_hybrid.search._types import SearchMode
+from pytools_hybrid.settings import REMEDIES
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from toolembed import Embedder
+    from toolindex import ToolStore
+
+    from pytools_hybrid.index import Recorder
+    from pytools_hybrid.search._engine import Searcher
+    from pytools_hybrid.search._types import SearchRequest, SearchResponse
+
+_AT_ONCE = 2
+# A model with vectors of fewer tools finds less than the offline one (benchmarks/RESULTS.md).
+_ENOUGH = 0.9
+
+
+async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> SearchResponse:
+    """Wait for the answer to a search, and count it; every interface searches through this."""
+    with Observed(SEARCHES, transport(), mode.value) as seen:
+        response = await answer
+        seen.outcome = "found" if response.tools else "early" if response.early else "empty"
+        seen.note(
+            "tools",
+            {
+                "gen_ai.request.model": response.model,
+                "pytools.channels": response.channels,
+                "pytools.lost": response.lost,
+                "pytools.results": len(response.tools),
+            },
+        )
+        if response.lost:
+            # Only this channel can fail: the others only need the index.
+            LOST_CHANNELS.add("vector")
+    return response
+
+
+class Answering:
+    """Answers requests, with another model's vectors until those of the wanted one are ready."""
+
+    def __init__(
+        self, store: ToolStore, searcher: Searcher, recorder: Recorder, embedder: Embedder | None
+    ) -> None:
+        self._store = store
+        self.searcher = searcher
+        self._recorder = recorder
+        self._embedder = embedder
+        # Two searches at a time finish sooner than many at once: they share one interpreter, and
+        # while one waits for the database, the other computes.
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._sooner = sooner_than(embedder)
+        self._queries: dict[str, QueryEmbedder] = {}
+        self._encoders: dict[str, QueryEncoder] = {}
+        self._stand_ins: dict[str, Embedder | None] = {}
+
+    async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:
+        """Answer a request from the current state of the index."""
+        wanted = self._embedder
+        if wanted is None:
+            is_missed = request.mode is SearchMode.VECTOR
+            why = "vectors are turned off: embedding model 'none'" if is_missed else ""
+            return await self._looked_up(request, None, why)
+        if not self.searcher.uses_vectors(request.mode):
+            return await self._looked_up(request, None, "")
+        if self._sooner is not None:
+            return await self._answered_at_once(request, wanted, self._sooner, failure)
+        vector, why = await self._vector(request, wanted)
+        response = await self._looked_up(request, vector, why or failure)
+        if response.misfit and isinstance(vector, QueryVector):
+            # Not cached: the model may return the right one the next time.
+            for text in (vector.text, *(part for part, _ in vector.parts)):
+                self._queries[wanted.model_id].forget(text)
+        for model_id in _instead(request, response):
+            other = await self._stand_in(model_id, wanted.model_id)
+            if other is None:
+                continue
+            vector, _ = await self._vector(request, other)
+            if vector is not None:
+                why = response.shortfall or f"those of {wanted.model_id} are not ready"
+                instead = await self._looked_up(request, vector, why)
+                if instead.tools or not response.tools:
+                    return replace(instead, unembedded=response.unembedded, misfit=response.misfit)
+        return response
+
+    async def _answered_at_once(
+        self, request: SearchRequest, wanted: Embedder, sooner: StaticEmbedder, failure: str
+    ) -> SearchResponse:
+        """Answer with the wanted model if all tools have its vectors, else with the faster one."""
+        spelled = await asyncio.to_thread(self._spelled, request.text, wanted, sooner.knows)
+        if spelled is not None:
+            vector, failure = await self._vector(request, wanted, spelled)
+            if not failure:
+                response = await self._looked_up(request, vector, "")
+                # A tool may have changed in the meantime.
+                if response.coverage.vectors >= response.coverage.tools:
+                    return response
+        vector, why = await self._vector(request, sooner)
+        # Users only need to know if the wanted model fails, not that it is unfinished.
+        model_id = wanted.model_id if failure else sooner.model_id
+        return await self._looked_up(request, vector, why or failure, model_id=model_id)
+
+    def _spelled(self, text: str, wanted: Embedder, known: Callable[[str], bool]) -> str | None:
+        """Return a request in the tools' spelling, or None if not all tools have vectors.
+
+        Our models know only the pieces of a misspelt word; a provider's copes with it.
+        """
+        with self._store.reading() as reader:
+            coverage = reader.coverage(wanted.model_id)
+            if coverage.vectors < coverage.tools:
+                return None
+            return corrected(reader, text, known=known)
+
+    async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
+        if model_id not in self._stand_ins:
+            # In a thread: it may import the providers' libraries.
+            self._stand_ins[model_id] = await asyncio.to_thread(
+                stand_in, model_id, wanted, remedies=REMEDIES
+            )
+        return self._stand_ins[model_id]
+
+    async def _looked_up(
+        self,
+        request: SearchRequest,
+        vector: QueryVector | QueryEncoder | None,
+        why: str,
+        *,
+        model_id: str | None = None,
+    ) -> SearchResponse:
+        if model_id is None and self._embedder is not None:
+            model_id = self._embedder.model_id
+        async with self._turns:
+            return await asyncio.to_thread(
+                self.searcher.answer,
+                request,
+                model_id=model_id,
+                query=vector,
+                why=why,
+            )
+
+    async def _vector(
+        self, request: SearchRequest, embedder: Embedder, spelled: str | None = None
+    ) -> tuple[QueryVector | QueryEncoder | None, str]:
+        if not query_terms(request.text, stop_words=()):
+            return None, ""
+        if isinstance(embedder, StaticEmbedder):
+            # It takes less time than another thread, so it is asked where the index is read.
+            if embedder.model_id not in self._encoders:
+                self._encoders[embedder.model_id] = QueryEncoder(embedder)
+            return self._encoders[embedder.model_id], ""
+        queries = self._queries.get(embedder.model_id)
+        if queries is None:
+            queries = QueryEmbedder(embedder, self._store, self._recorder)
+            self._queries[embedder.model_id] = queries
+        text = spelled or request.text
+        return await queries.vector(text, split_request(text))
+
+
+def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...]:
+    """Return the models that can find more than the one that answered, best first.
+
+    The offline model is one of them without any stored vectors: it embeds the tools that fit by
+    their words before it answers. In modes without words, half of the wanted model's vectors are
+    better.
+    """
+    coverage = response.coverage
+    is_enough = request.mode is SearchMode.VECTOR or coverage.vectors >= _ENOUGH * coverage.tools
+    if response.model and is_enough:
+        return response.fuller_models
+    return tuple(dict.fromkeys((*response.fuller_models, StaticEmbedder().model_id)))

@@ -1,0 +1,65 @@
+"""Making a search request from a caller's arguments, restricted by the policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolindex import FilterError, ToolFilter
+
+from pytools_hybrid.search._types import Scope, SearchMode, SearchRequest, cut_query
+from pytools_hybrid.settings import MAX_LIMIT
+
+
+def check_arguments(query: object, limit: object, threshold: object) -> None:
+    """Raise ValueError if an argument of a search is invalid; not all callers check types."""
+    if not isinstance(query, str):
+        raise ValueError(f"the query must be text, got {query!r}")
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise ValueError(f"limit must be a whole number from 1 to {MAX_LIMIT}, got {limit!r}")
+    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be a number from 0 to 1, got {threshold!r}")
+
+
+def search_request(
+    query: str,
+    mode: SearchMode,
+    scope: Scope,
+    where: ToolFilter | None,
+    policy: ToolFilter,
+    *,
+    limit: int,
+    min_confidence: float,
+) -> SearchRequest:
+    """Return the request for a caller's arguments, restricted by the policy.
+
+    Raises:
+        ValueError: There is no such mode or scope.
+        FilterError: The filter and the policy both have patterns to include.
+    """
+    where = under_policy(policy, where)
+    if Scope(scope) is not Scope.ALL:
+        where = replace(where, source=Scope(scope).value)
+    return SearchRequest(
+        text=cut_query(query),
+        mode=SearchMode(mode),
+        where=where,
+        limit=limit,
+        min_confidence=min_confidence,
+    )
+
+
+def under_policy(policy: ToolFilter, where: ToolFilter | None) -> ToolFilter:
+    """Combine `Settings.policy` with a caller's filter: tools have to pass both.
+
+    Raises:
+        FilterError: Both have patterns to include.
+    """
+    if where is None or where == ToolFilter():
+        return policy
+    if where.include and policy.include:
+        raise FilterError("include", "is already set; only exclude can be given")
+    return replace(
+        where,
+        include=where.include or policy.include,
+        exclude={*where.exclude, *policy.exclude},
+    )
