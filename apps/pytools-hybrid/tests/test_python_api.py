@@ -143,12 +143,12 @@ def test_following_finds_what_is_written_later(root, settings, write_tool):
         async with ToolSearch(root, settings(embedding_model="none"), follow=True) as tools:
             before = await tools.search("water the plants")
             write_tool("mcptools/garden/water.py", "Water the plants of the garden.")
-            for _ in range(600):
-                after = await tools.search("water the plants")
-                if after and after[0].name == "water":
-                    break
-                await asyncio.sleep(0.05)
-            return before, after
+            async with asyncio.timeout(60):
+                while True:
+                    after = await tools.search("water the plants")
+                    if after and after[0].name == "water":
+                        return before, after
+                    await asyncio.sleep(0.05)
 
     before, after = asyncio.run(job())
 

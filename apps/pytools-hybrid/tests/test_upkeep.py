@@ -104,6 +104,34 @@ def test_an_error_while_stopping_does_not_restart_the_follower(settings, root, c
     assert "restarting" not in caplog.text
 
 
+def test_a_file_that_only_a_scan_saw_is_removed_from_the_index(
+    settings, root, write_tool, tmp_path, monkeypatch
+):
+    async def main():
+        new, brief = tmp_path / "new", root / "mcptools/zoo/brief.py"
+        write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+        brief.parent.rename(new)
+        async with kept_up(settings(), root) as search:
+            refresh, seen = search.index.refresh, []
+
+            async def refresh_while_there_is_a_brief_file(within=None):
+                # The watcher looks before and after, but not during a refresh.
+                if not seen and brief.parent.is_dir():
+                    write_tool("mcptools/zoo/brief.py", "Count the penguins.")
+                report = await refresh(within)
+                if brief.exists():
+                    seen.append(report)
+                    brief.unlink()
+                return report
+
+            monkeypatch.setattr(search.index, "refresh", refresh_while_there_is_a_brief_file)
+            new.rename(brief.parent)
+            await eventually(search, "penguins", lambda found: seen and len(found) == 1)
+            assert seen[0].added == 2
+
+    asyncio.run(main())
+
+
 def test_without_watching_the_index_stays_as_it_was_at_the_start(
     settings, root, write_tool, tmp_path
 ):

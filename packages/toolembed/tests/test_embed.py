@@ -780,7 +780,7 @@ def test_cancelling_during_a_write_waits_for_it():
 
     async def job():
         task = asyncio.create_task(embed_pending(index, Model()))
-        await asyncio.to_thread(writing.wait, 30)
+        assert await asyncio.to_thread(writing.wait, 60)
         task.cancel()
         for _ in range(3):
             await asyncio.sleep(0)

@@ -115,8 +115,11 @@ def awatch_tools(
 
     The first batch of each root asks for a rescan, as soon as the root is being watched, so that no
     change between the caller's own first scan and this moment is lost. There is another one each
-    time the root reappears. Changes that happen while the caller works are in later batches. Cancel
-    the task or close the iterator to stop.
+    time the root reappears. Cancel the task or close the iterator to stop.
+
+    Changes that happen while the caller works are in later batches, except those that are undone
+    before it asks for the next one. A caller that found a change on the disk should therefore look
+    at the same paths once more after a moment.
 
     Args:
         *roots: The folders, or a list of them; they need not exist yet.

@@ -18,7 +18,7 @@ from pytools_hybrid.index._first_sync import FirstSync
 from pytools_hybrid.index._sync import SYNC_ERRORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection
 
     from toolindex import SyncReport
     from toolwatch import ChangeBatch
@@ -35,6 +35,9 @@ _EMBEDDING_UNAVAILABLE = Backoff(first=1.0, longest=30.0)
 _REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
 _READ_ONLY_PAUSE = 30.0
+# A scan may read what exists only for a moment, which the watcher need not have noticed. So places
+# where a scan found changes are scanned again, until it finds none.
+_CONFIRMING_PAUSE = 1.0
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
@@ -59,6 +62,9 @@ class Follower(FirstSync):
         super().__init__(index)
         self.refreshed: asyncio.Event = asyncio.Event()
         self._on_sync = on_sync
+        # Places to scan again; None: everywhere.
+        self._unconfirmed: set[PurePosixPath] | None = set()
+        self._is_unconfirmed = asyncio.Event()
 
     async def run(self) -> None:
         """Work until cancelled, or until there is nothing to follow."""
@@ -68,6 +74,8 @@ class Follower(FirstSync):
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._follow_files())
                     settings = self._index.settings
+                    if settings.watch and not settings.only_reads:
+                        tasks.create_task(self._confirm())
                     if settings.follows_files:
                         tasks.create_task(self._follow_entries())
                     # A host that only reads a shared index still adds to its usage record.
@@ -107,16 +115,35 @@ class Follower(FirstSync):
                         if batch.rescan and batch.root not in passed:
                             passed.add(batch.root)
                         elif batch.rescan:
-                            await self._refresh(None)
+                            await self._refresh_unconfirmed(None)
                         elif paths := self._without_own(batch):
-                            await self._refresh(paths)
+                            await self._refresh_unconfirmed(paths)
             except (ToolWatchError, OSError) as error:
                 _log.warning("watching %s failed (%s); retrying", roots, error)
                 await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
 
-    async def _refresh(self, within: Iterable[PurePosixPath] | None) -> None:
-        """Refresh until it works: a lock or a full disk must not leave the index stale."""
+    async def _refresh_unconfirmed(self, within: Collection[PurePosixPath] | None) -> None:
+        """Refresh, and again after a moment if anything has changed."""
+        if await self._refresh(within):
+            known = self._unconfirmed
+            self._unconfirmed = None if known is None or within is None else known.union(within)
+            self._is_unconfirmed.set()
+
+    async def _confirm(self) -> None:
+        while True:
+            await self._is_unconfirmed.wait()
+            await asyncio.sleep(_CONFIRMING_PAUSE)
+            self._is_unconfirmed.clear()
+            within, self._unconfirmed = self._unconfirmed, set()
+            await self._refresh_unconfirmed(within)
+
+    async def _refresh(self, within: Collection[PurePosixPath] | None) -> bool:
+        """Refresh until it works: a lock or a full disk must not leave the index stale.
+
+        Returns:
+            Whether tools were added, updated or removed.
+        """
         failures = 0
         while True:
             if not await asyncio.to_thread(self._index.store.try_writing):
@@ -137,19 +164,20 @@ class Follower(FirstSync):
                 # Other changes in the meantime are unknown.
                 within = None
             else:
-                if report.added or report.updated or report.removed:
+                is_changed = bool(report.added or report.updated or report.removed)
+                if is_changed:
                     _log.info(
                         "%d tools added, %d updated, %d removed",
                         report.added,
                         report.updated,
                         report.removed,
                     )
-                if self._on_sync is not None and _is_news(report):
+                if self._on_sync is not None and (is_changed or report.issues):
                     self._on_sync(report)
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
                 self.refreshed.set()
-                return
+                return is_changed
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: its own writes would trigger endless updates."""
@@ -231,10 +259,6 @@ class Follower(FirstSync):
 
 async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()
-
-
-def _is_news(report: SyncReport) -> bool:
-    return bool(report.added or report.updated or report.removed or report.issues)
 
 
 def _is_being_cancelled() -> bool:
