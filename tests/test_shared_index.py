@@ -191,6 +191,9 @@ def test_database_commands_create_grant_show_and_drop(host, server, tree):
     host("a", "index", "--root", tree, **own)
     theirs = {"PYTOOLS_DATABASE": server.address("made", user="agents", tree="team")}
     assert search(host, "b", **READS, **theirs).returncode == 1
+    for name in ("", "*"):
+        refused = host("a", "database", "grant", "agents", "--tree", name, **own)
+        assert (refused.returncode, "--tree: a tree " in refused.stderr) == (2, True)
     granted = host("a", "database", "grant", "agents", **own)
     assert granted.stderr == "agents may read team\n"
     assert found(search(host, "b", **READS, **theirs)) == ["mcptools:pdf:merge_pdfs"]

@@ -52,9 +52,9 @@ Initiative, at your choice.
 BY_FILE = """
 ## Mozilla Public License
 
-The MPL of {packages} applies to their files: whoever
-distributes a changed file has to publish its source. We import these packages and have not changed
-them. Our files stay under Apache-2.0, and so can yours.
+The MPL of {packages} applies to their files: if you
+distribute a changed file, you have to publish its source. We import these packages and have not
+changed them. Our files stay under Apache-2.0, and so can yours.
 """
 PROPRIETARY = """
 ## NVIDIA

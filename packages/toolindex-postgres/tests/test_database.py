@@ -375,6 +375,9 @@ def test_a_role_without_grants_is_refused_and_grants_are_replaced(own, host, rol
         for no_role in ("nobody at all", "public"):
             with pytest.raises(DatabaseError, match="does not exist"):
                 owner.grant(no_role, write=False)
+        for no_tree in ("", "*"):
+            with pytest.raises(ValueError, match="not the name of a tree"):
+                owner.grant(name, write=False, trees=["t", no_tree])
 
 
 def test_invalid_addresses_are_refused_without_showing_passwords(tmp_path):

@@ -119,5 +119,5 @@ class WorstFirst(BM25Retriever):
 
 
 def test_a_retriever_that_breaks_a_promise_is_refused_and_the_message_names_the_promise(documents):
-    with pytest.raises(AssertionError, match="hits come best first"):
+    with pytest.raises(AssertionError, match="the best hits must come first"):
         check_retriever(WorstFirst(FullTextTable(documents, table="docs_fts")), QUERIES)

@@ -27,7 +27,8 @@ _VERSION = f"{ACCURATE}:1"
 _WIDTH = 384
 # The transformer's weight in the cosine of both; chosen on development sets (decision 23).
 _SHARE = 0.7
-# A fifth of a second on one core, which a kill costs, and a search may have to wait.
+# These take a fifth of a second on one core, which a kill wastes, and which a search may have to
+# wait for.
 _LIMITS = EmbeddingLimits(texts_per_request=16)
 _REMEDIES = Remedies()
 

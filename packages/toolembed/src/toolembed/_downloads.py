@@ -36,7 +36,7 @@ class DownloadedModel(NamedTuple):
     """A model of sentence-transformers in the local cache of the hub.
 
     Attributes:
-        model: Its setting, as `sentence-transformers:all-MiniLM-L6-v2`.
+        model: Its setting, such as `sentence-transformers:all-MiniLM-L6-v2`.
         size: How many bytes it takes.
     """
 
@@ -48,8 +48,8 @@ def repository_of(name: str) -> str | None:
     """Return the hub's repository of a model, or None if the name is that of a folder.
 
     Args:
-        name: The part after `sentence-transformers:`. A folder's name begins with `/`, `./` or `~`,
-            so that a folder beside the program is not mistaken for a model on the hub.
+        name: The part after `sentence-transformers:`. Only a name that begins with `/`, `./` or `~`
+            is a folder's, so that no folder beside the program is mistaken for a model on the hub.
     """
     if name.startswith((".", "~")) or Path(name).is_absolute():
         return None

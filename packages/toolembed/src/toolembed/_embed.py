@@ -114,11 +114,12 @@ async def embed_pending(
             while texts:
                 await requests.embed(texts)
                 if len(texts) < page or at_most is not None:
-                    # Only those pending at the start; whoever adds texts meanwhile embeds them.
+                    # Only texts that were pending at the start: the process that adds others also
+                    # embeds them.
                     break
                 previous, texts = texts, await finish_in_thread(look, page)
                 if texts.keys() == previous.keys():
-                    # This would never end, and might have to be paid for.
+                    # Embedding them again would never end, and might cost money.
                     raise ToolEmbedError(f"{model_id}: the store does not keep the vectors")
     finally:
         turn.end()

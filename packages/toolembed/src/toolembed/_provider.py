@@ -191,7 +191,7 @@ class ProviderEmbedder:
         )
 
     async def _created(self) -> PydanticAIEmbedder:
-        """Return the embedder, loaded once, even if a caller gives up meanwhile."""
+        """Return the embedder, which is loaded only once, even if a caller is cancelled."""
         if self._creating is None or _has_failed(self._creating):
             self._creating = asyncio.create_task(asyncio.to_thread(self._create))
         try:

@@ -121,10 +121,7 @@ class StaticEmbedder:
 
     @property
     def is_instant(self) -> bool:
-        """Whether a few documents can be embedded within milliseconds, without loading anything.
-
-        Except numpy, the first time.
-        """
+        """Whether a few documents can be embedded within milliseconds: only numpy may be loaded."""
         return self._model is not None and find_spec("numpy") is not None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:

@@ -64,7 +64,7 @@ class WorkLease(Protocol):
 
 
 class PendingTexts(Protocol):
-    """The methods that `embed_pending` needs of an index, called in worker threads."""
+    """The methods of an index that `embed_pending` calls, in worker threads."""
 
     def pending(
         self, model_id: str, *, limit: int, among: Collection[str] | None = None

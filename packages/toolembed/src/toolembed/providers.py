@@ -177,7 +177,7 @@ PROVIDERS = {
         embeds=True,
         converses=True,
         # 96 texts for Cohere's models; Amazon's take one text of 8,192 tokens at a time, and
-        # pydantic-ai makes five such requests at once of one of ours.
+        # pydantic-ai sends five such requests at once for one of ours.
         limits=EmbeddingLimits(texts_per_request=_BATCH, tokens_per_text=8_192),
     ),
     # 10 texts in a request.

@@ -81,11 +81,18 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             raise
 
 
+def reason_of(error: psycopg.Error) -> str:
+    """Return what went wrong, in one line, without libpq's advice."""
+    # Of several addresses, the last one. libpq indents its advice by a tab.
+    lines = [line for line in str(error).splitlines() if line and not line[0].isspace()]
+    failed = (lines or [type(error).__name__])[-1].rpartition("connection failed: ")[2]
+    return (error.diag.message_primary or failed).strip()
+
+
 def explained(where: str, error: psycopg.Error) -> DatabaseError:
     """Translate an error of the driver."""
     code = error.sqlstate or ""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    reason = (error.diag.message_primary or lines[-1]).strip()
+    reason = reason_of(error)
     if code in _UNDEFINED:
         return SchemaError(where, found=None, supported=1)
     if code == "42501":

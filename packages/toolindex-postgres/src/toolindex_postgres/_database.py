@@ -164,10 +164,13 @@ class Database:
             trees: Their names; they need not exist yet. If there are none, all trees are granted.
 
         Raises:
+            ValueError: A name is empty, or `*`, which means all trees in the table of grants.
             DatabaseError: There is no such role.
             DeniedError: Only the owner of the schema may grant.
             SchemaError: There is no schema yet.
         """
+        if unusable := {"", _EVERY_TREE}.intersection(trees):
+            raise ValueError(f"{unusable.pop()!r} is not the name of a tree")
         with self._connections.writing() as connection:
             name = sql.Identifier(role).as_string(connection)
             check_version(self.where, found_version(connection))

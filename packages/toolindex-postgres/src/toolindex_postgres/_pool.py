@@ -14,7 +14,7 @@ import psycopg.errors
 from toolindex.errors import DatabaseError
 
 from toolindex_postgres._address import redacted
-from toolindex_postgres._connection import Connection, SilentError, explained
+from toolindex_postgres._connection import Connection, SilentError, explained, reason_of
 from toolindex_postgres.errors import AddressError, UnreachableStoreError
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ class Connections:
             )
         except psycopg.OperationalError as error:
             # Until the next attempt, the last error is reported.
-            self._reason = (str(error).strip().splitlines() or [self._reason])[-1]
+            self._reason = reason_of(error)
             self._is_silent = isinstance(error, psycopg.errors.ConnectionTimeout)
             self._is_unsure = False
             self._fail()

@@ -37,7 +37,7 @@ class BM25Retriever:
     The formula is that of Robertson & Zaragoza (2009) with SQLite's k1 = 1.2, b = 0.75.
     Any query string is safe: its terms are quoted and OR-ed, so that a request in plain
     language finds rows with only some of its words. A phrase in quotation marks counts as
-    a term of its own besides its words.
+    a term, in addition to its words.
 
     A score is a sum over terms, and each term is read on its own, so that it can
     be cached (`postings`): requests with the same words then read nothing.
@@ -45,16 +45,17 @@ class BM25Retriever:
     Args:
         lexicon: Where the words are, such as a `FullTextTable`.
         where: The rows to search among.
-        name: What to call this retriever in contributions.
+        name: Its name in contributions.
         postings: A cache of what was read, valid only while the lexicon does not change. Without
             it, everything is read again for each request.
-        common: The share of rows above which a term is left out, unless the request has no
-            rarer one; 1 leaves none out. A term of at most 100 rows is never left out.
-        evenness: How much a term that a row holds often counts over one that it holds once: a
-            term's part of the score is idf · (part / idf) ** evenness. 1 is BM25 as it is; less
-            prefers rows with more of the request's terms.
-        similar_weight: The weight of all terms spelt like a word that no row holds, relative to
-            1 for a word that rows hold; 0 looks for none.
+        common: A term that more than this share of the rows contain is left out, unless the
+            request has no rarer one; 1 leaves none out. A term in at most 100 rows is never left
+            out.
+        evenness: How much repetitions of a term in a row count: a term's part of the score is
+            idf · (part / idf) ** evenness. 1 is plain BM25; smaller values prefer rows with more
+            of the request's terms.
+        similar_weight: The weight of terms that are spelt like a word that no row contains, where
+            other words have the weight 1; 0 does not search for them.
 
     Raises:
         RankingArgumentError: A weight that is negative or not finite, or a share that is not from
@@ -132,7 +133,7 @@ class BM25Retriever:
         """
         reading = self._open()
         rows = reading.rows_of(ids)
-        # In a table of a few rows, the number that contain a word says nothing about how rare it
+        # In a table of a few rows, the number of those with a word says nothing about how rare it
         # is.
         size = max(reading.size(), FEW_ROWS)
         held = dict.fromkeys(rows, 0.0)

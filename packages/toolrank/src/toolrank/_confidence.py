@@ -25,13 +25,13 @@ _MOST_TERMS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The evidence that a hit is an answer; None where a channel did not run.
+    """The evidence that a hit is an answer; None if a channel did not run.
 
     Attributes:
         coverage: The share of the request's terms that the hit has, by their IDF, as
             `BM25Retriever.coverage` returns it.
         terms: How many terms the request has. It is used with `coverage`: half of a long request
-            says more than half of a short one.
+            is stronger evidence than half of a short one.
         named: The share of the words of the hit's name that the request has, as `name_share`
             returns it. It is used with `coverage` if only words were searched.
         strength: `lexical_strength` of the hit's score; 0 if it shares no word. It is for a
@@ -81,7 +81,7 @@ def confidence(evidence: Evidence, *, calibration: Calibration = _STATIC) -> flo
     both, so that a threshold means about the same for each of them. Without evidence it is 0.
 
     Args:
-        evidence: What speaks for the hit.
+        evidence: The evidence for the hit.
         calibration: The coefficients of the model whose vectors gave the contrast.
     """
     if evidence.is_exact:

@@ -1,4 +1,4 @@
-"""Fusing several rankings into one, and what each of them contributed to a hit."""
+"""Fusing several rankings into one, and what each contributed to a hit."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def reciprocal_rank_fusion(
 
     Args:
         rankings: The lists to fuse by retriever name, each best first. An empty list counts
-            in the divisor: that retriever looked and found nothing.
+            in the divisor: that retriever ran and found nothing.
         weights: Each list's weight, 1.0 where none is given; 0 switches a list off.
         floors: Unused: ranks have no scores.
         unjudged: The candidates of other lists that a list could not judge, by its name. Each gets
@@ -106,15 +106,15 @@ def linear_fusion(
 ) -> FusedScores:
     """Fuse rankings by a convex combination of their scores (Bruch, Gai & Ingber 2023).
 
-    Unlike ranks, scores keep how far apart the candidates of a list are. Those below zero
+    Unlike ranks, scores show how far apart the candidates of a list are. Those below zero
     count as zero. There are two ways to make the scores of different lists comparable:
 
     - By each list's maximum, where no units are given: a score is divided by the best of its
-      list, and the fused score is the weighted mean. A list has its full say however weak its
+      list, and the fused score is the weighted mean. A list has its full weight, however weak its
       best candidate is.
     - By strength, where units are given: the fused score is the weighted sum of score × unit,
       divided by the sum that the lists' best scores would give. A list whose best candidate is
-      weak has little say, and a candidate more in a list never reorders the others.
+      weak has little weight, and an additional candidate never reorders the others.
 
     Either way 1.0 means the best of every list.
 

@@ -27,17 +27,17 @@ _BESIDES_A_KNOWN_WORD = 0.4
 class FuzzyRetriever:
     """Rank rows by words that may be misspelt, truncated or run together.
 
-    Each word of a request, known or not, stands for the terms of the rows that are like it (one or
-    two slips away, longer words that start with or contain it, or the two words it is made of)
-    besides itself. In each row it counts once: as the best of similarity² · BM25 over its terms, as
-    though each were at least as common as the most similar one. Where rows hold the word itself,
-    other terms count less. The sum over the words is the score. A request without misspellings is
-    answered a little worse than by `BM25Retriever`. `lexicon`, `common` and `evenness` are those of
-    `BM25Retriever`.
+    Each word of a request, known or not, stands for itself and for similar terms of the rows: those
+    one or two edits away, longer ones that begin with it or contain it, and the two words that it
+    consists of. In each row it counts once: as the best of similarity² · BM25 over its terms, as
+    though each were at least as common as the most similar one. If rows contain the word
+    itself, other terms count less. The score is the sum over the words. A request without
+    misspellings is answered a little worse than by `BM25Retriever`. `lexicon`, `common` and
+    `evenness` are those of `BM25Retriever`.
 
     Args:
         where: The rows to search among.
-        name: What to call this retriever in contributions.
+        name: Its name in contributions.
         postings: A cache of what was read, as for `BM25Retriever`. Without it the vocabulary is
             read for each request.
 

@@ -86,8 +86,8 @@ class LanguageModel(Generic[OutputT, AnswerT]):
         instructions: What to do with each prompt.
         output_type: The type of the model's output, enforced by pydantic-ai in whichever way
             the model supports.
-        timeout_s: The longest that one question may take, in seconds.
-        cache_size: How many answers to remember, the least recently used forgotten first.
+        timeout_s: How long to wait for an answer, in seconds.
+        cache_size: How many answers to cache; the least recently used are dropped first.
 
     Raises:
         RankingArgumentError: pydantic-ai is not installed; the model's name is unknown, its

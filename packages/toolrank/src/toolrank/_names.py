@@ -105,7 +105,7 @@ class NameRetriever:
         keys: Its columns that hold `name_key` of a name: of the bare name, or of the name with its
             category. Without an index on them, each request reads the whole table.
         where: The rows to search among.
-        name: What to call this retriever in contributions.
+        name: Its name in contributions.
 
     Raises:
         RankingArgumentError: No column, or a name of one that is not plain.

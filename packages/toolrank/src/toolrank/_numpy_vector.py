@@ -67,10 +67,10 @@ class NumpyVectorRetriever:
         unit_length: Whether every row is known to have length 1, which saves half the time.
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.
-        matrix: The table as `read_matrix` or `read_bytes` gave it, if it is still the same table.
-            Searching the first takes half the time, and its memory; the second a quarter of that
-            memory, and a few reads more. The hits are the same.
-        name: What to call this retriever in contributions.
+        matrix: What `read_matrix` or `read_bytes` returned, if the table has not changed since.
+            The first halves the time of a search and needs the table's size in memory; the second
+            needs a quarter of that memory, and a few more reads. The hits are the same.
+        name: Its name in contributions.
 
     Raises:
         ModuleNotFoundError: numpy is not installed.

@@ -55,8 +55,8 @@ def lifted(
 ) -> dict[str, float]:
     """Raise scores by the best of their groups: (score + weight · best) / (1 + weight).
 
-    A request for one tool of a server often means the server, and what its descriptions have in
-    common is said only once in a request. The best of a group keeps its score.
+    A request for one tool of a server often means the server, and a request mentions only once what
+    its descriptions have in common. The best of a group keeps its score.
     """
     # Computed as a step towards the best, so that rounding never exceeds it.
     share = weight / (1 + weight)

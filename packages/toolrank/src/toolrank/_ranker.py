@@ -34,13 +34,13 @@ class Channel:
     """A retriever and its weight in the fusion.
 
     Attributes:
-        retriever: Where candidates come from.
+        retriever: Returns the candidates.
         weight: Zero or more; 0 switches the retriever off.
         absent: What a candidate of another channel scores here if this one does not return it.
             "zero" suits a retriever that leaves out what does not match, such as one for words;
             "last", the score of its last hit, suits one that orders every row, such as one for
-            vectors, so that a row without a vector is not penalized. In a list that is as long
-            as was asked for, it is the last score either way.
+            vectors, so that a row without a vector is not penalized. If a list is as long
+            as requested, it is the last score in either case.
         judges: Returns which of some ids the retriever can judge, for one that does not know
             every row, because some have no vector yet; None where it knows all. Its scores for
             the others are estimated from the other channels, as the fusion describes.

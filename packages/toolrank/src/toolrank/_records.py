@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked, in the forms the retrievers need.
+    """A request, in the forms that retrievers need.
 
     Attributes:
         text: The request as the user wrote it; any string at all.
-        vector: Its embedding (one float per dimension), or None where there is none;
-            a vector retriever then finds nothing.
+        vector: Its embedding (one float per dimension), or None; without it, a vector retriever
+            finds nothing.
         parts: The parts of a compound request, each a query of its own, searched for after the
-            whole; empty if there is only one need. No answer depends on them, and parts of parts
-            are not searched for.
+            whole; empty if the request asks for one thing. Retrievers ignore them, and parts of
+            parts are not searched for.
     """
 
     text: str

@@ -95,10 +95,10 @@ class LLMReranker:
     takes a second at construction.
 
     Args:
-        model: A pydantic-ai model, or the name of one, as "openai:gpt-5-mini".
+        model: A pydantic-ai model, or the name of one, such as "openai:gpt-5-mini".
         when: "auto" asks unless the lead is clear: the first score above 0.90, or more than
             0.10 over the third (over the second, where there are two).
-        candidates: How many hits to show; those behind them keep their places.
+        candidates: How many hits to show it; later ones keep their places.
         timeout_s: How long to wait for an answer, in seconds.
         cache_size: How many answers to cache; one for each query with its candidates.
 

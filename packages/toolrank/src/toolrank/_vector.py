@@ -29,7 +29,7 @@ class VectorRetriever:
         column: The vector column.
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.
-        name: What to call this retriever in contributions.
+        name: Its name in contributions.
 
     Raises:
         RankingArgumentError: A table or column name that is not plain.

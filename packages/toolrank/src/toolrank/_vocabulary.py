@@ -30,8 +30,8 @@ class SimilarTerm:
     """A term that an unknown word may mean.
 
     Attributes:
-        term: As the index holds it, which may be a stem.
-        documents: How many rows hold it.
+        term: As it is in the index, where it may be a stem.
+        documents: How many rows contain it.
         similarity: In (0, 1): 1 less the share of letters that differ, or, of a word that the
             term begins with, the share of the term that was given.
     """

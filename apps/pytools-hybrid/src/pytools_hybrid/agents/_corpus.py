@@ -44,9 +44,10 @@ _log = logging.getLogger("pytools_hybrid")
 
 _READER = "definitions 1"
 _TURN_SECONDS = 60.0
-# A search does not wait long for a slow model.
+# How long a search waits for a slow model.
 _EMBEDDING_SECONDS = 15.0
-# Nor for all tools if there is a faster model: these take a tenth of a second.
+# How many tools a slow model embeds for a search if there is a faster model: this takes a tenth of
+# a second.
 _FEW = 4
 _PAUSE_SECONDS = 60.0
 
@@ -179,7 +180,7 @@ class ToolCorpus:
                 self._embeds_at = float("-inf")
             await self._embed(store)
             response = await observed(request.mode, here.answering.answer(request, self._failure))
-            # Now, because this loop may end, or the index be removed, at any time.
+            # Not later, because this loop may end, or the index may be removed, at any time.
             await here.recorder.aclose()
         for note in response.lost:
             _log.warning("%s", note)

@@ -23,7 +23,7 @@ def end_children(process: int) -> None:
         return
     with suppress(ProcessLookupError, PermissionError):
         os.kill(process, signal.SIGSTOP)
-    # A process that is killed in one round may have started another before.
+    # A process may have started another before it is killed.
     for _ in range(_ROUNDS):
         if not (living := _descendants(process)):
             return

@@ -1,4 +1,4 @@
-"""A separate process for the Python tools of a tree, which may even crash it."""
+"""A separate process for the Python tools of a tree, where a crash does no harm."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def _read(answer: Path, running: _Running) -> Ran:
 
 
 def _make_room(newest: Path) -> None:
-    """Delete the oldest files of whole answers beside one, if together they are too large."""
+    """Delete the oldest whole answers in a file's folder until all of them fit."""
     files = sorted(newest.parent.glob(f"*{_WHOLE}"), key=lambda it: int(it.name.partition(".")[0]))
     sizes = {file: file.stat().st_size for file in files}
     total = sum(sizes.values())

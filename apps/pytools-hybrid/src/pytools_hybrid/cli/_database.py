@@ -140,8 +140,12 @@ def grant(
         raise SettingsError(
             "--tree / --all-trees", "say which trees the role may use: give one of these flags"
         )
+    try:
+        named = [server.of(name).tree for name in trees]
+    except ValueError as error:
+        raise SettingsError("--tree", str(error)) from None
     with database:
-        database.grant(role, write=write, trees=trees)
+        database.grant(role, write=write, trees=named)
     may = "write" if write else "read"
     say(f"{role} may {may} {', '.join(trees) if trees else 'all trees'}")
 

@@ -112,7 +112,7 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
 
 
 def _writable(database: Path) -> Path:
-    """Return the path of the copy: in a temporary folder, if its own folder cannot be written."""
+    """Return the path of the local file, in a temporary folder if its own cannot be written."""
     folder = database.parent
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def _writable(database: Path) -> Path:
         return database
     own = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
     atexit.register(shutil.rmtree, own, ignore_errors=True)
-    _log.warning("%s cannot be written: this process fetches a copy into %s", folder, own)
+    _log.warning("%s cannot be written: this process uses %s until it ends", folder, own)
     return own / database.name
 
 

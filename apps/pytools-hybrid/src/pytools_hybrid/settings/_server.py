@@ -81,7 +81,8 @@ class Server:
         )
 
     def of(self, tree: str) -> Server:
-        """Return the same database with the name of a tree."""
+        """Return the same database with the name of a tree; raise ValueError for an invalid one."""
+        _check_tree(tree)
         return replace(self, tree=tree)
 
     def __str__(self) -> str:
@@ -125,14 +126,17 @@ def is_address(value: str | os.PathLike[str]) -> bool:
     return match is not None and (match["slashes"] == "//" or match["scheme"].lower() in _SCHEMES)
 
 
+def _check_tree(tree: str) -> None:
+    if not 0 < len(tree) <= _LONGEST_TREE or not tree.isprintable() or tree != tree.strip():
+        raise ValueError(f"a tree needs a name of 1 to {_LONGEST_TREE} printable characters")
+    if tree == "*":
+        # Grants use it for all trees.
+        raise ValueError("a tree cannot be named *")
+
+
 def _check_mode(mode: str) -> None:
     if mode not in {_COPY, _ENGINE}:
         raise ValueError("mode must be copy (the default) or engine")
-
-
-def _check_tree(tree: str) -> None:
-    if not 0 < len(tree) <= _LONGEST_TREE or not tree.isprintable() or tree != tree.strip():
-        raise ValueError(f"tree= needs a name of 1 to {_LONGEST_TREE} printable characters")
 
 
 def _harmless(parameters: list[str]) -> list[str]:

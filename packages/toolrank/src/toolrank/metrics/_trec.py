@@ -2,8 +2,8 @@
 
 A run has lines of `qid Q0 docid rank score tag`, judgements have `qid 0 docid rel`; fields end
 at ASCII whitespace. Our ids may contain any character, so unprintable characters, spaces and `%`
-are written as the `%XX` of their UTF-8 bytes, and read back from it; a `%` in somebody else's file
-that two hexadecimal digits do not follow stands for itself.
+are percent-encoded (`%XX` for each byte of UTF-8). In files of other programs, a `%` that is not
+followed by two hexadecimal digits is kept.
 """
 
 from __future__ import annotations

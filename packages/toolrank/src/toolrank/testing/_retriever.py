@@ -33,14 +33,14 @@ _ODD_TEXTS = (
 
 
 def check_retriever(retriever: Retriever, queries: Iterable[Query]) -> None:
-    """Check that a retriever keeps the promises of the `Retriever` protocol.
+    """Check that a retriever does what the `Retriever` protocol asks.
 
     Args:
-        retriever: Over a source that does not change meanwhile.
-        queries: Some that it has answers to, best with more than one hit each.
+        retriever: The retriever; its source must not change during the check.
+        queries: Queries that it has answers to, if possible with several hits each.
 
     Raises:
-        AssertionError: It breaks one; the message says which.
+        AssertionError: It does not; the message says what is wrong.
     """
     assert retriever.name, "name is empty"
     asked = list(queries)
@@ -69,10 +69,12 @@ def _check_answer(retriever: Retriever, query: Query) -> list[Hit]:
     about = _named(query)
     assert all(math.isfinite(hit.score) for hit in hits), f"a score is not finite ({about})"
     ids = [hit.id for hit in hits]
-    assert len(set(ids)) == len(ids), f"each id comes once ({about} gives {_repeated(ids)} again)"
+    assert len(set(ids)) == len(ids), (
+        f"an id must not be repeated ({about} gives {_repeated(ids)} again)"
+    )
     order = [(-hit.score, hit.id) for hit in hits]
     assert [cost for cost, _ in order] == sorted(cost for cost, _ in order), (
-        f"hits come best first ({about})"
+        f"the best hits must come first ({about})"
     )
     assert order == sorted(order), f"equal scores come in the order of ids ({about})"
     assert _retrieved(retriever, query, _DEPTH) == hits, (
