@@ -146,7 +146,7 @@ def test_a_reader_needs_a_tree_name_but_no_root():
     nameless = Settings(database="postgresql://host/db", sync=False)
     with pytest.raises(SettingsError, match="database status lists the trees"):
         nameless.resolved_database(roots)
-    with pytest.raises(SettingsError, match="no tools to search"):
+    with pytest.raises(SettingsError, match="give the folder"):
         Settings(database=ADDRESS).resolved_root()
 
 

@@ -279,7 +279,7 @@ def test_without_any_tree_the_model_is_still_checked(settings):
     findings = {it.check: it for it in diagnosed(checks(settings()))}
 
     assert findings["root"].status is Status.FAILED
-    assert "no tools to search" in findings["root"].message
+    assert "give the folder" in findings["root"].message
     assert findings["embedder"].status is Status.OK
 
 

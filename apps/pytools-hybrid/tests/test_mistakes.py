@@ -125,7 +125,7 @@ def test_a_server_of_a_misspelt_root_names_the_nearest_folder(root, capsys):
         port = str(taken.getsockname()[1])
         with pytest.raises(SystemExit):
             main(["serve", "--root", str(wrong), "--transport", "http", "--port", port])
-    told = f"{wrong} does not exist; did you mean {root}? Its tools will be found once it exists"
+    told = f"{wrong} does not exist; did you mean {root}?\nits tools will be found once it exists\n"
     assert told in capsys.readouterr().err
 
 

@@ -43,6 +43,21 @@ def test_a_new_host_gets_all_tools_vectors_and_aliases(host):
     assert known(later, ["inbox"]) == known(here, ["inbox"])
 
 
+def test_changes_that_are_too_many_for_one_statement_reach_other_hosts(host, monkeypatch):
+    monkeypatch.setattr("toolindex_postgres._tree._MOST_CHANGES", 2)
+    here, there = host(), host()
+    many = {f"mail/{name}": f"Send a message to {name}." for name in ("ann", "bob", "eve")}
+    sync(here, TWO)
+    embed(here)
+    assert ids(there) == ["mail:read", "mail:send"]
+    sync(here, {**ONE, **many})
+    embed(here)
+    assert known(there, ["message"]) == known(here, ["message"])
+    assert ids(there) == ["mail:ann", "mail:bob", "mail:eve", "mail:send"]
+    here.annotate({f"mcptools:{name.replace('/', ':')}": ["letter"] for name in many})
+    assert known(there, ["letter"]) == known(here, ["letter"])
+
+
 def test_a_text_that_another_tree_has_embedded_is_not_pending(host):
     here, there = host(), host(tree="another tree")
     sync(here, {"once/only": "Nobody else says just this."})

@@ -42,6 +42,9 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
         _compare(copy, connection, now)
         return
     changes = tree.delta(connection, now.tree, since)
+    if changes is None:
+        _compare(copy, connection, now, since=since)
+        return
     ids = [*(str(record.id) for record in changes.changed), *changes.removed]
     with copy.reading() as reader:
         paths = {id_: entry.path for id_, entry in reader.entries(ids).items()}
@@ -49,7 +52,7 @@ def follow(copy: ToolStore, connection: Connection, now: State, *, since: int | 
     moved = [it for it in changes.changed if paths.get(str(it.id), it.path) != it.path]
     if moved:
         # The changes do not include other tools of the old file.
-        _compare(copy, connection, now)
+        _compare(copy, connection, now, since=since)
         return
     reader_version = now.reader_version or _NO_READER
     within = {record.path for record in changes.changed}
@@ -90,7 +93,8 @@ def _is_of_same_reader(copy: ToolStore, now: State) -> bool:
     return held.is_current and held.is_complete == now.is_complete
 
 
-def _compare(copy: ToolStore, connection: Connection, now: State) -> None:
+def _compare(copy: ToolStore, connection: Connection, now: State, *, since: int = 0) -> None:
+    """Make a copy equal to the tree in portions; it has the vectors of the state `since`."""
     reader_version = now.reader_version or _NO_READER
     theirs = _by_path(tree.listing(connection, now.tree))
     held = copy.stored(reader_version=reader_version)
@@ -110,7 +114,7 @@ def _compare(copy: ToolStore, connection: Connection, now: State) -> None:
             within=None if now.is_complete else sorted({*theirs, *mine}),
         )
     copy.annotate(tree.aliases_of_all(connection, now.tree))
-    put_vectors(copy, tree.vectors_since(connection, now.tree, 0))
+    put_vectors(copy, tree.vectors_since(connection, now.tree, since))
 
 
 def _by_path(entries: Mapping[str, tuple[str, str]]) -> Mapping[str, Mapping[str, str]]:

@@ -29,6 +29,8 @@ Vectors = tuple[str, dict[str, "array[float]"]]
 
 _T = TypeVar("_T")
 _BATCH = 1_000
+# As much as a slow line carries in the time of one statement.
+_MOST_CHANGES = 1_000
 _CURSORS = count(1)
 _LOCK = "SELECT name FROM toolindex.tree WHERE name = %s FOR NO KEY UPDATE"
 STATE = "SELECT * FROM toolindex.look(%s)"
@@ -133,20 +135,23 @@ def try_lock(connection: Connection, name: str) -> bool:
     return bool(connection.execute(_LOCK + " SKIP LOCKED", (encoded(name),)).rowcount)
 
 
-def delta(connection: Connection, tree: int, since: int) -> Delta:
-    """Return what has changed since a state."""
+def delta(connection: Connection, tree: int, since: int) -> Delta | None:
+    """Return what has changed since a state; None if it is too much for one statement."""
     rows = connection.execute(
         "SELECT id, file_hash, record FROM toolindex.entry WHERE tree_id = %(tree)s AND "
         # The other tools of a changed file are included, so that files are always complete.
         "(generation > %(since)s OR record IS NOT NULL AND path IN (SELECT path "
-        "FROM toolindex.entry WHERE tree_id = %(tree)s AND generation > %(since)s)) ORDER BY id",
-        {"tree": tree, "since": since},
+        "FROM toolindex.entry WHERE tree_id = %(tree)s AND generation > %(since)s)) "
+        "ORDER BY id LIMIT %(most)s",
+        {"tree": tree, "since": since, "most": _MOST_CHANGES + 1},
     ).fetchall()
     aliased = connection.execute(
-        "SELECT id, aliases FROM toolindex.entry "
-        "WHERE tree_id = %s AND aliased > %s AND aliased > 0 AND record IS NOT NULL",
-        (tree, since),
-    )
+        "SELECT id, aliases FROM toolindex.entry WHERE tree_id = %s AND aliased > %s "
+        "AND aliased > 0 AND record IS NOT NULL LIMIT %s",
+        (tree, since, _MOST_CHANGES + 1),
+    ).fetchall()
+    if max(len(rows), len(aliased)) > _MOST_CHANGES:
+        return None
     return Delta(
         changed=[record_of(text) for *_, text in rows if text is not None],
         removed={decoded(id_): file_hash for id_, file_hash, text in rows if text is None},
@@ -164,7 +169,8 @@ def knows(connection: Connection, tree: int, generation: int) -> bool:
 
 def listing(connection: Connection, tree: int) -> dict[str, tuple[str, str]]:
     """Return the path and the file's hash of each tool, by id."""
-    rows = connection.execute(
+    rows = _rows(
+        connection,
         "SELECT id, path, file_hash FROM toolindex.entry WHERE tree_id = %s AND record IS NOT NULL",
         (tree,),
     )
@@ -218,7 +224,8 @@ def _rows(
 
 def aliases_of_all(connection: Connection, tree: int) -> dict[str, list[str]]:
     """Return the aliases of every tool that has any, by id."""
-    rows = connection.execute(
+    rows = _rows(
+        connection,
         "SELECT id, aliases FROM toolindex.entry "
         "WHERE tree_id = %s AND aliases <> '[]' AND record IS NOT NULL",
         (tree,),

@@ -186,6 +186,7 @@ def _say_absent(tools: Roots) -> None:
 
     absent = [root for root in tools if not is_folder(root)]
     for root in absent:
-        say(f"{missing(root)} Its tools will be found once it exists")
+        say(missing(root))
+        say("its tools will be found once it exists")
     if not absent and (nothing := without_tools(tools)):
         say(nothing)

@@ -155,7 +155,7 @@ def default_roots(layouts: tuple[Layout, ...]) -> tuple[Roots, str]:
             what = "the example tools in " if root == _EXAMPLES_ROOT else ""
             return Roots.of(root, layouts), f"using {what}{root} (no --root or PYTOOLS_DIR given)"
     raise SettingsError(
-        "--root",
-        "no tools to search: no --root or PYTOOLS_DIR given, and none of "
-        f"{DEFAULT_ROOT}, {FREEACT_ROOT} and {_EXAMPLES_ROOT} exists in {Path.cwd()}",
+        "--root / PYTOOLS_DIR",
+        f"give the folder that contains the tools: there is no {DEFAULT_ROOT}, {FREEACT_ROOT} or "
+        f"{_EXAMPLES_ROOT} in {Path.cwd()}",
     )
