@@ -16,12 +16,13 @@ import ast
 import asyncio
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 import threading
 import tomllib
 from collections import Counter, defaultdict
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -181,10 +182,14 @@ async def print_traces(tree: Path, trace: Trace, *, lists: bool) -> None:
         path = tree / "mcptools" / "dancing" / "waltz.py"
         path.parent.mkdir()
         before = (await search.index.coverage()).vectors
+        kept = sqlite3.connect(f"{search.index.store.where}-kept")
         await asyncio.sleep(PAUSE_SECONDS)
-        with trace.counting() as counted:
+        with trace.counting() as counted, closing(kept):
             path.write_text(TOOL, "utf-8")
-            await asyncio.sleep(2 * PAUSE_SECONDS)
+            while kept.execute("SELECT count(*) FROM embeddings").fetchone() == (before,):
+                await asyncio.sleep(0.02)
+            # The index is told right after that.
+            await asyncio.sleep(0.3)
         print_counted("a saved file", counted, lists=lists)
         assert (await search.index.coverage()).vectors == before + 1
         # Its polling of the files is not part of a search.
