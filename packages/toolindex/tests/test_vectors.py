@@ -1,4 +1,4 @@
-"""Vectors: checked on entry, kept for ever, searchable for one model."""
+"""Vectors: checked before they are stored, kept by text, and searchable for each model."""
 
 import math
 import struct
@@ -92,7 +92,7 @@ def test_a_vector_whose_tool_was_removed_meanwhile_is_kept(index, fill):
         pytest.param(
             [{"mcptools:mail:send": "Another text."}, ONE], id="text changed and changed back"
         ),
-        pytest.param([THREE, ONE], id="others came and went"),
+        pytest.param([THREE, ONE], id="others added and removed"),
     ],
 )
 def test_a_text_with_a_vector_is_never_pending_again(index, path, fill, check_sound, steps):
@@ -137,7 +137,7 @@ def test_a_file_that_is_moved_keeps_its_vectors(
 
 
 def test_a_pending_text_has_the_hash_it_is_listed_under(index, tmp_path, write_tool):
-    """The scanner makes the hash of a text, and the index makes that text from some columns."""
+    """The scanner hashes the text, and the index builds the same text from its columns."""
     file = write_tool(tmp_path, "mail", "send", "Send a message.")
     declared = "__tags__ = ['post']\n__use_cases__ = ['write to Ada']\n"
     file.write_text(declared + file.read_text("utf-8"), encoding="utf-8")
@@ -254,7 +254,7 @@ def test_a_text_in_a_new_format_keeps_its_old_vector_until_the_new_one_is_stored
 
 
 def test_gaps_that_changes_leave_in_a_vector_table_are_closed(index, path, fill, check_sound):
-    """A chunk of vectors is freed only when all of it is empty."""
+    """A chunk of vectors is freed only when it is completely empty."""
     steady = {f"mcptools:a:steady_{n}": f"Steady {n}." for n in range(20)}
     for turn in range(12):
         others = {f"mcptools:b:other_{n}": f"Other {turn} {n}." for n in range(240)}
@@ -280,7 +280,7 @@ def test_gaps_that_changes_leave_in_a_vector_table_are_closed(index, path, fill,
         ([], "0 dimensions where 2 were expected"),
     ],
 )
-def test_one_bad_vector_refuses_the_batch(index, fill, bad, why):
+def test_a_batch_with_one_bad_vector_is_refused(index, fill, bad, why):
     fill(index, THREE)
     first, second, third = index.pending("m", limit=3)
     with pytest.raises(VectorError, match=why) as caught:
