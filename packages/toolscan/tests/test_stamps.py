@@ -1,4 +1,4 @@
-"""Recognising unchanged files, by stamp or by the hash of their bytes."""
+"""Recognizing unchanged files, by stamp or by the hash of their bytes."""
 
 import os
 import time
@@ -67,7 +67,7 @@ class CoarseTree:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(PATHS), st.sampled_from(["this", "that"])),
-        # As parts of a tick, and as many of them as it takes to be settled.
+        # In ticks: parts of one, and as many as files need to settle.
         st.sampled_from([0.0, 0.001, 0.4, 0.6, 1.0, 1.7, 300.0]),
         st.none(),
     ),
