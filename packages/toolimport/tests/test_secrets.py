@@ -141,7 +141,7 @@ def test_one_name_can_have_several_secrets():
     assert redactor.text("hunter2, hunter3") == "[key], [key]"
 
 
-# Values of variables that are not words.
+# Common values that are not secrets, although they are not words.
 NOBODYS_SECRETS = {"127.0.0.1", "application/json", "utf-8"}
 
 
