@@ -117,7 +117,7 @@ def test_100_requests_have_equal_results_and_scores_after_350_changes(engine, ho
 
 @pytest.fixture
 def fetched(monkeypatch):
-    """List how many pages each statement requests."""
+    """Return a list of how many pages each statement requests."""
     statements, get = [], PageView._get
 
     def counted(view, numbers):
