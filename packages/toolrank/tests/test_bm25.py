@@ -187,7 +187,7 @@ def test_cached_postings_are_not_read_again(documents):
     assert ids(find(documents, "pdf merge", content=CONTENT, postings=postings)) == ["pdf:merge"]
 
 
-def test_one_cache_serves_different_tables_and_weights(documents):
+def test_one_cache_serves_different_weights(documents):
     postings = Postings()
     for weights in ((3.0, 1.0), (1.0, 3.0)):
         remembered = find(documents, "create issue", weights=weights, postings=postings)

@@ -191,7 +191,7 @@ def test_the_first_of_every_list_has_score_1(fuse):
 
 @pytest.mark.parametrize("fuse", [reciprocal_rank_fusion, linear_fusion])
 def test_an_empty_list_lowers_the_scores(fuse):
-    """A retriever that looked and found nothing is evidence against what others found."""
+    """A retriever that finds nothing is evidence against the hits of the others."""
     alone = fuse({"bm25": ranking(("a", 7.0))})
     doubted = fuse({"bm25": ranking(("a", 7.0)), "vector": []})
     assert (alone.of("a"), doubted.of("a")) == pytest.approx((1.0, 0.5))
@@ -256,7 +256,7 @@ def test_fused_hits_are_unique_and_ordered_by_score_then_id(
 
 @every_fusion
 @given(lists=rankings, weights=weights)
-def test_weight_zero_leaves_the_list_out(fuse, lists, weights):
+def test_a_list_with_weight_zero_is_ignored(fuse, lists, weights):
     without = {name: found for name, found in lists.items() if name != "bm25"}
     assert fuse(lists, weights=weights | {"bm25": 0.0}) == fuse(without, weights=weights)
 

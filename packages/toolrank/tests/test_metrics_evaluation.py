@@ -94,7 +94,7 @@ def test_a_quantile_between_two_samples_is_interpolated():
 
 
 @given(values, st.integers())
-def test_the_same_seed_gives_the_same_interval_whatever_the_order_of_the_queries(by_query, seed):
+def test_the_same_seed_gives_the_same_interval_for_any_order_of_queries(by_query, seed):
     backwards = dict(reversed(by_query.items()))
     intervals = [
         Evaluation(values={"mrr": each}).confidence_interval("mrr", resamples=20, seed=seed)

@@ -110,7 +110,7 @@ def test_ranked_ids_returns_the_ids_of_a_run_in_order():
     assert ranked_ids({"q1": hits(b=2, a=1), "q2": []}) == {"q1": ["b", "a"], "q2": []}
 
 
-def test_a_run_is_sorted_by_score_whatever_its_ranks(tmp_path):
+def test_a_run_is_sorted_by_score_and_not_by_rank(tmp_path):
     path = written(tmp_path / "run", "q Q0 a 1 0.1 t\np Q0 a 1 1 t\nq Q0 b 2 9 t\nq Q0 c 3 -3 t\n")
     assert read_run(path) == {"q": hits(b=9.0, a=0.1, c=-3.0), "p": hits(a=1.0)}
 

@@ -85,7 +85,7 @@ def test_a_negative_bound_is_refused():
     assert caught.value.argument == "max_rows"
 
 
-def test_a_fact_is_read_once_on_first_use():
+def test_a_value_is_read_only_on_first_use():
     postings, read = Postings(), []
 
     def size():

@@ -218,7 +218,7 @@ def test_an_empty_list_has_no_floor():
 WORDS = {"any": {"a": 4.0, "b": 3.0, "c": 1.0}, "one": {"b": 2.0, "d": 1.0}, "two": {"c": 8.0}}
 
 
-def test_a_part_raises_its_answers_by_its_share():
+def test_a_part_raises_the_scores_of_its_answers_by_its_share():
     found = rank(
         Channel(FixedList("words", **WORDS)),
         parts=["one", "two"],
@@ -277,7 +277,7 @@ def group_of(id_):
     return id_.partition(":")[0]
 
 
-def test_the_best_of_a_group_raises_the_others():
+def test_the_best_hit_of_a_group_raises_the_scores_of_the_others():
     words = Channel(FixedList("words", **GROUPED))
     found = rank(words, group=group_of, group_weight=0.5, fuse=linear_fusion)
     assert scores(found) == pytest.approx(
