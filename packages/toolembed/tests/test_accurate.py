@@ -63,7 +63,7 @@ def test_the_transformer_ignores_the_end_of_a_long_text(embedder):
     assert long[:384] == pytest.approx(longer[:384], abs=1e-6)
 
 
-def test_onnxruntime_gives_the_same_vectors_where_it_is_installed(monkeypatch):
+def test_onnxruntime_computes_the_same_vectors_if_it_is_installed(monkeypatch):
     pytest.importorskip("onnxruntime")
     texts = [f"tool {number} {'that has more to say ' * (number % 9)}" for number in range(48)]
     faster, slower = AccurateEmbedder(), AccurateEmbedder()

@@ -151,7 +151,7 @@ def test_a_request_has_at_most_the_allowed_number_of_texts():
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_requested_texts_are_embedded_next_however_many_are_pending(monkeypatch, concurrency):
+def test_requested_texts_are_embedded_next_even_if_many_are_pending(monkeypatch, concurrency):
     monkeypatch.setattr("toolembed._embed._PAGE_TEXTS", 8)
     memory, wanted = Memory(40), set()
 

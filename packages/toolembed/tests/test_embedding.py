@@ -129,7 +129,7 @@ def test_a_text_has_the_same_vector_alone_and_in_any_batch(loaded, texts):
             assert max(map(abs, map(sub, one, other))) < 1e-9
 
 
-def test_the_first_words_of_a_document_count_most(loaded):
+def test_the_first_words_of_a_document_have_the_most_weight(loaded):
     (query,) = loaded.encode_queries(["merge"])
     first, last = loaded.encode_documents(
         [
