@@ -65,7 +65,7 @@ def set_aside_files(path):
     return [name for name in names if not name.endswith(("-wal", "-shm"))]
 
 
-def test_an_open_index_is_never_taken_for_damaged_however_few_files_can_be_opened(
+def test_an_open_index_never_counts_as_damaged_because_few_files_can_be_opened(
     path, fill, contents, check_sound, limited
 ):
     with ToolIndex(path) as index:
@@ -157,7 +157,7 @@ for free in range(enough):
     assert len(set_aside_files(path)) == 1
 
 
-def test_a_lack_of_descriptors_does_not_give_the_lease_to_everyone(path, limited):
+def test_a_lease_is_not_granted_without_free_descriptors(path, limited):
     program = """
 with ToolIndex(path) as index:
     lease = index.lease("files")

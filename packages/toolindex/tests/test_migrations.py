@@ -48,7 +48,7 @@ def test_an_older_index_is_brought_up_to_date_step_by_step(old, path, later, con
     assert old.execute("SELECT id FROM entries").get == "mcptools:mail:send"
 
 
-def test_a_step_that_fails_leaves_the_version_before_it(old, path, later):
+def test_a_step_that_fails_keeps_the_previous_version(old, path, later):
     broken = later("ALTER TABLE models ADD COLUMN name TEXT; DROP TABLE nothing")
     with pytest.raises(DamagedDatabaseError):
         migrate(old, path, broken, read_only=False)

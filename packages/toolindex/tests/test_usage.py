@@ -278,7 +278,7 @@ def test_a_percentile_is_the_nearest_rank_value(values, percent):
     assert percentile(values, percent) == expected
 
 
-def test_clearing_deletes_everything_and_counts_it(usage, rows):
+def test_clearing_deletes_all_records_and_counts_them(usage, rows):
     usage.record_searches([search("1"), search("2")])
     usage.record_outcomes([outcome()])
     assert usage.clear() == removed(searches=2, outcomes=1)
@@ -308,7 +308,7 @@ def test_the_oldest_surplus_records_are_deleted(written):
     assert written([5, 4, 3, 2, 1], max_rows=2) == [2, 1]
 
 
-def test_the_records_written_last_are_kept_whatever_their_dates(written):
+def test_the_last_written_records_are_kept_regardless_of_their_dates(written):
     assert written([-1000, 50, 1, 2], max_rows=2) == [1, 2]
 
 

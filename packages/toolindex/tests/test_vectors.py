@@ -49,7 +49,7 @@ def test_pending_texts_are_those_of_tools_without_a_vector_of_that_model(index, 
     assert len(index.pending("m", limit=1)) == 1
 
 
-def test_stored_vectors_are_found_by_cosine_whatever_their_length(index, fill):
+def test_stored_vectors_are_found_by_cosine_regardless_of_their_length(index, fill):
     fill(index, THREE)
     vectors = {"send": [5.0, 0.0], "read": [0.1, 0.1], "merge": [0.0, -2.0]}
     by_text = {
@@ -161,7 +161,7 @@ def test_a_refused_text_is_retried_within_a_minute_then_after_longer_delays(
     day = 24 * 3600
 
     for times, seconds in enumerate([*[45 * 2**n for n in range(11)], day, day]):
-        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next turn
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next iteration
         index.refuse("m", {first: f"too odd {times}", second: "too odd"})
         assert sorted(index.refused("m").values()) == ["too odd", f"too odd {times}"]
         now += seconds - 1
@@ -177,7 +177,7 @@ def test_a_text_refused_long_ago_starts_again_with_the_shortest_delay(index, fil
     now = time.time()
     for seconds in (0, 61, 31 * 24 * 3600):
         now += seconds
-        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next turn
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next iteration
         index.refuse("m", {only: "too odd"})
     now += 61
     assert index.count_pending("m") == 1
@@ -209,7 +209,7 @@ def test_vectors_of_several_models_can_be_searched_side_by_side(index, path, fil
     check_sound(path)
 
 
-def test_using_a_model_says_whether_it_has_vectors(index, path, fill):
+def test_use_model_returns_whether_the_model_has_vectors(index, path, fill):
     fill(index, ONE)
     assert not index.use_model("m")
     fill(index, ONE, model_id="m")
