@@ -180,7 +180,7 @@ def test_secrets_are_redacted_from_a_servers_error(runner, monkeypatch):
         runner.run_sync("leak", {})
 
 
-def test_an_answer_that_violates_its_schema_is_an_error_and_the_server_stays(runner):
+def test_an_answer_that_violates_its_schema_is_an_error_and_the_server_keeps_running(runner):
     pid = runner.run_sync("pid", {})
     with pytest.raises(ToolCallError, match="structured: Invalid structured content"):
         runner.run_sync("structured", {"count": "many"})
@@ -240,7 +240,7 @@ def test_a_dead_server_is_restarted(runner):
     assert third.isdecimal()
 
 
-def test_a_call_that_takes_too_long_times_out_and_the_server_stays(runner, monkeypatch):
+def test_a_call_that_takes_too_long_times_out_and_the_server_keeps_running(runner, monkeypatch):
     pid = runner.run_sync("pid", {})
     monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.2")
     with pytest.raises(ToolCallError, match=r"no answer within 0\.2 s.*PYTOOLS_CALL_TIMEOUT"):
@@ -535,7 +535,7 @@ def test_closing_all_connections_ends_waiting_calls():
     assert told == [True]
 
 
-def test_calls_from_many_threads_end_however_often_connections_are_closed(runner):
+def test_calls_from_many_threads_end_even_if_connections_are_closed_repeatedly(runner):
     stop, problems = threading.Event(), []
 
     def call():
@@ -774,7 +774,7 @@ async def asked(runner, caller):
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
-async def test_a_servers_question_reaches_its_caller_or_nobody_if_that_is_unclear(runner):
+async def test_a_servers_question_is_passed_on_only_if_its_caller_is_clear(runner):
     assert await asked(runner, asker("ada")) == {"action": "decline"}
 
     waiting = asyncio.create_task(runner.forward("hang", {}, caller=asker("ada")))
