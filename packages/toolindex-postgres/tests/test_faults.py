@@ -98,7 +98,7 @@ def test_reads_continue_while_the_server_is_stopped_and_recover_afterwards(morta
         there.close()
 
 
-def test_a_copy_whose_server_was_never_reached_is_empty_and_says_why(tmp_path):
+def test_a_copy_whose_server_was_never_reached_is_empty_and_reports_the_reason(tmp_path):
     store = SharedStore(SQLiteStore(tmp_path / "a.db"), f"host={tmp_path} user=u", tree="t")
     try:
         store.bind(str(tmp_path))
@@ -118,7 +118,7 @@ def test_a_copy_whose_server_was_never_reached_is_empty_and_says_why(tmp_path):
         store.close()
 
 
-def test_a_frozen_server_delays_one_read_and_none_after_it(host, database, monkeypatch):
+def test_a_frozen_server_delays_only_one_read(host, database, monkeypatch):
     # The server is not tried again before the last read.
     monkeypatch.setattr(limits, "_FIRST_DELAY", PATIENCE)
     here = host()

@@ -307,7 +307,7 @@ def test_the_next_process_knows_when_the_server_was_last_reached(host, tmp_path)
     assert again.freshness().as_of == as_of
 
 
-def test_a_read_only_copy_is_searched_and_says_so(host, tmp_path):
+def test_a_read_only_copy_is_searched_and_reported(host, tmp_path):
     path = tmp_path / "copy.db"
     here = host(copy=path)
     sync(here, ONE)
