@@ -161,7 +161,7 @@ def test_a_refused_text_is_retried_within_a_minute_then_after_longer_delays(
     day = 24 * 3600
 
     for times, seconds in enumerate([*[45 * 2**n for n in range(11)], day, day]):
-        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next iteration
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next one
         index.refuse("m", {first: f"too odd {times}", second: "too odd"})
         assert sorted(index.refused("m").values()) == ["too odd", f"too odd {times}"]
         now += seconds - 1
@@ -177,7 +177,7 @@ def test_a_text_refused_long_ago_starts_again_with_the_shortest_delay(index, fil
     now = time.time()
     for seconds in (0, 61, 31 * 24 * 3600):
         now += seconds
-        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next iteration
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next one
         index.refuse("m", {only: "too odd"})
     now += 61
     assert index.count_pending("m") == 1
