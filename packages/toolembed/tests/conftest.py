@@ -1,11 +1,11 @@
-"""The machine's settings do not affect tests."""
+"""Settings of the machine do not affect the tests."""
 
 import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says something about the machine, and nothing about the code.
+# How long an example takes depends on the machine, not on the code.
 settings.register_profile(
     "patient",
     deadline=None,

@@ -1,4 +1,4 @@
-"""The accurate model: a transformer and the static vectors, joined."""
+"""The accurate model: a transformer and the static vectors, combined."""
 
 import asyncio
 import math
@@ -63,11 +63,11 @@ def test_the_transformer_ignores_the_end_of_a_long_text(embedder):
     assert long[:384] == pytest.approx(longer[:384], abs=1e-6)
 
 
-def test_onnxruntime_gives_the_same_vectors_where_it_is_installed(monkeypatch):
+def test_onnxruntime_computes_the_same_vectors_if_it_is_installed(monkeypatch):
     pytest.importorskip("onnxruntime")
     texts = [f"tool {number} {'that has more to say ' * (number % 9)}" for number in range(48)]
     faster, slower = AccurateEmbedder(), AccurateEmbedder()
-    # By then, there are enough texts to make starting it worthwhile.
+    # After this call, enough texts were embedded to make loading it worthwhile.
     faster.encode_documents(texts)
     theirs = faster.encode_documents(texts)
     with monkeypatch.context() as without:
@@ -75,7 +75,7 @@ def test_onnxruntime_gives_the_same_vectors_where_it_is_installed(monkeypatch):
         ours = slower.encode_documents(texts)
 
     assert all(a == pytest.approx(b, abs=1e-5) for a, b in zip(theirs, ours, strict=True))
-    assert theirs != ours, "another program has computed them"
+    assert theirs != ours, "onnxruntime was not used"
 
 
 def test_matrix_products_use_one_thread_and_restore_the_setting(embedder):
@@ -93,7 +93,7 @@ def test_matrix_products_use_one_thread_and_restore_the_setting(embedder):
     assert threads() == before
 
 
-def test_without_its_package_an_error_names_the_extra(monkeypatch):
+def test_a_missing_package_is_an_error_that_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "toolembed_accurate", None)
     embedder = create_embedder("accurate")
     with pytest.raises(EmbeddingError, match=r'install "toolembed\[accurate\]"') as caught:

@@ -1,4 +1,4 @@
-"""A circuit breaker: what failed is not called for a while, as long as it keeps failing."""
+"""A circuit breaker: a failing model is not called again until a delay has passed."""
 
 import time
 
@@ -6,7 +6,7 @@ import pytest
 from toolembed import Backoff, CircuitBreaker
 
 
-def test_a_failing_model_is_not_called_until_it_works():
+def test_a_failure_starts_a_delay_and_a_success_ends_it():
     breaker = CircuitBreaker(Backoff(first=60.0, longest=1000.0))
     assert breaker.remaining == 0
 
@@ -26,13 +26,13 @@ def test_simultaneous_failures_count_as_one():
 
 
 @pytest.mark.parametrize(("asked", "least"), [(500.0, 400.0), (None, 0.0)])
-def test_a_model_is_not_called_for_as_long_as_it_requests(asked, least):
+def test_the_delay_is_at_least_as_long_as_the_model_requests(asked, least):
     breaker = CircuitBreaker(Backoff(first=60.0, longest=1000.0))
     breaker.failed(retry_after=asked)
     assert breaker.remaining > least
 
 
-def test_after_the_delay_it_is_tried_again_and_can_fail_again():
+def test_the_delay_ends_and_the_next_failure_is_counted():
     breaker = CircuitBreaker(Backoff(first=0.01, longest=1000.0))
     breaker.failed()
     end = time.monotonic() + 60

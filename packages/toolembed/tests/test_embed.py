@@ -73,7 +73,7 @@ def vector_of(text):
 
 
 class Model:
-    """Answers as `answer(texts, request number)` says, and notes what it was asked."""
+    """Answer with `answer(texts, request number)`, and record every request."""
 
     model_id = "m"
     dimensions = None
@@ -151,13 +151,13 @@ def test_a_request_has_at_most_the_allowed_number_of_texts():
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
-def test_requested_texts_are_embedded_next_however_many_are_pending(monkeypatch, concurrency):
+def test_requested_texts_are_embedded_next_even_if_many_are_pending(monkeypatch, concurrency):
     monkeypatch.setattr("toolembed._embed._PAGE_TEXTS", 8)
     memory, wanted = Memory(40), set()
 
     class Watched(Model):
         async def embed_documents(self, texts):
-            # One is under way, one of those that were looked at, and two stand behind these.
+            # One is being embedded, one is on the page that was read, and two are on later pages.
             wanted.update({"hash00001", "hash00005", "hash00030", "hash00039", "nowhere"})
             return await super().embed_documents(texts)
 
@@ -271,13 +271,13 @@ def test_a_rate_limit_spreads_the_requests():
 
     asyncio.run(job())
 
-    # None starts before its time; how much later it does is the machine's affair.
+    # No request starts before its time; how much later depends on the machine.
     begun, *starts = times
     assert all(start - begun >= 0.00999 * number for number, start in enumerate(starts))
 
 
 @pytest.mark.parametrize("field", ["texts_per_request", "concurrency", "tokens_per_text"])
-def test_a_limit_of_nothing_is_refused(field):
+def test_a_limit_of_zero_is_refused(field):
     with pytest.raises(ValueError, match=field):
         EmbeddingLimits(**{field: 0})
 
@@ -293,7 +293,7 @@ def test_temporary_failures_are_retried(failures):
     assert len(model.requests) == failures + 1
 
 
-def test_retries_are_bounded_and_stored_vectors_stay():
+def test_retries_are_bounded_and_stored_vectors_are_kept():
     index = Memory(100)
     model = Model(
         lambda texts, number: failing(FailureKind.TRANSIENT)(texts, 1) if number else None
@@ -328,11 +328,11 @@ def test_a_provider_gets_no_requests_during_its_retry_after(concurrency):
     limits = EmbeddingLimits(texts_per_request=1, concurrency=concurrency)
     embed(Memory(6), Model(answer), limits=limits)
 
-    # Workers whose requests were under way when it asked wait as well.
+    # Workers whose requests were running when the provider asked for a delay wait as well.
     assert times[concurrency] - times[0] >= 0.0499
 
 
-def test_a_retry_after_beyond_the_patience_is_raised():
+def test_a_retry_after_longer_than_the_patience_is_an_error():
     model = Model(failing(FailureKind.TRANSIENT, retry_after=3600))
 
     with pytest.raises(EmbeddingError) as caught:
@@ -431,7 +431,7 @@ def refusing(*unwanted):
     return answer
 
 
-def test_a_refused_text_is_identified_left_out_and_reported():
+def test_a_refused_text_is_identified_skipped_and_reported():
     index, model = Memory(64), Model(refusing("text 00017"))
 
     report = embed(index, model)
@@ -460,7 +460,7 @@ def test_a_refusal_is_stored_before_the_next_request():
 
 
 @given(unwanted=st.sets(st.integers(0, 199), max_size=7), concurrency=st.integers(1, 4))
-def test_whichever_texts_are_refused_all_others_are_embedded_once(unwanted, concurrency):
+def test_all_texts_that_are_not_refused_are_embedded_once(unwanted, concurrency):
     texts = [f"text {number:05}" for number in unwanted]
     index, model = Memory(200), Model(refusing(*texts))
 
@@ -474,8 +474,8 @@ def test_whichever_texts_are_refused_all_others_are_embedded_once(unwanted, conc
 
 
 @pytest.mark.parametrize("number", [1, 5000])
-def test_after_a_model_refused_everything_no_text_is_left_out_once_it_works(number):
-    """Some providers refuse a wrong key as they refuse a text."""
+def test_texts_refused_by_a_model_that_accepts_nothing_are_embedded_once_it_works(number):
+    """Some providers reject a wrong key with the same error as a text."""
     index, model = Memory(number), Model(failing(FailureKind.REFUSED))
 
     with pytest.raises(EmbeddingError, match="accepts no text") as caught:
@@ -526,7 +526,7 @@ def test_a_failure_while_isolating_a_refusal_is_not_a_refusal():
 
 @pytest.mark.parametrize(("length", "taken"), [(6_000, 1_500), (2_001, 1_000), (2_000, None)])
 def test_a_refused_long_text_is_retried_truncated(length, taken):
-    """Three bytes are a token by estimate; of hexadecimal digits they are two."""
+    """Three bytes are estimated as one token, but three hexadecimal digits can be two."""
     index = Memory()
     index.texts = {"plain": "text", "long": "0f" * (length // 2) + "0" * (length % 2)}
 
@@ -667,7 +667,7 @@ def test_valid_vectors_of_a_partly_invalid_answer_are_kept():
     assert index.puts == [32, 32]
 
 
-# Answers that do not come
+# Requests that time out
 
 
 def slow_above(most):
@@ -687,7 +687,7 @@ def test_a_slow_model_gets_smaller_requests():
     assert set(model.embedded.values()) == {1}
 
 
-def test_a_model_that_never_answers_is_an_error_soon():
+def test_a_model_that_never_answers_raises_an_error_soon():
     model = Model(slow_above(0))
 
     with pytest.raises(EmbeddingError, match="no answer"):
@@ -723,7 +723,7 @@ def test_texts_added_meanwhile_are_left_to_the_process_that_added_them():
 
 
 async def cancelled_after(steps, coroutine):
-    """Run a coroutine for some turns of the loop, cancel it, and tell what was left behind."""
+    """Run a coroutine for some event loop iterations, cancel it, and return the tasks left over."""
     before = asyncio.all_tasks()
     task = asyncio.create_task(coroutine)
     for _ in range(steps):
@@ -794,7 +794,7 @@ def test_cancelling_during_a_write_waits_for_it():
     asyncio.run(job())
 
 
-# Others at the same work
+# Concurrent processes
 
 
 def test_a_second_process_waits_and_finds_the_work_done():
@@ -851,11 +851,11 @@ def test_waiting_for_others_can_be_cancelled():
     assert index.vectors == {}
 
 
-# All at once
+# Every kind of failure together
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_ten_thousand_texts_are_embedded_by_a_provider_with_every_failure(concurrency):
+def test_ten_thousand_texts_are_embedded_despite_every_kind_of_failure(concurrency):
     fate = random.Random(concurrency)
     moments = count()
     miscounted = set()

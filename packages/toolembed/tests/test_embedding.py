@@ -1,4 +1,4 @@
-"""Embedders: the offline default, and whatever pydantic-ai offers."""
+"""Embedders: the offline default, and the models of pydantic-ai."""
 
 import asyncio
 import hashlib
@@ -129,7 +129,7 @@ def test_a_text_has_the_same_vector_alone_and_in_any_batch(loaded, texts):
             assert max(map(abs, map(sub, one, other))) < 1e-9
 
 
-def test_the_first_words_of_a_document_count_most(loaded):
+def test_the_first_words_of_a_document_have_the_most_weight(loaded):
     (query,) = loaded.encode_queries(["merge"])
     first, last = loaded.encode_documents(
         [
@@ -211,7 +211,7 @@ def test_at_most_two_batches_run_concurrently():
             assert limits.texts_per_request * limits.concurrency <= 2 * 64
 
 
-def test_requests_are_sent_at_the_configured_rate():
+def test_the_configured_rate_limits_providers_but_not_the_static_model():
     model = "google:gemini-embedding-001"
     limits = create_embedder(model, requests_per_minute=100).limits
 
@@ -262,7 +262,7 @@ def test_a_provider_that_returns_too_few_vectors_twice_is_named():
     with pytest.raises(EmbeddingError, match=r"hashing:sha256.*1 vectors for 2 texts") as caught:
         asyncio.run(ProviderEmbedder(model).embed_documents(["one", "two"]))
 
-    assert caught.value.kind is FailureKind.REFUSED, "of fewer texts it may be right"
+    assert caught.value.kind is FailureKind.REFUSED, "it may be right for fewer texts"
     assert len(model.requests) == 2
 
 
@@ -284,7 +284,7 @@ def test_a_provider_that_returns_too_few_vectors_once_is_retried():
         (None, [32, 16] * 2, "gave vectors of 16 and 32 dimensions where 32 were expected"),
     ],
 )
-def test_a_provider_that_returns_other_dimensions_is_named(dimensions, lengths, message):
+def test_a_provider_that_returns_unexpected_dimensions_is_named(dimensions, lengths, message):
     embedder = ProviderEmbedder(HashingModel(lengths=lengths), dimensions=dimensions)
 
     with pytest.raises(EmbeddingError, match=f"hashing:sha256.*{message}"):
@@ -334,7 +334,7 @@ def http(category, status, **details):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
-def test_an_error_of_a_provider_says_what_to_do(error, kind):
+def test_each_error_of_a_provider_is_classified(error, kind):
     embedder = ProviderEmbedder(HashingModel(error=error))
 
     with pytest.raises(EmbeddingError, match="hashing:sha256") as caught:
@@ -375,8 +375,8 @@ def test_a_key_in_a_providers_message_is_redacted(monkeypatch):
     assert str(caught.value).endswith(expected)
 
 
-def test_a_failed_model_is_not_retried_immediately_in_this_process():
-    """Each try could be a download."""
+def test_a_model_that_cannot_be_loaded_is_unavailable():
+    """It is not retried, because each attempt could be a download."""
     model = HashingModel(error=OSError("no model of that name"), system="sentence-transformers")
 
     with pytest.raises(EmbeddingError, match="no model of that name") as caught:
@@ -441,7 +441,7 @@ def test_only_a_free_model_stands_in_for_another(model_id, wanted, given):
     assert (embedder and embedder.model_id) == (model_id if given else None)
 
 
-def test_a_provider_without_its_package_is_named_with_the_remedy():
+def test_a_provider_without_its_package_is_named_with_the_install_command():
     embedder = create_embedder("voyageai:voyage-4")
 
     with pytest.raises(EmbeddingError, match=r"voyage-4.*install \"toolembed\[voyageai\]"):
@@ -475,21 +475,21 @@ def test_models_with_different_vectors_have_different_ids(setting, dimensions, m
 
 
 def damaged(weights):
-    """Return files that are not weights of ours, by what is wrong with them."""
+    """Return damaged weight files, by what is wrong with them."""
     (length,) = struct.unpack_from("<Q", weights)
     header, tensors = weights[8 : 8 + length], weights[8 + length :]
     other = header.replace(b"[256,256]", b"[128,512]")
     return {
         "empty": b"",
         "text": b"<html>404 Not Found</html>",
-        "cut": weights[:-1],
-        "without its map": weights[:8] + header.replace(b"document", b"dokument") + tensors,
-        "of other dimensions": weights[:8] + other + tensors,
+        "truncated": weights[:-1],
+        "no document map": weights[:8] + header.replace(b"document", b"dokument") + tensors,
+        "wrong dimensions": weights[:8] + other + tensors,
     }
 
 
 @pytest.mark.parametrize(
-    "damage", ["empty", "text", "cut", "without its map", "of other dimensions"]
+    "damage", ["empty", "text", "truncated", "no document map", "wrong dimensions"]
 )
 def test_damaged_weights_are_reported_and_not_used(tmp_path, damage):
     file = tmp_path / "weights.safetensors"

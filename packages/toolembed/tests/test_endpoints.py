@@ -1,4 +1,4 @@
-"""Providers that are asked over HTTP, on a server of the test's own."""
+"""Providers that are called over HTTP, with a server that the test starts."""
 
 import asyncio
 import json
@@ -10,13 +10,13 @@ import pytest
 from toolembed import EmbeddingError, FailureKind, create_embedder, ollama_address
 from toolembed.testing import check_embedder
 
-pytest.importorskip("tiktoken", reason="the extra openai, by which they are asked, is missing")
+pytest.importorskip("tiktoken", reason="the extra openai, which calls them, is not installed")
 
 OLLAMA = "ollama:nomic-embed-text"
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    """An OpenAI-compatible endpoint: each vector tells the length of its text."""
+    """An OpenAI-compatible endpoint: each vector contains the length of its text."""
 
     places = staticmethod(range)
 
@@ -86,7 +86,7 @@ def test_ollama_embeds_without_a_key():
 
 
 @pytest.mark.usefixtures("ollama")
-def test_ollama_keeps_the_contract_of_embedders():
+def test_ollama_keeps_the_embedder_contract():
     asyncio.run(check_embedder(create_embedder(OLLAMA)))
 
 
@@ -114,9 +114,9 @@ def test_a_stopped_ollama_is_reported_with_the_start_command(monkeypatch):
     ("places", "lengths"),
     [
         (range, [1.0, 2.0, 3.0]),
-        # In the wrong order, and told so.
+        # In another order, with the right indexes.
         (lambda count: range(count)[::-1], [3.0, 2.0, 1.0]),
-        # All of one index: taken as they come.
+        # All with the same index: the order of the answer is kept.
         (lambda count: [0] * count, [1.0, 2.0, 3.0]),
     ],
 )

@@ -1,4 +1,4 @@
-"""Models of sentence-transformers are used as they lie on this machine, and never fetched."""
+"""Models of sentence-transformers are loaded from this machine, and never downloaded."""
 
 import asyncio
 import sys
@@ -27,7 +27,7 @@ def test_a_model_name_without_an_owner_is_from_sentence_transformers(name, repos
     assert repository_of(name) == repository
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="paths begin otherwise there")
+@pytest.mark.skipif(sys.platform == "win32", reason="paths begin differently on Windows")
 def test_a_model_folder_is_identified_by_its_full_path(tmp_path):
     (tmp_path / "all-MiniLM-L6-v2").mkdir()
 
@@ -61,7 +61,7 @@ def test_the_file_that_marks_a_model_as_complete_is_downloaded_last():
     assert last == "modules.json"
 
 
-def test_the_error_names_the_command_that_fetches_it():
+def test_the_error_names_the_download_command():
     told = Remedies(download="fetch {model}")
 
     assert str(not_downloaded("tiny", told)) == (
@@ -75,13 +75,13 @@ def test_the_error_names_the_command_that_fetches_it():
     assert "(no weights); give" in str(not_downloaded("./tiny", told, "no weights"))
 
 
-# With the package, on a model of a few kilobytes that is made here
+# With the package installed, and a model of a few kilobytes that is created here
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A transformer of one layer that knows a dozen words."""
-    pytest.importorskip("sentence_transformers", reason="the extra of that name is missing")
+    """A transformer with one layer and a vocabulary of a dozen words."""
+    pytest.importorskip("sentence_transformers", reason="the extra is not installed")
     from sentence_transformers import SentenceTransformer
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -139,6 +139,6 @@ def test_a_model_with_damaged_files_is_reported(model, tmp_path):
 
 
 def test_a_missing_model_is_not_downloaded(model, monkeypatch):
-    """No address is contacted: the error would mention a closed one."""
+    """No server is contacted: the error would mention the failed connection."""
     with pytest.raises(EmbeddingError, match="run: hf download sentence-transformers/no-such"):
         embed(create_embedder("sentence-transformers:no-such-model-anywhere"), "merge pdf")

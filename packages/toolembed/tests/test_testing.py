@@ -1,4 +1,4 @@
-"""The contract kit, which test_embedding.py runs over every embedder, refuses a broken one."""
+"""The contract kit, which test_embedding.py runs over every embedder, rejects a broken one."""
 
 import asyncio
 
@@ -17,6 +17,6 @@ class DependsOnTheBatch:
         return [1.0, float(len(text))]
 
 
-def test_an_embedder_that_breaks_a_promise_is_refused_and_the_message_names_the_promise():
+def test_the_kit_names_the_promise_that_an_embedder_breaks():
     with pytest.raises(AssertionError, match="in another batch"):
         asyncio.run(check_embedder(DependsOnTheBatch()))

@@ -1,4 +1,4 @@
-"""pydantic-ai is an extra: what a plain installation says of models that need it."""
+"""Without the extra pydantic-ai, a model that needs it is an error that says what to install."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ TO_INSTALL = [
 
 @pytest.fixture(autouse=True)
 def _absent(monkeypatch):
-    # Other tests have imported it, and a part of it would be found without the whole.
+    # Other tests have imported it, and its submodules would still be found.
     for name in [each for each in sys.modules if each.partition(".")[0] == MODULE]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, MODULE, None)
@@ -44,7 +44,7 @@ def test_a_program_can_replace_the_installation_hint():
         asyncio.run(embedder.embed_query("merge"))
 
 
-def test_an_unknown_provider_could_be_a_typo_or_one_of_pydantic_ais():
+def test_the_error_for_an_unknown_provider_suggests_a_typo_or_a_missing_package():
     said = Remedies().missing("opnai:x")
 
     assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")

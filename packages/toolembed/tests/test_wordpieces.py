@@ -1,4 +1,4 @@
-"""Word pieces: what a text is made of, for the static vectors and the transformer."""
+"""Word pieces: how a text is tokenized for the static vectors and the transformer."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The machine's configuration does not affect tests."""
+"""The configuration of the machine does not affect the tests."""
 
 import os
 
@@ -42,5 +42,5 @@ def kept_worker():
 
 @pytest.fixture
 def quick_imports(kept_worker, monkeypatch):
-    """Have imports share one worker; test_worker.py tests separate ones."""
+    """Make imports share one worker; test_worker.py tests separate ones."""
     monkeypatch.setattr(_importer, "ModelWorker", lambda: kept_worker)

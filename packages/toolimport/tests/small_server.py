@@ -40,7 +40,7 @@ def main() -> None:
         if instead == "die":
             sys.exit(1)
         if instead == "garbage":
-            print("this is no message", flush=True)
+            print("this is not a message", flush=True)
         if instead in {"garbage", "hang"}:
             continue
         if message["method"] == "tools/call":

@@ -225,7 +225,7 @@ ODD = (
 
 @pytest.mark.parametrize("password", ODD)
 @pytest.mark.parametrize("form", ["{}", "--db={}", "--url {}"])
-def test_for_mcpygen_no_password_is_written_whatever_its_characters(entry, password, form):
+def test_for_mcpygen_a_password_with_any_characters_is_not_written(entry, password, form):
     address = form.format(f"postgres://me:{password}@db.org:5432/x")
     text, needed = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
     assert ast.literal_eval(parameters_of(text))["args"] == [

@@ -35,7 +35,7 @@ from .conftest import PATIENCE
 
 SERVER = Path(__file__).with_name("small_server.py")
 NAMES = ("echo", "pid", "environment", "refuse", "crash", "hang", "ask", "picture", "structured")
-# Invalid by the protocol: the library would reject the whole list, and each call's result.
+# Invalid in the protocol: the library would reject the whole list, and each call's result.
 WRONG = (
     {"name": "unnamed-schema"},
     {"name": "stray", "inputSchema": {}, "outputSchema": {"$ref": Path("/etc/passwd").as_uri()}},
@@ -45,7 +45,7 @@ WRONG = (
 
 @pytest.fixture
 def calls(tmp_path):
-    """The arguments that the server received."""
+    """Return the calls that the server received, with their arguments."""
     file = tmp_path / "calls"
     return lambda: file.read_text().splitlines() if file.exists() else []
 
@@ -92,7 +92,7 @@ def imported(file, tmp_path, quick_imports, monkeypatch):
 
 @pytest.fixture
 def script(file, tmp_path):
-    """Run a program that has a runner; return its result, and the servers that it left behind."""
+    """Start a program that has a runner and prints its server's process id before its text."""
 
     def run(text, **options):
         program = tmp_path / "program.py"
@@ -154,7 +154,7 @@ def test_an_answer_that_is_not_a_result_is_a_tool_call_error(imported, monkeypat
         module.run(module.Params(count=3))
 
 
-def test_importing_a_module_does_not_import_the_library_that_calls():
+def test_importing_the_runtime_does_not_import_mcp():
     program = "import sys, toolimport.runtime; sys.exit('mcp' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
 
@@ -180,7 +180,7 @@ def test_secrets_are_redacted_from_a_servers_error(runner, monkeypatch):
         runner.run_sync("leak", {})
 
 
-def test_an_answer_that_violates_its_schema_is_an_error_and_the_server_stays(runner):
+def test_an_answer_that_violates_its_schema_is_an_error_and_the_server_keeps_running(runner):
     pid = runner.run_sync("pid", {})
     with pytest.raises(ToolCallError, match="structured: Invalid structured content"):
         runner.run_sync("structured", {"count": "many"})
@@ -240,7 +240,7 @@ def test_a_dead_server_is_restarted(runner):
     assert third.isdecimal()
 
 
-def test_a_call_that_takes_too_long_times_out_and_the_server_stays(runner, monkeypatch):
+def test_a_call_that_takes_too_long_times_out_and_the_server_keeps_running(runner, monkeypatch):
     pid = runner.run_sync("pid", {})
     monkeypatch.setenv("PYTOOLS_CALL_TIMEOUT", "0.2")
     with pytest.raises(ToolCallError, match=r"no answer within 0\.2 s.*PYTOOLS_CALL_TIMEOUT"):
@@ -447,7 +447,7 @@ def late(request, file):
     return done.stdout
 
 
-@pytest.mark.skipif(not STARTS_LATE_THREADS, reason="this Python starts no thread so late")
+@pytest.mark.skipif(not STARTS_LATE_THREADS, reason="this Python cannot start a thread so late")
 def test_a_server_can_be_started_by_a_thread_that_outlives_the_main_thread(late):
     wait_until_gone(int(late))
 
@@ -535,7 +535,7 @@ def test_closing_all_connections_ends_waiting_calls():
     assert told == [True]
 
 
-def test_calls_from_many_threads_end_however_often_connections_are_closed(runner):
+def test_calls_from_many_threads_end_even_if_connections_are_closed_repeatedly(runner):
     stop, problems = threading.Event(), []
 
     def call():
@@ -575,7 +575,7 @@ class Given(BaseModel):
     limit: int | None = 10
 
 
-def test_arguments_have_the_servers_names_and_omit_defaults():
+def test_arguments_have_the_servers_names_and_omit_optional_fields_that_are_none():
     item = Item.model_validate({"the size": None})
     given = Given(items=[item], by_name={"a": item}, maybe=None)
     assert arguments_of(given) == {
@@ -736,7 +736,7 @@ def test_violations_of_the_schema_are_described_in_sentences(given, says):
         {"properties": {"x": {"enum": list(range(6000))}}},
     ],
 )
-def test_with_an_unusable_schema_the_server_checks_the_arguments(schema):
+def test_arguments_are_not_checked_against_an_unusable_schema(schema):
     tool = ImportedTool(server="s", name="t", servers_file=Path("f"), input_schema=schema)
     assert tool.problems({"x": "y"}) == ()
 
@@ -774,7 +774,7 @@ async def asked(runner, caller):
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
-async def test_a_servers_question_reaches_its_caller_or_nobody_if_that_is_unclear(runner):
+async def test_a_servers_question_is_passed_on_only_if_its_caller_is_clear(runner):
     assert await asked(runner, asker("ada")) == {"action": "decline"}
 
     waiting = asyncio.create_task(runner.forward("hang", {}, caller=asker("ada")))

@@ -97,7 +97,7 @@ def test_secrets_in_a_urls_query_and_user_are_redacted():
 
 @pytest.mark.parametrize("password", ["hun@ter2", "hun/ter2", "hun#ter2", "hun?ter2", "hun[ter2"])
 @pytest.mark.parametrize("scheme", ["postgres", "--db=https", "name=https"])
-def test_a_urls_password_is_redacted_whatever_its_characters(scheme, password):
+def test_a_urls_password_with_any_characters_is_redacted(scheme, password):
     redactor = Redactor(Redactor.of_address(f"{scheme}://me:{password}@x.org/y"))
     assert redactor.text(f"no {password} at x.org") == "no [password] at x.org"
     assert "ter2" not in redactor.text("Invalid port: 'hun' or host 'ter2@x.org'")
@@ -141,7 +141,7 @@ def test_one_name_can_have_several_secrets():
     assert redactor.text("hunter2, hunter3") == "[key], [key]"
 
 
-# Values of variables that are not words.
+# Common values that are not secrets, although they are not words.
 NOBODYS_SECRETS = {"127.0.0.1", "application/json", "utf-8"}
 
 

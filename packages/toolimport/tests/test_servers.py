@@ -372,7 +372,7 @@ def test_a_removed_server_is_reported_and_deleted_only_on_request(write, run, tm
     assert run(file, prune=True)["a"].status == "removed"
     assert set(ids()) == {"mcptools:b:do"}
     assert list(run(file)) == ["b"]
-    assert run(write(), prune=True)["b"].status == "removed", "also the last one"
+    assert run(write(), prune=True)["b"].status == "removed", "the last server is removed, too"
     assert ids() == {}
 
 

@@ -26,7 +26,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def only(write):
-    """Return the server of a definition."""
+    """Return the server entry of a definition."""
 
     def entry(definition, **others):
         return read_servers(write({"mcpServers": {"one": definition}} | others))[0]
@@ -78,7 +78,7 @@ def test_invalid_json_is_reported_with_its_position(write, text, line, column):
     with pytest.raises(ServersFileError, match=rf"line {line}, column {column}") as caught:
         read_servers(write(text))
     assert (caught.value.line, caught.value.column) == (line, column)
-    assert caught.value.__cause__ is None, "the cause would hold the whole text"
+    assert caught.value.__cause__ is None, "the cause would contain the whole text"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_missing_file_is_an_error(tmp_path):
         ({"serverUrl": "https://x.org"}, "http"),
     ],
 )
-def test_the_transport_is_the_named_one_or_the_one_that_fits(only, definition, transport):
+def test_the_transport_is_the_named_one_or_follows_from_the_definition(only, definition, transport):
     assert only(definition).transport == transport
 
 
@@ -226,7 +226,7 @@ def test_entries_and_parameters_show_no_secrets(only):
 
 
 def given(parameters):
-    """Return the variables that a server gets in addition to the common ones."""
+    """Return the variables that only this server has; their names have one letter."""
     return {name: it for name, it in parameters.env.items() if len(name) == 1}
 
 

@@ -42,7 +42,7 @@ def test_a_server_whose_time_is_up_gets_no_models(worker):
         worker.models(QUICK, time.monotonic() - 1)
 
 
-def test_a_generator_that_loads_too_slowly_is_reported_and_not_tried_again(monkeypatch):
+def test_a_generator_that_loads_too_slowly_is_an_error_until_it_has_loaded(monkeypatch):
     monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
     worker = ModelWorker()
     for _ in range(2):

@@ -74,7 +74,7 @@ Host = Callable[..., SharedStore]
 
 @pytest.fixture
 def host(tmp_path: Path, database: str, tree: str) -> Iterator[Host]:
-    """Make a host: `host()` is a store of the test's tree with a separate copy."""
+    """Return a function that makes hosts: stores of the test's tree with separate copies."""
     opened: list[SharedStore] = []
     names = count(1)
 
@@ -95,7 +95,7 @@ Engine = Callable[..., EngineStore]
 
 @pytest.fixture
 def engine(tmp_path: Path, database: str, tree: str) -> Iterator[Engine]:
-    """Make a host without a copy; like `host`, which makes hosts with copies."""
+    """Return a function that makes hosts without copies, unlike `host`."""
     numbers = count(1)
     with ExitStack() as stack:
 

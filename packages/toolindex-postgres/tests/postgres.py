@@ -51,12 +51,12 @@ class Server:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Start it."""
+        """Start the server."""
         options = f"{_OPTIONS} -c listen_addresses='' -k {self.folder}"
         self._control("start", "-l", str(self.folder / "log"), "-o", options)
 
     def stop(self, mode: str = "immediate") -> None:
-        """Stop it, by default as in a crash."""
+        """Stop the server, by default as in a crash."""
         self._control("stop", "-m", mode)
 
     def promote(self) -> None:

@@ -1,4 +1,4 @@
-"""A shared store keeps the contract of stores, also between two hosts."""
+"""A shared store keeps the contract of stores, even between two hosts."""
 
 from contextlib import ExitStack, contextmanager
 from itertools import count

@@ -253,7 +253,7 @@ def test_a_role_that_may_not_write_a_tree_cannot_block_its_writers(own, host, ro
             it.release()
 
 
-def test_a_role_that_only_reads_cannot_lock_a_table_by_our_functions(own, role):
+def test_a_role_that_only_reads_cannot_lock_a_table_with_our_functions(own, role):
     with Database(own) as owner:
         owner.init()
         owner.grant(role("locks"), write=False)
@@ -291,7 +291,7 @@ def test_functions_in_other_schemas_of_the_database_are_never_called(own, host):
         assert owner._connections.ask("SELECT 1::float8 + 0") == (1.0,)
 
 
-def test_no_statement_that_we_send_gives_a_tenant_data_of_another(
+def test_no_statement_that_we_send_returns_data_of_another_tenant(
     own, host, role, tmp_path, monkeypatch
 ):
     said = []

@@ -117,7 +117,7 @@ def test_100_requests_have_equal_results_and_scores_after_350_changes(engine, ho
 
 @pytest.fixture
 def fetched(monkeypatch):
-    """List how many pages each statement requests."""
+    """Return a list of how many pages each statement requests."""
     statements, get = [], PageView._get
 
     def counted(view, numbers):
@@ -180,7 +180,7 @@ def test_a_reader_says_that_the_pages_are_older_than_the_tools(engine, host):
     assert reader.freshness().problem == ""
 
 
-def test_pages_that_a_change_leaves_as_they_are_count_as_current(engine, host):
+def test_pages_that_a_change_leaves_unchanged_count_as_current(engine, host):
     with_copy, without, reader = host(), engine(), engine(read_only=True)
     for tools in ({}, ONE):
         sync(with_copy, tools)

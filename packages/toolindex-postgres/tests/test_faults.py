@@ -98,7 +98,7 @@ def test_reads_continue_while_the_server_is_stopped_and_recover_afterwards(morta
         there.close()
 
 
-def test_a_copy_whose_server_was_never_reached_is_empty_and_says_why(tmp_path):
+def test_a_copy_whose_server_was_never_reached_is_empty_and_reports_the_reason(tmp_path):
     store = SharedStore(SQLiteStore(tmp_path / "a.db"), f"host={tmp_path} user=u", tree="t")
     try:
         store.bind(str(tmp_path))
@@ -106,7 +106,9 @@ def test_a_copy_whose_server_was_never_reached_is_empty_and_says_why(tmp_path):
         assert store.freshness().as_of is None
         problem = store.freshness().problem
         assert "cannot be reached" in problem
-        assert "No such file or directory" in problem, "it gives the reason, not libpq's advice"
+        assert "No such file or directory" in problem, (
+            "the reason is reported, without libpq's advice"
+        )
         with pytest.raises(UnreachableStoreError):
             sync(store, ONE)
         lease = store.lease("files")
@@ -116,8 +118,8 @@ def test_a_copy_whose_server_was_never_reached_is_empty_and_says_why(tmp_path):
         store.close()
 
 
-def test_a_frozen_server_delays_one_read_and_none_after_it(host, database, monkeypatch):
-    # It is not tried again until the last read.
+def test_a_frozen_server_delays_only_one_read(host, database, monkeypatch):
+    # The server is not tried again before the last read.
     monkeypatch.setattr(limits, "_FIRST_DELAY", PATIENCE)
     here = host()
     sync(here, ONE)
@@ -164,7 +166,7 @@ def test_a_writer_that_waits_too_long_for_another_reports_a_busy_index(
 
 @contextmanager
 def hurried():
-    """Let the server end statements soon, and wait long for its reply, even on a slow machine."""
+    """Make the server cancel statements early, and allow a slow machine long for the reply."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "_LOOK_MS", 100)
         patch.setattr(limits, "_READ_MS", 100)
@@ -324,7 +326,7 @@ def test_a_copy_gets_the_changes_of_a_writer_killed_after_its_commit(
     until(lambda: ids(again) == ids(here) == ["mail:read", "mail:send"], "the change is found")
 
 
-# The weekly job makes 100.
+# The weekly job kills 100 writers.
 KILLS = 100 if int(os.environ.get("TEST_EXAMPLES", "0")) >= 100 else 8
 
 
@@ -392,7 +394,7 @@ def test_a_lease_is_acquired_even_if_the_server_ends_the_connection_meanwhile(
     mine.release()
 
 
-def test_waiting_for_a_lease_takes_one_connection_and_needs_one(host, server, database, tree):
+def test_waiting_for_a_lease_uses_only_one_connection(host, server, database, tree):
     with Database(database) as owner:
         server.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 1")
         owner.grant("few", write=True)

@@ -133,7 +133,7 @@ def test_hosts_that_change_a_tree_at_once_lose_nothing(host):
     assert known(hosts[0]) == known(hosts[1]) == known(hosts[2])
 
 
-def test_a_copy_that_something_else_has_changed_is_compared_with_the_tree(host, tmp_path):
+def test_a_copy_that_another_program_has_changed_is_compared_with_the_tree(host, tmp_path):
     path = tmp_path / "copy.db"
     here = host(copy=path)
     sync(here, TWO)
@@ -145,12 +145,12 @@ def test_a_copy_that_something_else_has_changed_is_compared_with_the_tree(host, 
     assert ids(host()) == ["mail:read", "mail:send"]
 
 
-def test_a_copy_without_its_note_is_compared_with_the_tree(host, tmp_path):
+def test_a_copy_with_a_damaged_state_file_is_compared_with_the_tree(host, tmp_path):
     path = tmp_path / "copy.db"
     here = host(copy=path)
     sync(here, TWO)
     here.close()
-    (tmp_path / "copy.db-shared").write_bytes(b"this is no database" * 100)
+    (tmp_path / "copy.db-shared").write_bytes(b"this is not a database" * 100)
     again = host(copy=path)
     sync(again, ONE)
     assert ids(again) == ids(host()) == ["mail:send"]
@@ -168,7 +168,7 @@ def test_a_dropped_tree_is_filled_again_by_the_next_scan(host, database, tree):
     assert ids(there) == ["mail:send"]
 
 
-def test_a_dropped_tree_is_complete_after_the_next_whole_scan(host, database, tree):
+def test_a_dropped_tree_is_complete_after_the_next_full_scan(host, database, tree):
     here = host()
     sync(here, ONE)
     with Database(database) as owner:
@@ -322,7 +322,7 @@ def test_the_next_process_knows_when_the_server_was_last_reached(host, tmp_path)
     assert again.freshness().as_of == as_of
 
 
-def test_a_read_only_copy_is_searched_and_says_so(host, tmp_path):
+def test_a_read_only_copy_is_searched_and_reported(host, tmp_path):
     path = tmp_path / "copy.db"
     here = host(copy=path)
     sync(here, ONE)

@@ -1,4 +1,4 @@
-"""Trees whose vectors pgvector searches: large ones, here of more than 40 tools."""
+"""Large trees, whose vectors pgvector searches; here, those with more than 40 tools."""
 
 import os
 from contextlib import ExitStack

@@ -328,7 +328,7 @@ def cut_after(server, left, *, is_silent=False):
 
 
 @pytest.mark.parametrize("lacking", [1, 40])
-def test_a_connection_silent_within_an_answer_delays_only_one_search(
+def test_a_connection_that_falls_silent_within_an_answer_delays_only_one_search(
     server, database, host, lacking, monkeypatch
 ):
     left = [1_000_000]
@@ -399,7 +399,7 @@ def test_a_connection_cut_anywhere_leaves_a_tree_that_the_next_scan_completes(
                 step()
             assert ids(far) in (["mail:send"], ["mail:read", "mail:send"], [])
         far.close()
-        # The same copy, with a whole connection.
+        # The same copy, with an intact connection.
         again = stack.enter_context(closing(made(SQLiteStore(folder / "b.db"), database)))
         assert known(again) == known(direct)
         sync(again, TWO)

@@ -1,4 +1,4 @@
-"""The record of searches and outcomes that all hosts share, also after failures."""
+"""The record of searches and outcomes that all hosts share, even after failures."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def search(id_, query="send mail", results=(SEND,), at=None):
 
 
 def stored(database, tree):
-    """Count the searches and the outcomes that the server has stored for a tree."""
+    """Return how many searches and outcomes the server has stored for a tree."""
     with psycopg.connect(database) as connection:
         return connection.execute(
             "SELECT count(search), count(tool_id) FROM toolindex.event "
@@ -82,7 +82,7 @@ def test_filters_and_reports_use_the_outcomes_of_all_hosts(host, database, tree)
     assert stored(database, tree) == (3, 5)
     for store in (here, there):
         until(lambda store=store: good(store) == [SEND], "the outcomes are fetched")
-        until(lambda store=store: len(store.usage.searches()) == 3, "the searches, too")
+        until(lambda store=store: len(store.usage.searches()) == 3, "the searches are fetched, too")
         figures = store.usage.statistics()
         assert (figures.searches, figures.without_results, figures.judged) == (3, 1, 1)
         of_send = store.usage.of_tool(SEND)
@@ -142,7 +142,7 @@ def test_searches_continue_if_the_record_cannot_be_written(host, tmp_path):
     sync(here, ONE)
     assert ids(here) == ["mail:send"]
     with sqlite3.connect(f"{path}-shared") as notes:
-        # This is as on a full disk.
+        # As if the disk were full.
         notes.execute(
             "CREATE TRIGGER full BEFORE INSERT ON note WHEN new.key = 'fetched' "
             "BEGIN SELECT raise(ABORT, 'disk is full'); END"
@@ -167,8 +167,7 @@ def test_an_event_that_is_written_or_sent_twice_counts_once(host, database, tree
     there.usage.record_outcomes([outcome(at=2.0)])
     assert stored(database, tree) == (0, 3)
     with sqlite3.connect(f"{path}-shared") as notes:
-        # This is as if the reply had been lost, and the process killed before it recorded its
-        # state.
+        # As if the reply had been lost, and the process killed before it recorded its state.
         notes.execute("UPDATE event SET sent = NULL")
         notes.execute("DELETE FROM note WHERE key = 'fetched'")
     again = host(copy=path)
@@ -283,7 +282,7 @@ def test_hosts_fetch_events_with_numbers_that_a_promoted_server_reused(host, dat
     here.usage.record_searches([search("a")])
     until(lambda: has_sent(here), "its events are sent")
     until(lambda: good(there) == [SEND], "the outcomes are fetched")
-    until(lambda: len(there.usage.searches()) == 1, "the search, too")
+    until(lambda: len(there.usage.searches()) == 1, "the search is fetched, too")
     # The last two are missing, as on a replica that was promoted before it had received them.
     with psycopg.connect(database) as connection:
         connection.execute(
@@ -302,7 +301,7 @@ def test_hosts_fetch_events_with_numbers_that_a_promoted_server_reused(host, dat
     other.usage.record_searches([search("c")])
     until(lambda: has_sent(other), "its events are sent")
     until(lambda: good(there) == [], "the outcomes are fetched")
-    until(lambda: len(there.usage.searches()) == 3, "the searches, too")
+    until(lambda: len(there.usage.searches()) == 3, "the searches are fetched, too")
     assert [it.at for it in there.usage.outcomes()] == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 

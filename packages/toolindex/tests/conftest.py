@@ -1,4 +1,4 @@
-"""Tools to index, vectors for them, and a look into the file from outside."""
+"""Tools to index, vectors for them, and checks of the file from outside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from toolindex import ToolIndex
 from toolscan import ScanReport, ToolId, embedding_text, scan
 
-# Seconds that a test waits for anything: many times what a slow machine takes.
+# The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from toolscan import ToolRecord
 
-# How long an example takes says something about the machine, and nothing about the code. How many
-# there are is up to noxfile.py: more in the weekly run.
+# How long an example takes depends on the machine, not on the code. noxfile.py sets the number of
+# examples; the weekly run has more.
 settings.register_profile(
     "patient",
     deadline=None,
@@ -57,7 +57,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kept(path: Path) -> Path:
-    """The path of the file of irreplaceable data."""
+    """The path of the file with irreplaceable data."""
     return path.with_name("search.db-kept")
 
 
@@ -83,7 +83,7 @@ def write_tool() -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> ToolRecord:
-    """A record as the scanner really makes them."""
+    """A record that the scanner itself made."""
     root = tmp_path_factory.mktemp("template")
     file = root / "mcptools" / "github" / "create_issue.py"
     file.parent.mkdir(parents=True)
@@ -94,7 +94,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> ToolRecord:
 
 @pytest.fixture(scope="session")
 def make_record(template: ToolRecord) -> Callable[..., ToolRecord]:
-    """Make a record of an id, a description and whatever else is to differ."""
+    """Return a function that makes a record from an id, a description and other fields."""
 
     def make(id_: str, description: str = "Does something.", **fields: Any) -> ToolRecord:
         tool_id = ToolId.parse(id_)
@@ -119,7 +119,7 @@ def make_record(template: ToolRecord) -> Callable[..., ToolRecord]:
 
 @pytest.fixture(scope="session")
 def report(make_record: Callable[..., ToolRecord]) -> Callable[..., ScanReport]:
-    """Make a scan's report of descriptions by id."""
+    """Return a function that makes a scan report from descriptions by id."""
 
     def make(descriptions: Mapping[str, str], *, unchanged: Iterable[str] = ()) -> ScanReport:
         records = [make_record(id_, text) for id_, text in sorted(descriptions.items())]
@@ -130,7 +130,7 @@ def report(make_record: Callable[..., ToolRecord]) -> Callable[..., ScanReport]:
 
 @pytest.fixture(scope="session")
 def fill(report: Callable[..., ScanReport]) -> Callable[..., None]:
-    """Make an index equal to descriptions by id, and embed new texts with a model."""
+    """Return a function that syncs an index with descriptions by id, and embeds new texts."""
 
     def fill_index(
         index: ToolIndex, descriptions: Mapping[str, str], *, model_id: str | None = None
@@ -145,7 +145,7 @@ def fill(report: Callable[..., ScanReport]) -> Callable[..., None]:
 
 
 def vector_of(text: str, model_id: str, dimensions: int = 4) -> list[float]:
-    """Return a text's vector: as good as random, always the same, never of zeros."""
+    """Return a text's vector: pseudo-random, always the same, and never all zeros."""
     digest = hashlib.sha256(f"{model_id}\0{text}".encode()).digest()
     return [1.0 + byte for byte in digest[:dimensions]]
 
@@ -185,7 +185,7 @@ def matches() -> Callable[[ToolIndex, str], set[str]]:
 
 @pytest.fixture(scope="session")
 def check_sound() -> Callable[[Path], None]:
-    """Check, from outside, that a file is sound and that the search tables equal the entries."""
+    """Check, from outside, that a file is sound and that the search tables match the entries."""
 
     def check(path: Path) -> None:
         with closing(apsw.Connection(str(path))) as connection:
@@ -231,7 +231,7 @@ def start() -> Callable[..., subprocess.Popen[str]]:
 
 @pytest.fixture
 def mounting() -> Callable[..., Any]:
-    """Mount a file system for a while; skips where that is not allowed."""
+    """Mount a file system temporarily; skip the test where that is not allowed."""
 
     @contextmanager
     def mounted(target: Path, *arguments: str) -> Generator[Path]:
@@ -255,12 +255,12 @@ def mounting() -> Callable[..., Any]:
 
 @pytest.fixture
 def read_only_view(tmp_path: Path, mounting: Callable[..., Any]) -> Callable[[Path], Any]:
-    """Make a folder one that cannot be written, for root (by a mount) and for others."""
+    """Make a folder read-only, for root (by a mount) and for other users."""
 
     @contextmanager
     def view(folder: Path) -> Generator[Path]:
         if not hasattr(os, "geteuid"):
-            pytest.skip("permissions of folders do not bind on this system")
+            pytest.skip("folder permissions do not apply on this system")
         if os.geteuid() == 0:
             with mounting(tmp_path / "read_only", "--bind", str(folder)) as target:
                 subprocess.run(

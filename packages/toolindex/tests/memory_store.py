@@ -37,9 +37,9 @@ from toolscan import embedding_text
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The content of a store at one moment; every change makes another one.
+    """The content of a store at one moment; every change creates a new state.
 
-    Vectors are kept by model and length, then by the hash of their text.
+    Vectors are stored by model and length, then by the hash of their text.
     """
 
     records: dict = field(default_factory=dict)
@@ -95,7 +95,7 @@ class MemoryStore:
 
     @contextmanager
     def changing(self):
-        """Return the state, which nobody else changes within the block."""
+        """Yield the state, which no other thread changes within the block."""
         with self.place.writing:
             yield self.state
 

@@ -1,6 +1,6 @@
-"""A store to search: toolindex's tables with toolrank's retrievers, as the application has it.
+"""A searchable store: toolindex's tables with toolrank's retrievers, as in the application.
 
-The tests of toolindex-postgres keep their copies in it too.
+The tests of toolindex-postgres use it for their copies too.
 """
 
 from __future__ import annotations

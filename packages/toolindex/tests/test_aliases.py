@@ -1,4 +1,4 @@
-"""Aliases: what tools are also found by, beside what their files say."""
+"""Aliases: words by which tools are found although their files do not contain them."""
 
 import apsw
 import pytest
@@ -36,7 +36,7 @@ def aliases_of(index):
         (["  ", "-"], ""),
     ],
 )
-def test_aliases_are_split_as_names_are_and_keep_their_order(texts, words):
+def test_aliases_are_split_like_names_and_keep_their_order(texts, words):
     assert alias_words(texts) == words
 
 
@@ -52,7 +52,7 @@ def test_a_tool_is_found_by_its_aliases_in_their_own_column(filled, matches):
     assert matches(filled, "terminal") == {SHELL}
 
 
-def test_aliases_without_spaces_are_found_by_a_part(filled, matches):
+def test_aliases_without_spaces_are_found_by_a_part_of_them(filled, matches):
     filled.annotate({SHELL: ["端末を開く"]})
     assert matches(filled, '"端末"') == {SHELL}
 
@@ -73,21 +73,21 @@ def test_a_changed_tool_keeps_its_aliases_and_a_removed_one_loses_them(filled, f
     check_sound(filled.path)
 
 
-def test_aliases_change_no_vector_and_need_none(filled):
+def test_aliases_do_not_affect_vectors(filled):
     filled.annotate({SHELL: ["terminal"]})
     assert filled.count_pending("m") == 0
     with filled.reading() as reader:
         assert reader.coverage("m").vectors == 2
 
 
-def test_the_same_aliases_again_change_nothing(filled):
+def test_setting_the_same_aliases_again_changes_nothing(filled):
     filled.annotate({SHELL: ["terminal"]})
     before = generation(filled)
     assert filled.annotate({SHELL: ("terminal",), FETCH: [], "gone": ["x"]}) == 0
     assert generation(filled) == before
 
 
-def test_annotating_nothing_reads_no_rows(filled):
+def test_reading_the_aliases_uses_an_index(filled):
     with filled.reading() as reader:
         plan = reader.connection.execute(
             "EXPLAIN QUERY PLAN SELECT id, aliases FROM entries WHERE aliases != '[]'"
@@ -106,7 +106,7 @@ def test_a_read_only_index_accepts_only_the_aliases_it_already_has(filled):
 
 
 def test_aliases_that_another_process_has_set_are_not_set_again(path, fill):
-    """Here between the look at what is to change and the lock under which it is changed."""
+    """Here, it sets them after this process compared them and before this process locks."""
     ahead = []
 
     def overtaken(_, sql, __):

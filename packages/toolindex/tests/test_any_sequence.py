@@ -31,7 +31,7 @@ scans = st.dictionaries(st.sampled_from(IDS), st.sampled_from(TEXTS))
 @pytest.fixture
 def machine(tmp_path_factory, report, embed, check_sound, contents):
     class AnySequence(RuleBasedStateMachine):
-        """Syncs of the whole and of parts, vectors of two models, reopening."""
+        """Full and partial syncs, vectors of two models, reopening."""
 
         @initialize()
         def open(self):
@@ -149,7 +149,7 @@ def test_any_sequence_of_changes_leaves_the_index_equal_to_the_files(machine):
 
 
 @given(before=scans, after=scans)
-def test_a_plan_leaves_nothing_to_plan(before, after, report):
+def test_applying_a_plan_leaves_nothing_to_do(before, after, report):
     def stored(scanned: ScanReport):
         return {
             str(r.id): StoredEntry(id=str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)

@@ -1,4 +1,4 @@
-"""Looking an index through, and making it again."""
+"""Checking an index, and rebuilding it."""
 
 import apsw
 import pytest
@@ -25,7 +25,7 @@ def index(tmp_path):
 
 @pytest.fixture
 def change(index):
-    """Run a statement on the database, as nobody should."""
+    """Run a statement directly on the database, as no program should."""
 
     def run(sql):
         connection = apsw.Connection(str(index.path))
@@ -98,7 +98,7 @@ def test_forgetting_a_model_makes_its_texts_pending_again(index):
 
     index.rebuild(forget=MODEL)
 
-    assert vectors(index) == 3, "they serve until others take their place"
+    assert vectors(index) == 3, "they are used until others replace them"
     assert len(index.pending(MODEL, limit=10)) == index.count_pending(MODEL) == 3
     assert index.pending("other", limit=10) == {}
 
@@ -114,12 +114,12 @@ def test_forgotten_vectors_stay_in_use_until_they_are_replaced_one_by_one(index)
         assert vectors(index) == 3
         assert index.query_vectors.get(MODEL, "a query") is not None
         index.put_vectors(MODEL, {text_hash: [0.0, 1.0]})
-        # As after a kill: the next process knows what is left to do.
+        # As after a kill: the next process finds what is left to do.
         with ToolIndex(index.path) as other:
             assert other.count_pending(MODEL) == 2 - number
 
     index.prune()
-    assert index.query_vectors.get(MODEL, "a query") is None, "the model gives others now"
+    assert index.query_vectors.get(MODEL, "a query") is None, "the model returns different ones now"
     assert (index.count_pending(MODEL), vectors(index), index.check()) == (0, 3, ())
 
 

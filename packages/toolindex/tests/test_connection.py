@@ -1,4 +1,4 @@
-"""Errors by borrowers of a connection, and errors below it."""
+"""Errors that borrowers of a connection raise, and the database errors that cause them."""
 
 from contextlib import closing
 
@@ -18,7 +18,7 @@ PAGE = 16384
 
 
 class RankerError(Exception):
-    """A ranker's error for anything that its driver raises."""
+    """The error that a ranker raises for any error of its driver."""
 
 
 def count(index):
@@ -30,7 +30,7 @@ def count(index):
             raise RankerError("cannot search") from error
 
 
-def test_a_borrowers_error_that_means_damage_is_recognized(path, fill):
+def test_a_borrowers_error_caused_by_damage_is_recognized(path, fill):
     with ToolIndex(path) as index:
         fill(index, MANY)
     with closing(apsw.Connection(str(path))) as connection:
@@ -43,7 +43,7 @@ def test_a_borrowers_error_that_means_damage_is_recognized(path, fill):
     assert isinstance(caught.value.__cause__, RankerError)
 
 
-def test_a_borrowers_error_that_means_a_lock_is_recognized(index, path):
+def test_a_borrowers_error_caused_by_a_lock_is_recognized(index, path):
     def write():
         with index.reading() as reader:
             try:
@@ -90,8 +90,8 @@ def test_a_reader_sees_the_outcomes_as_of_its_start(index):
         assert after.usage_generation() > generation
 
 
-def test_counts_are_right_while_another_thread_clears_their_cache(index, fill):
-    """All readers of an index remember in one place how many rows its tables have."""
+def test_counts_are_correct_while_another_thread_clears_their_cache(index, fill):
+    """All readers of an index share a cache of how many rows its tables have."""
 
     class Forgetful(dict):
         def __setitem__(self, key, value):

@@ -1,4 +1,4 @@
-"""Damage is shown before it is believed: a statement that fails is no proof."""
+"""An index counts as damaged only after a check: a failed statement is no proof."""
 
 import struct
 from contextlib import closing
@@ -13,12 +13,12 @@ PAGE = 16384
 VECTOR = struct.pack("<4f", 1.0, 0.0, 0.0, 0.0)
 
 WRONG = {
-    "a table that is gone": ("DROP TABLE entries", "SELECT id FROM entries"),
-    "a column that is gone": (
+    "a missing table": ("DROP TABLE entries", "SELECT id FROM entries"),
+    "a missing column": (
         "ALTER TABLE entries DROP COLUMN summary",
         "SELECT summary FROM entries",
     ),
-    "a vector table that is gone": (
+    "a missing vector table": (
         "DROP TABLE entries_vec_vector_chunks00",
         "SELECT embedding FROM entries_vec",
     ),

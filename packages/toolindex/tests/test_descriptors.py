@@ -1,4 +1,4 @@
-"""A process that has too many files open: an error that says so, and an index that is kept."""
+"""A process with too many open files gets an error that says so, and the index is kept."""
 
 from contextlib import closing
 
@@ -13,7 +13,7 @@ MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
 # More than any of the programs below needs.
 ENOUGH = 24
 
-# What every program begins with: a way to leave a process with no more than some descriptors.
+# The beginning of every program: a way to leave a process only a few free descriptors.
 PREAMBLE = """
 import os, resource, sys
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ def outcome(act, *arguments):
 
 @pytest.fixture
 def limited(path, start):
-    """Run a program under a limit of open files; gives the words that it prints."""
+    """Run a program with a limit on open files, and return the words that it prints."""
 
     def run(program):
         out, err = start(PREAMBLE + program, path, ENOUGH).communicate(timeout=120)
@@ -65,7 +65,7 @@ def set_aside_files(path):
     return [name for name in names if not name.endswith(("-wal", "-shm"))]
 
 
-def test_an_open_index_is_never_taken_for_damaged_however_few_files_can_be_opened(
+def test_an_open_index_never_counts_as_damaged_because_few_files_can_be_opened(
     path, fill, contents, check_sound, limited
 ):
     with ToolIndex(path) as index:
@@ -134,19 +134,21 @@ with only(0):
     assert "ulimit -n" in out
 
 
-def test_vectors_of_a_damaged_index_wait_until_files_can_be_opened(path, kept, fill, limited):
-    """A new index without them would be complete, as far as anybody could tell."""
+def test_vectors_of_a_damaged_index_are_recovered_once_files_can_be_opened(
+    path, kept, fill, limited
+):
+    """A new index without them would look complete."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
     with closing(apsw.Connection(str(kept))) as connection:
         connection.execute("DROP TABLE outcomes")
     program = """
-def mend():
+def repair():
     ToolIndex(path).close()
 
 for free in range(enough):
     with only(free):
-        print(outcome(mend))
+        print(outcome(repair))
 """
     assert set(limited(program)) == {"done", "TooManyFilesError"}
     with ToolIndex(path) as index:
@@ -155,7 +157,7 @@ for free in range(enough):
     assert len(set_aside_files(path)) == 1
 
 
-def test_a_lack_of_descriptors_does_not_give_the_lease_to_everyone(path, limited):
+def test_a_lease_is_not_granted_without_free_descriptors(path, limited):
     program = """
 with ToolIndex(path) as index:
     lease = index.lease("files")
@@ -174,7 +176,7 @@ with ToolIndex(path) as index:
 def test_a_sound_index_is_not_set_aside_because_a_statement_fails(
     index, path, fill, contents, statement
 ):
-    """Also sqlite-vec says that a chunk is wrong when it only could not open a file."""
+    """sqlite-vec, too, reports a wrong chunk if it merely could not open a file."""
     fill(index, ONE, model_id="m")
     with pytest.raises(DatabaseError, match="no such") as caught, index.reading() as reader:
         reader.connection.execute(statement)

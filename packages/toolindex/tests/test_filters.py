@@ -1,4 +1,4 @@
-"""Filters work inside the search, so a search for five among many gives five."""
+"""Filters apply within the search, so a search for five among many finds five."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from toolindex._selection import rowids
 
 @dataclass
 class Tool:
-    """A tool and what came of its use: (success, latency)."""
+    """A tool and its outcomes: (success, latency)."""
 
     id: str
     path: str = "mcptools/mail/send.py"
@@ -42,7 +42,7 @@ def pool(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fill(pool):
-    """Make the index hold these tools and their outcomes, and nothing else."""
+    """Fill the index with these tools and their outcomes, and nothing else."""
 
     def fill_index(tools):
         with pool.write() as connection:
@@ -65,7 +65,7 @@ def fill(pool):
 
 @pytest.fixture(scope="module")
 def allowed(pool):
-    """Return the ids that a filter lets pass."""
+    """Return the ids that pass a filter."""
 
     def ids(tool_filter):
         sql, parameters = rowids(tool_filter)
@@ -149,8 +149,8 @@ def test_a_pattern_matches_the_whole_id_and_has_two_wildcards(fill, allowed, pat
     assert {id_ for id_ in ids if ToolFilter(include=[pattern]).passes_id(id_)} == fitting
 
 
-def test_a_pattern_that_nearly_matches_is_not_tried_in_every_way(fill, allowed):
-    # Tried in every way, this would take longer than the test may run.
+def test_a_pattern_that_nearly_matches_causes_no_exponential_backtracking(fill, allowed):
+    # With backtracking, this would take longer than the test may run.
     long_id = f"mcptools:a:{'a' * 200}"
     fill([Tool(long_id)])
     where = ToolFilter(include=["*a" * 60 + "*b"])
@@ -256,7 +256,7 @@ def test_equal_filters_are_equal_keys():
     assert rowids(one) == rowids(other)
 
 
-# A few characters that meet often, with those that mean something somewhere, and any others.
+# A few characters that collide often, some with a special meaning somewhere, and any others.
 UNICODE = st.one_of(st.sampled_from("ab0/.%_*?[]'\"\\"), st.characters(exclude_categories=["Cs"]))
 ANYTHING = st.one_of(UNICODE, st.characters())
 NAMES = st.text(UNICODE.filter(lambda c: c not in ":/"), min_size=1, max_size=3)
@@ -299,7 +299,7 @@ FILTERS = st.builds(
 
 
 def fits(pattern, text):
-    """Return whether a text fits a pattern, one character at a time."""
+    """Return whether a text matches a pattern, one character at a time."""
     if not pattern or not text:
         return not text and not pattern.strip("*")
     if pattern[0] == "*":
@@ -341,9 +341,7 @@ def passes(wanted, tool):
 
 
 @given(TOOLS, FILTERS)
-def test_a_filter_passes_what_each_of_its_parts_passes_for_any_strings(
-    fill, allowed, tools, wanted
-):
+def test_a_filter_passes_the_tools_that_meet_all_its_conditions(fill, allowed, tools, wanted):
     fill(tools)
     expected = {tool.id for tool in tools if passes(wanted, tool)}
     if rowids(wanted) is None:

@@ -1,4 +1,4 @@
-"""Vectors over time: counted, kept while they are needed, and kept together."""
+"""Vectors over time: counted, kept while they are needed, and stored compactly."""
 
 from toolindex import PruneReport
 
@@ -12,7 +12,7 @@ def chunks(index):
 
 
 def test_scattered_vectors_are_stored_together_again(index, path, fill, check_sound):
-    """Every search reads all chunks, also those in which one vector is left."""
+    """Every search reads all chunks, even those with only one vector left."""
     fill(index, SOME, model_id="m")
     full = chunks(index)
     with index.reading() as reader:
@@ -46,7 +46,7 @@ def test_pruning_keeps_vectors_that_tools_need_and_some_others(index, fill):
     assert index.count_pending("m") == 0
 
 
-def test_coverage_is_right_after_every_change(index, fill):
+def test_coverage_is_correct_after_every_change(index, fill):
     for count in range(1, 25):
         tools = {f"mcptools:a:t{n}": f"Tool {n}." for n in range(count)}
         fill(index, tools, model_id="m" if count % 2 else None)

@@ -1,4 +1,4 @@
-"""Leases: one process at a time, free as soon as its holder ends."""
+"""Leases: held by one process at a time, and free as soon as it ends."""
 
 import asyncio
 import signal
@@ -50,7 +50,7 @@ def test_a_lease_is_held_by_one_process_at_a_time(index, holder):
     lease.release()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_the_lock_file_of_a_killed_holder_is_removed_by_the_next_one(index, path, holder):
     process = holder("files")
     process.send_signal(signal.SIGKILL)
@@ -61,7 +61,7 @@ def test_the_lock_file_of_a_killed_holder_is_removed_by_the_next_one(index, path
 
 
 def test_removing_the_lock_file_never_lets_two_processes_hold_the_lease(index, tmp_path):
-    """A waiter may have opened the very file that the holder removes."""
+    """A waiting process may have opened the file that the holder removes."""
     counter = tmp_path / "counter"
     counter.write_text("0", encoding="utf-8")
 
@@ -93,7 +93,7 @@ def test_the_index_itself_can_be_used_by_all_while_a_lease_is_held(index, holder
     assert contents(index) == {"mcptools:mail:send": "Send."}
 
 
-def test_where_files_cannot_be_locked_everyone_gets_the_lease(path, fill, read_only_view):
+def test_everyone_gets_the_lease_where_files_cannot_be_locked(path, fill, read_only_view):
     with ToolIndex(path) as index:
         fill(index, {"mcptools:mail:send": "Send."})
     with (
@@ -105,7 +105,7 @@ def test_where_files_cannot_be_locked_everyone_gets_the_lease(path, fill, read_o
         pass
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_waiting_process_gets_the_lease_of_one_that_is_killed(index, holder):
     process = holder("files")
     got = []
@@ -123,7 +123,7 @@ def test_a_lease_is_released_when_the_work_fails(index):
 
 
 def test_a_lease_that_was_acquired_without_a_lock_can_be_released(index, path):
-    """A path where the lock file cannot be created, because there is a folder."""
+    """The lock file cannot be created, because there is a folder at its path."""
     path.with_name("search.db-files.lock").mkdir()
     lease = index.lease("files")
     assert lease.acquire(timeout=0)

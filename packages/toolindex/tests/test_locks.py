@@ -1,7 +1,7 @@
-"""The locks of a process: nothing that it does with the database gives them up.
+"""The locks of a process: nothing that it does with the database releases them.
 
 On POSIX they belong to the process, and closing any descriptor of the file drops them all. Another
-process that opens and closes the database then takes itself for the last one, and deletes the log.
+process that opens and closes the database would then act as the last one, and delete the log.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -12,13 +12,13 @@ import pytest
 from toolindex import ToolIndex, application_id
 from toolindex._parts import INDEX
 
-pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
+pytest.importorskip("fcntl", reason="on Windows a lock belongs to the open file")
 pytest.importorskip("sqlite3")
 
 ONE = {"mcptools:mail:send": "Send a message."}
 TWO = ONE | {"mcptools:mail:read": "Read a message."}
 READERS = 8
-# The bytes of the file that a reader of any version of SQLite locks, and the last one tries to get.
+# The bytes that a reader of any version of SQLite locks, and that the last one tries to lock.
 VISIT = """
 import fcntl, sqlite3, sys
 from contextlib import closing
@@ -61,15 +61,15 @@ def open_for_reading_and_then_write(index):
 
 
 def ask_whose_it_is(index):
-    # That of a new index may still be in its log.
+    # The id of a new index may still be in its log.
     assert application_id(index.path) in {0, INDEX.application_id}
 
 
 @pytest.fixture
 def visit(path, start):
-    """Read the index in a separate process, which closes it again.
+    """Read the index in a separate process, and close it there.
 
-    Gives whether somebody had it open, and the ids it saw.
+    Return whether another process had it open, and the ids that were found.
     """
 
     def in_another_process():

@@ -12,12 +12,12 @@ from toolindex._parts import INDEX, KEPT
 TOOL = {"mcptools:mail:send": "Send a message."}
 NEXT, LAST = SCHEMA_VERSION + 1, SCHEMA_VERSION + 2
 UNIT = struct.pack("<2f", 1.0, 0.0)
-OF_DEVELOPMENT = 0x7079746C  # the mark of indexes that were made before the first release
+OF_DEVELOPMENT = 0x7079746C  # the application id of indexes from before the first release
 
 
 @pytest.fixture
 def old(path, fill):
-    """An index with a tool, as seen by a version that has two schemas more."""
+    """An index with a tool, opened by a program whose schema is two versions newer."""
     with ToolIndex(path) as index:
         fill(index, TOOL)
     with closing(apsw.Connection(str(path))) as connection:
@@ -26,7 +26,7 @@ def old(path, fill):
 
 @pytest.fixture
 def later(tmp_path):
-    """Make the index's part as that version knows it, of the statements of its last step."""
+    """Return that program's definition of the index, from the statements of its last step."""
 
     def make(last_step):
         (tmp_path / f"{NEXT:04}.sql").write_text("ALTER TABLE models ADD COLUMN price REAL")
@@ -48,7 +48,7 @@ def test_an_older_index_is_brought_up_to_date_step_by_step(old, path, later, con
     assert old.execute("SELECT id FROM entries").get == "mcptools:mail:send"
 
 
-def test_a_step_that_fails_leaves_the_version_before_it(old, path, later):
+def test_a_step_that_fails_keeps_the_previous_version(old, path, later):
     broken = later("ALTER TABLE models ADD COLUMN name TEXT; DROP TABLE nothing")
     with pytest.raises(DamagedDatabaseError):
         migrate(old, path, broken, read_only=False)
@@ -62,7 +62,7 @@ def test_a_read_only_index_of_an_older_version_is_left_unchanged(old, path, late
 
 
 def test_an_index_that_a_newer_process_has_just_migrated_is_refused(path):
-    """Between the look at whose file it is and the look at its version."""
+    """It does so between the check of the file's owner and the check of its version."""
     ToolIndex(path).close()
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
@@ -84,7 +84,7 @@ def test_an_impossible_schema_version_is_damage(path, version):
 def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept(
     old, path, kept, schema
 ):
-    """Up to schema 5, which had all in one file, and with a file beside it."""
+    """Schema 5 had everything in one file, and schema 6 had a second file beside it."""
     if schema == 5:
         kept.unlink()
         old.execute(sql_of(KEPT.sql))

@@ -1,4 +1,4 @@
-"""Opening a file: creating it, rejecting and not changing others, and reading only."""
+"""Opening a file: creating an index, refusing other files unchanged, and reading only."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ ONE = {"mcptools:mail:send": "Send a message."}
 
 
 def snapshot(folder):
-    """Return the hash of every file in a folder, by name: also those that SQLite puts beside."""
+    """Return the hash of every file in a folder by name, including those that SQLite adds."""
     return {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in folder.iterdir()
@@ -31,7 +31,7 @@ def snapshot(folder):
 
 @pytest.fixture
 def refuses(tmp_path):
-    """Check that a path is refused with an error, for writing and for reading, and unchanged."""
+    """Check that opening a path to write or to read raises an error and changes nothing."""
 
     def check(path, error, match, *, ignored=()):
         before = snapshot(tmp_path)
@@ -96,7 +96,7 @@ def test_the_database_of_another_program_is_refused(path, refuses, journal_mode)
 
 
 def test_the_database_of_a_killed_program_is_refused_and_keeps_its_log(tmp_path, refuses):
-    """Moving a log into its database is for the program that they belong to."""
+    """Only the program that owns a database may move the log into it."""
     original, path = tmp_path / "original.db", tmp_path / "killed.db"
     with closing(apsw.Connection(str(original))) as connection:
         connection.execute("PRAGMA journal_mode = wal")
@@ -225,7 +225,7 @@ def test_an_index_on_a_read_only_medium_is_reported_as_read_only(
 def test_changes_that_a_killed_process_committed_are_always_read(
     path, tmp_path, fill, contents, read_only_view
 ):
-    """They lie beside the index, and reading without them would show a past as the present."""
+    """They are in the log beside the index, and reading without it would return an old state."""
     copies = tmp_path / "copies"
     copies.mkdir()
     with ToolIndex(path) as index:
@@ -249,17 +249,17 @@ def test_a_relative_path_keeps_its_meaning_when_the_working_directory_changes(
     with ToolIndex("search.db") as index:
         fill(index, ONE)
         monkeypatch.chdir(tmp_path / "elsewhere")
-        # The second connection is opened while the first is lent.
+        # The second connection is opened while the first is in use.
         with index.reading():
             assert contents(index) == ONE
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions do not bind on this system")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions do not apply on this system")
 def test_reading_where_nothing_can_be_written_sees_what_others_write(
     path, fill, contents, read_only_view
 ):
-    """They may well write, under other permissions."""
+    """Other processes may have the permission to write."""
     with ToolIndex(path) as index:
         fill(index, ONE)
     with (

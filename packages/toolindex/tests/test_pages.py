@@ -1,4 +1,4 @@
-"""An index whose pages are somewhere else: here in memory, shared by two handles."""
+"""An index whose pages are stored elsewhere: here, in memory."""
 
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -59,7 +59,7 @@ class MemoryPages:
             self._kept = tuple(view.pages)
 
 
-def test_an_index_whose_pages_are_elsewhere_keeps_every_promise(tmp_path):
+def test_an_index_whose_pages_are_elsewhere_keeps_the_contract(tmp_path):
     numbers = count(1)
     pages_of = {}
 

@@ -1,4 +1,4 @@
-"""Places where no index can ever be: an error at once, which says why and what to do."""
+"""Places where an index cannot be: an immediate error says why, and what to do."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from toolindex import DatabaseBusyError, DatabaseError, LeaseHeldError, ToolInde
 
 @pytest.fixture
 def refuses(tmp_path):
-    """Check that nothing is opened at a path, not even after waiting, and nothing left there."""
+    """Check that opening a path raises a permanent error, and leaves no file."""
 
     def check(path, match):
         before = sorted(tmp_path.rglob("*"))
@@ -33,7 +33,7 @@ def test_an_index_cannot_be_created_in_a_folder_like_proc(refuses):
     refuses("/proc/search.db", r"no file can be created in /proc .*; choose another path")
 
 
-def test_an_index_cannot_be_a_folder_but_a_file_in_it(tmp_path, refuses):
+def test_an_index_cannot_be_a_folder_but_can_be_a_file_in_it(tmp_path, refuses):
     refuses(tmp_path, "this is a folder; give the path of a file in it")
     ToolIndex(tmp_path / "search.db").close()
 
@@ -59,7 +59,7 @@ def test_a_path_whose_name_is_too_long_is_an_error(tmp_path, refuses):
     refuses(tmp_path / ("y" * 400) / "search.db", "name is too long")
 
 
-def test_links_in_a_circle_are_an_error(tmp_path, refuses):
+def test_a_loop_of_links_is_an_error(tmp_path, refuses):
     (tmp_path / "circle").symlink_to("circle")
     refuses(tmp_path / "circle", "symbolic links form a loop; choose another path")
 
@@ -74,7 +74,7 @@ def test_an_index_cannot_be_in_a_folder_without_write_permission(tmp_path, refus
 
 
 class _WithoutLocks(apsw.VFSFile):
-    """A file as on a network drive whose server locks nothing."""
+    """A file like those on a network drive whose server has no locks."""
 
     def xLock(self, level):  # noqa: N802 - SQLite's name
         raise apsw.BusyError("no locks available")
@@ -87,7 +87,7 @@ class _NetworkDrive(apsw.VFS):
 
 @pytest.fixture
 def without_locks(monkeypatch):
-    """Have the system refuse all locks, as `mount -o nolock` does on an old network drive."""
+    """Make the system refuse all locks, as `mount -o nolock` does on an old network drive."""
     fcntl = pytest.importorskip("fcntl", reason="on Windows files can always be locked")
 
     def refuse(*_):
@@ -119,7 +119,7 @@ def test_an_index_that_was_copied_to_a_drive_without_locks_is_an_error(path, ind
 
 @contextmanager
 def another_user():
-    """Be a user whom permissions bind."""
+    """Become a user to whom permissions apply."""
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(65534)
@@ -130,9 +130,9 @@ def another_user():
             os.seteuid(0)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions do not bind on this system")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions do not apply on this system")
 @pytest.mark.parametrize(("mode", "what"), [(0, "cannot be opened"), (0o444, "cannot be written")])
-def test_an_error_names_the_file_beside_the_index_where_that_is_another_users(fill, mode, what):
+def test_an_error_names_the_file_beside_the_index_if_it_belongs_to_another_user(fill, mode, what):
     with TemporaryDirectory() as folder:
         path, kept = Path(folder, "search.db"), Path(folder, "search.db-kept")
         path.parent.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Planning is pure: what is stored and what was scanned in, what to change out."""
+"""Planning is a pure function of what is stored and what was scanned."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ LATER = FileStamp(size=1, mtime_ns=9, ctime_ns=9, inode=2**64 - 1)
 
 @pytest.fixture
 def make_record(make_record):
-    """Makes records of files that have a stamp to be trusted, unless it is told otherwise."""
+    """Return a function that makes records with a trusted stamp by default."""
     return partial(make_record, stamp=STAMP)
 
 
@@ -59,7 +59,7 @@ def test_a_reread_counts_every_record_as_read_again(make_record, stored):
 
 
 def test_a_reread_scans_skipped_files_again(make_record, stored):
-    """Another reader wrote the entry after the scan had passed its file over."""
+    """Another reader wrote the entry after the scan had skipped its file."""
     record = make_record(A, stamp=STAMP)
     plan = plan_sync(stored(record), ScanReport(unchanged=(record.path,)), reread=True)
     assert plan == SyncPlan(unchanged=1, rescan=(record.path,))

@@ -11,10 +11,10 @@ import apsw
 import pytest
 from toolindex import DatabaseError, ToolIndex, _opening
 
-# More of them in the weekly run, as with the examples of properties.
+# The weekly run has more, as for the examples of property tests.
 ROUNDS = int(os.environ.get("TEST_EXAMPLES", "20")) // 10
 
-# What every program below begins with: two states of an index, and a way into each of them.
+# The beginning of every program below: two states of an index, and reports that lead to them.
 PREAMBLE = """
 import sys
 from dataclasses import replace
@@ -54,7 +54,7 @@ def succeed(process):
 
 
 def states(contents):
-    """Return which states the descriptions are of, and how many there are."""
+    """Return the states that the descriptions are in, and the number of descriptions."""
     return {text.split(". ")[0].split()[-1] for text in contents.values()}, len(contents)
 
 
@@ -160,7 +160,7 @@ def test_threads_read_consistent_states_while_one_writes(index, path, report, ch
     check_sound(path)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_sync_that_is_killed_leaves_the_state_before_or_after(
     path, tree, start, contents, check_sound
 ):
@@ -183,7 +183,7 @@ with ToolIndex(path) as index:
         check_sound(path)
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_killed_process_leaves_whole_batches_of_vectors(path, tree, start, check_sound):
     program = (
         PREAMBLE
@@ -201,7 +201,7 @@ with ToolIndex(path) as index:
         process = start(program, path, tree, turn)
         assert process.stdout.readline() == "put\n"
         kill_within(process, random.Random(turn).uniform(0, 0.25))
-        # Opening copies what was written to one of the two files only: docs/decisions/0018.
+        # Opening copies what was written to only one of the two files: docs/decisions/0018.
         with ToolIndex(path) as index, index.reading() as reader:
             models = reader.connection.execute("SELECT model_id FROM models").fetchall()
             put = [reader.coverage(model) for (model,) in models]
@@ -211,7 +211,7 @@ with ToolIndex(path) as index:
 
 
 def kill_within(process, seconds):
-    """Kill a process at a moment of its work that nobody chose."""
+    """Kill a process after some seconds, at an arbitrary point of its work."""
     with pytest.raises(Exception, match="timed out"):
         process.wait(timeout=seconds)
     process.kill()
@@ -220,7 +220,7 @@ def kill_within(process, seconds):
 
 
 def test_an_index_works_in_a_python_without_a_usable_sqlite3(path, tree, start):
-    """Many Pythons have an `sqlite3` that loads no extensions, and some have none."""
+    """In many Pythons, `sqlite3` cannot load extensions, and some have no `sqlite3`."""
     program = (
         "import sys; sys.modules['sqlite3'] = None"
         + PREAMBLE

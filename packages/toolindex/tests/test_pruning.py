@@ -1,4 +1,4 @@
-"""Vectors in use are never forgotten; of the others, the oldest beyond a generous number."""
+"""Vectors in use are never deleted; of the others, only the oldest beyond a generous limit."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def pool(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fill(pool):
-    """Make the index hold entries with these texts, and vectors (model, text, stored at)."""
+    """Fill the index with entries of these texts, and with vectors (model, text, stored at)."""
 
     def fill_index(texts, vectors, models=()):
         with pool.write() as connection:
@@ -73,7 +73,7 @@ def test_the_oldest_surplus_vector_is_deleted(pool, fill, kept):
     assert kept("m") == {*others[1:], "used"}
 
 
-def test_vectors_in_use_are_kept_however_old_and_of_every_model(pool, fill, kept):
+def test_vectors_in_use_are_kept_for_every_model_and_at_any_age(pool, fill, kept):
     vectors = [(model, text, 0.0) for model in "mn" for text in ("x", "y")]
     spares = [("m", f"gone {n}", 1.0) for n in range(9)]
     fill(["x", "y", "y"], vectors + spares)

@@ -1,4 +1,4 @@
-"""A question asked again costs no request, and the record of questions stays small."""
+"""A repeated query needs no request to the model, and the cache of queries stays small."""
 
 import math
 import time
@@ -20,7 +20,7 @@ def pool(tmp_path_factory):
 
 @pytest.fixture
 def vectors(pool):
-    """Room for three vectors a model."""
+    """An empty cache with room for three vectors per model."""
     with pool.write() as connection:
         connection.execute("DELETE FROM query_embeddings")
     return QueryVectors(pool, max_per_model=3)
@@ -30,7 +30,7 @@ def kept(vectors, model_id="m", queries="abcdefg"):
     return "".join(query for query in queries if vectors.get(model_id, query) is not None)
 
 
-def test_a_vector_comes_back_with_length_one(vectors):
+def test_a_vector_is_returned_with_length_one(vectors):
     vectors.put("m", {"send mail": [3.0, 4.0], "read mail": [0.0, -2.0]})
     assert vectors.get("m", "send mail").tolist() == pytest.approx([0.6, 0.8])
     assert vectors.get("m", "read mail").tolist() == [0.0, -1.0]

@@ -1,4 +1,4 @@
-"""Looking at the index: entries by id, coverage, the generation."""
+"""Reading the index: entries by id, coverage, the generation."""
 
 import time
 
@@ -97,7 +97,7 @@ def test_the_generation_changes_with_every_change_that_a_search_could_see(index,
     assert generation() == seen[-1]
 
 
-def test_vectors_of_one_model_change_neither_the_words_nor_what_another_model_finds(index, fill):
+def test_vectors_of_one_model_do_not_change_the_state_of_words_or_other_models(index, fill):
     def states():
         with index.reading() as reader:
             return [reader.state_of(), reader.state_of("first"), reader.state_of("second")]

@@ -1,4 +1,4 @@
-"""The README's example runs, and prints what it says."""
+"""The README's example runs and prints the output shown there."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Files that are damaged, removed or replaced, also while the index is open."""
+"""Files that are damaged, removed or replaced, even while the index is open."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ PAGE = 16384
 
 
 def overwrite(path, first_page, last_page):
-    """Break pages of a database that is closed; the first is 1."""
+    """Overwrite pages of a closed database; the first page is 1."""
     with path.open("r+b") as file:
         file.seek((first_page - 1) * PAGE)
         file.write(b"\xff" * PAGE * (last_page - first_page + 1))
@@ -148,7 +148,9 @@ def test_an_error_names_the_file_that_is_damaged(path, fill, contents, suffix):
         assert index.set_aside().name.startswith(f"{file.name}.corrupt-")
 
 
-def test_damage_found_while_reading_can_be_set_aside_without_reopening(path, fill, contents):
+def test_an_index_found_damaged_while_reading_can_be_set_aside_without_reopening(
+    path, fill, contents
+):
     with ToolIndex(path) as index:
         fill(index, MANY)
     overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
@@ -161,7 +163,7 @@ def test_damage_found_while_reading_can_be_set_aside_without_reopening(path, fil
 
 
 def test_vectors_of_a_damaged_index_are_recovered(path, fill, contents, check_sound):
-    """They were paid for."""
+    """Embedding them again may cost money."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
     overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
@@ -200,7 +202,7 @@ def test_vectors_before_and_after_a_broken_page_are_recovered(path, kept, fill, 
 
 
 def test_vectors_changed_by_damage_are_not_recovered(path, kept, fill):
-    """Embedding them again costs little; searching them gives nonsense for ever."""
+    """Embedding them again costs little; searching them would return wrong results."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
         fill(index, {})
@@ -313,7 +315,7 @@ def test_destroying_one_tables_first_page_does_not_affect_the_other_tables(
             index.check()
         assert index.set_aside() is not None
         after = rows_kept(index)
-    # What the index or another part of the file holds, too, is put together from there.
+    # Data that the index or another part of the file also contains is restored from there.
     if table == "embeddings":
         before[table] = [row for row in before[table] if "spare" not in row[1]]
         after[table] = [(1, *row[1:3], before[table][0][3], row[4]) for row in after[table]]
@@ -385,10 +387,10 @@ def test_a_sound_file_is_never_set_aside(index, path, fill, contents):
     assert set_aside_files(path) == []
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 @pytest.mark.parametrize("step", range(8))
 def test_a_kill_while_a_damaged_index_is_set_aside_loses_no_vector(path, start, fill, step):
-    """Killed before the n-th time that a file is renamed or removed."""
+    """The process is killed just before a file is renamed or removed for the n-th time."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
     break_tables(path)
@@ -412,8 +414,8 @@ ToolIndex(sys.argv[1]).close()
     assert not path.with_name("search.db-kept.new").exists()
 
 
-def test_a_damaged_index_that_cannot_be_renamed_says_so(path, fill, start):
-    """Behave like a system on which a file that others have open cannot be renamed."""
+def test_a_damaged_index_that_cannot_be_renamed_is_reported(path, fill, start):
+    """On some systems, a file that another process has open cannot be renamed."""
     with ToolIndex(path) as index:
         fill(index, ONE)
     break_tables(path)
@@ -555,7 +557,7 @@ def test_a_missing_folder_is_an_error_until_it_is_restored(tmp_path, fill, conte
         assert contents(index) == ONE
 
 
-def test_an_index_that_is_never_closed_warns(path):
+def test_an_index_that_is_never_closed_causes_a_warning(path):
     indexes = [ToolIndex(path)]
     with pytest.warns(ResourceWarning, match="never closed"):
         indexes.clear()

@@ -1,4 +1,4 @@
-"""Removing an index: with all that lies beside it, and never one that somebody uses."""
+"""Removing an index: with all files beside it, and never while it is in use."""
 
 from contextlib import closing
 
@@ -14,7 +14,7 @@ def test_removing_an_index_removes_all_its_files(path, fill):
     with ToolIndex(path) as index:
         fill(index, TOOL, model_id="m")
         index.usage.record_outcomes([OUTCOME])
-    # As a killed process leaves it.
+    # As left by a killed process.
     path.with_name("search.db-files.lock").touch()
     for damaged in ("search.db", "search.db-kept"):
         path.with_name(f"{damaged}.corrupt-20261122T101500").touch()

@@ -1,4 +1,4 @@
-"""Text without spaces: the bigrams of it in the index, and finding them."""
+"""Text without spaces is indexed and found by its bigrams."""
 
 import unicodedata
 
@@ -32,27 +32,27 @@ UNSPACED = st.text(
         ("字", "字"),
         ("", ""),
         ("send an e-mail, à la carte, отправить, भेजें", ""),
-        # Han and kana are one class; other scripts are cut from them and from each other.
+        # Han and kana are one class; other scripts are separated from them and from each other.
         ("メールを送る", "メー ール ルを を送 送る"),
         ("파일保存", "파일 保存"),
         ("파일을 합치기", "파일 일을 합치 치기"),
         # Letters of other scripts, digits and punctuation end a run.
         ("PDFを結合。表2枚", "を結 結合 表 枚"),
         ("人々〇ー", "人々 々〇 〇ー"),
-        # Marks belong to the letter before them, and FTS5 has no room for them.
+        # Marks belong to the letter before them and are left out, because FTS5 ends words there.
         ("ที่อยู่", "ทอ อย"),
         ("ຂໍ້ຄວາມ", "ຂຄ ຄວ ວາ າມ"),
         ("ផ្ញើ", "ផញ"),
         ("ပေးပို့", "ပပ"),
         ("\u0e48", ""),
-        # NFKC: compatibility forms are what they stand for.
+        # NFKC: compatibility forms become what they stand for.
         ("ﾒｰﾙ㈱", "メー ール 株"),
         ("か\u3099く", "がく"),
         # Beyond the basic plane.
         ("𠮷野家", "𠮷野 野家"),
     ],
 )
-def test_every_run_of_letters_gives_its_overlapping_bigrams_in_order(text, bigrams):
+def test_every_run_of_letters_is_split_into_overlapping_bigrams_in_order(text, bigrams):
     assert segments([text]) == bigrams
 
 

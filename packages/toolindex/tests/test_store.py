@@ -1,4 +1,4 @@
-"""The index as an object: closing it, looking at one state of it, and failures in between."""
+"""The index as an object: closing it, reading one state of it, and failures."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def test_a_reader_that_ends_its_own_transaction_does_no_harm(index, fill, conten
     assert contents(index) == ONE
 
 
-def test_a_failed_statement_raises_our_error_caused_by_the_drivers(index, contents):
+def test_a_failed_statement_raises_a_database_error_caused_by_the_drivers(index, contents):
     with pytest.raises(DatabaseError, match="SQLite failed") as caught, index.reading() as reader:
         reader.connection.execute("SELECT * FROM missing")
     assert isinstance(caught.value.__cause__, apsw.SQLError)
@@ -92,7 +92,7 @@ def test_a_sync_that_fails_midway_changes_nothing(index, path, fill, report, con
 
 def test_a_lock_held_by_another_process_is_reported_as_such(index, path, fill, report, contents):
     fill(index, ONE)
-    # The one idle connection, the next to be lent: patience is not what is tested here.
+    # The only idle connection is used next; a short timeout makes the test fast.
     with index.reading() as reader:
         reader.connection.set_busy_timeout(10)
     with closing(apsw.Connection(str(path))) as other:
@@ -120,7 +120,7 @@ def test_a_full_disk_keeps_the_old_state(tmp_path, mounting, fill, report, conte
 
 @contextmanager
 def file_size_limit(size):
-    """Let no file of this process grow beyond a size, as a quota would."""
+    """Limit the size of this process's files, as a quota does."""
     resource = pytest.importorskip("resource", reason="Windows has no such limits")
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -157,7 +157,7 @@ def test_a_database_at_its_page_limit_is_reported_as_full(index, path, fill, rep
     assert contents(index) == ONE
 
 
-def test_an_index_belongs_to_one_tree_while_that_exists(tmp_path):
+def test_an_index_belongs_to_one_tree_while_it_exists(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     with ToolIndex(tmp_path / "index.db") as index:

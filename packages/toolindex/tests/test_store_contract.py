@@ -1,6 +1,6 @@
-"""Stores in SQLite and in memory keep the contract, and the kit refuses one that breaks it.
+"""Stores in SQLite and in memory keep the contract, and the kit rejects one that breaks it.
 
-The app's tests run the kit over its own store, also beside a process that writes.
+The app's tests run the kit over its own store, also while another process writes.
 """
 
 import itertools
@@ -15,7 +15,7 @@ from .sqlite_store import SQLiteStore
 
 
 class BelongsToItsThread(SQLiteStore):
-    """As one on a connection of sqlite3 would."""
+    """A store that only its own thread may use, like a connection of sqlite3."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -34,14 +34,14 @@ def paths(tmp_path):
     return (tmp_path / f"{number}.db" for number in itertools.count())
 
 
-def test_a_store_keeps_every_promise(paths):
+def test_a_sqlite_store_keeps_the_contract(paths):
     check_store(lambda: SQLiteStore(next(paths)), reopen=lambda store: SQLiteStore(store.path))
 
 
-def test_a_store_without_sql_or_files_keeps_every_promise():
+def test_a_store_without_sql_or_files_keeps_the_contract():
     check_store(MemoryStore, reopen=lambda store: MemoryStore(store.place))
 
 
-def test_a_store_that_breaks_a_promise_is_refused_and_the_message_names_the_promise(paths):
+def test_the_kit_names_the_promise_that_a_store_breaks(paths):
     with pytest.raises(AssertionError, match="Every call may come from any thread"):
         check_store(lambda: BelongsToItsThread(next(paths)))

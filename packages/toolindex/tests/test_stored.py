@@ -26,7 +26,7 @@ def test_stored_files_return_the_entries_they_were_made_from(entries):
 
 
 def test_a_stamp_that_cannot_be_kept_exactly_is_not_kept():
-    """A file system with inodes of 128 bits: the file is read at each start."""
+    """On a file system with 128-bit inodes, the file is read at each start."""
     stamp = FileStamp(size=1, mtime_ns=1, ctime_ns=1, inode=2**64)
     entry = StoredEntry(id="a:b:c", path="a/b/c.py", file_hash="f", stamp=stamp)
     files = StoredFiles.of([entry], generation=1, within=["a"])
@@ -44,7 +44,7 @@ def tree(tmp_path, write_tool):
 
 
 def known_sync(index, root, **options):
-    """Scan and sync like a server: stored data saves reading the files and reading it again."""
+    """Scan and sync like a server: the stored data is read once, and unchanged files are not."""
     stored = index.stored(reader_version="1", **options)
     return index.sync(
         scan(root, known=stored.stamps, **options), reader_version="1", stored=stored, **options

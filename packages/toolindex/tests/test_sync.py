@@ -1,4 +1,4 @@
-"""Sync: the index equals the files, and a report says what that took."""
+"""Sync: the index equals the files afterwards, and a report counts the changes."""
 
 import pytest
 from toolindex import ToolIndex
@@ -85,7 +85,7 @@ def test_a_touched_file_gets_its_new_stamp(index, make_record):
     assert index.stored(reader_version=READER).stamps == {"mcptools/a/a.py": after}
 
 
-def test_another_reader_knows_nothing_and_updates_everything(index, make_record):
+def test_a_reader_of_another_version_uses_no_stamps_and_updates_everything(index, make_record):
     stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
     scanned = ScanReport(records=(make_record("mcptools:a:a", stamp=stamp),))
     index.sync(scanned, reader_version="1")
@@ -95,7 +95,7 @@ def test_another_reader_knows_nothing_and_updates_everything(index, make_record)
     assert index.stored(reader_version="1").stamps == {}
 
 
-def test_another_reader_that_scanned_a_part_scans_everything_later(index, make_record):
+def test_another_reader_that_synced_a_part_still_updates_everything_later(index, make_record):
     records = (make_record("mcptools:a:a"), make_record("mcptools:b:b"))
     index.sync(ScanReport(records=records), reader_version="1")
     part = ScanReport(records=records[:1])
@@ -106,7 +106,7 @@ def test_another_reader_that_scanned_a_part_scans_everything_later(index, make_r
 def test_entries_that_another_reader_wrote_during_a_scan_are_scanned_again(
     path, make_record, contents
 ):
-    """Two versions of a program share an index: neither takes the other's entries as its own."""
+    """Two versions of a program share an index: neither uses the other's entries."""
     stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
     file = "mcptools/a/a.py"
     with ToolIndex(path) as index:

@@ -7,7 +7,7 @@ import pytest
 from toolindex import finish_in_thread
 
 
-def test_cancelling_waits_for_the_thread_however_often_it_is_repeated():
+def test_repeated_cancellation_still_waits_for_the_thread():
     began, may_end, ended = threading.Event(), threading.Event(), []
 
     def work(word):

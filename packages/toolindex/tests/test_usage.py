@@ -45,7 +45,7 @@ def reused(tmp_path_factory):
 
 @pytest.fixture
 def rows(pool):
-    """Return what a statement gives."""
+    """Return the rows of a statement."""
 
     def select(sql):
         with pool.read() as connection:
@@ -226,7 +226,7 @@ def test_a_first_result_counts_as_accepted_if_its_use_succeeded(usage):
     assert statistics.acceptance_rate == 0.4
 
 
-def test_degraded_searches_and_their_latencies_are_counted(usage):
+def test_degraded_searches_are_counted_and_latencies_are_summarized(usage):
     usage.record_searches(search(str(n), latency_ms=float(n)) for n in range(1, 20))
     usage.record_searches([search("20", latency_ms=20.0, degraded=("vector", "fuzzy"))])
     statistics = usage.statistics()
@@ -278,7 +278,7 @@ def test_a_percentile_is_the_nearest_rank_value(values, percent):
     assert percentile(values, percent) == expected
 
 
-def test_clearing_deletes_everything_and_counts_it(usage, rows):
+def test_clearing_deletes_all_records_and_counts_them(usage, rows):
     usage.record_searches([search("1"), search("2")])
     usage.record_outcomes([outcome()])
     assert usage.clear() == removed(searches=2, outcomes=1)
@@ -288,7 +288,7 @@ def test_clearing_deletes_everything_and_counts_it(usage, rows):
 
 @pytest.fixture
 def written(usage, rows):
-    """Write searches and outcomes of some ages in days, retain, and give the ages left."""
+    """Write records of some ages in days, apply the retention, and return the ages left."""
 
     def write(ages, *, max_age_days=90.0, max_rows=1_000):
         now = time.time()
@@ -308,12 +308,12 @@ def test_the_oldest_surplus_records_are_deleted(written):
     assert written([5, 4, 3, 2, 1], max_rows=2) == [2, 1]
 
 
-def test_the_records_written_last_are_kept_whatever_their_dates(written):
+def test_the_last_written_records_are_kept_regardless_of_their_dates(written):
     assert written([-1000, 50, 1, 2], max_rows=2) == [1, 2]
 
 
-def test_without_newer_records_nothing_is_too_old(written):
-    # As when the clock has jumped ahead by a year, and nothing was recorded since.
+def test_age_is_counted_from_the_newest_record(written):
+    # As if the clock had jumped ahead by a year, and nothing had been recorded since.
     assert written([470, 400, 370]) == [400, 370]
 
 
@@ -360,7 +360,7 @@ def test_an_invalid_retention_is_refused(usage, limits):
         max_size=30,
     )
 )
-def test_the_statistics_of_one_tool_are_the_same_as_among_all(reused, outcomes):
+def test_the_statistics_of_one_tool_are_the_same_as_in_those_of_all(reused, outcomes):
     reused.clear()
     reused.record_outcomes(outcomes)
     known = {tool.tool_id: tool for tool in reused.statistics().tools}

@@ -1,4 +1,4 @@
-"""Vectors: checked on entry, kept for ever, searchable for one model."""
+"""Vectors: checked before they are stored, kept by text, and searchable for each model."""
 
 import math
 import struct
@@ -49,7 +49,7 @@ def test_pending_texts_are_those_of_tools_without_a_vector_of_that_model(index, 
     assert len(index.pending("m", limit=1)) == 1
 
 
-def test_stored_vectors_are_found_by_cosine_whatever_their_length(index, fill):
+def test_stored_vectors_are_found_by_cosine_regardless_of_their_length(index, fill):
     fill(index, THREE)
     vectors = {"send": [5.0, 0.0], "read": [0.1, 0.1], "merge": [0.0, -2.0]}
     by_text = {
@@ -92,7 +92,7 @@ def test_a_vector_whose_tool_was_removed_meanwhile_is_kept(index, fill):
         pytest.param(
             [{"mcptools:mail:send": "Another text."}, ONE], id="text changed and changed back"
         ),
-        pytest.param([THREE, ONE], id="others came and went"),
+        pytest.param([THREE, ONE], id="others added and removed"),
     ],
 )
 def test_a_text_with_a_vector_is_never_pending_again(index, path, fill, check_sound, steps):
@@ -137,7 +137,7 @@ def test_a_file_that_is_moved_keeps_its_vectors(
 
 
 def test_a_pending_text_has_the_hash_it_is_listed_under(index, tmp_path, write_tool):
-    """The scanner makes the hash of a text, and the index makes that text from some columns."""
+    """The scanner hashes the text, and the index builds the same text from its columns."""
     file = write_tool(tmp_path, "mail", "send", "Send a message.")
     declared = "__tags__ = ['post']\n__use_cases__ = ['write to Ada']\n"
     file.write_text(declared + file.read_text("utf-8"), encoding="utf-8")
@@ -161,7 +161,7 @@ def test_a_refused_text_is_retried_within_a_minute_then_after_longer_delays(
     day = 24 * 3600
 
     for times, seconds in enumerate([*[45 * 2**n for n in range(11)], day, day]):
-        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next turn
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next one
         index.refuse("m", {first: f"too odd {times}", second: "too odd"})
         assert sorted(index.refused("m").values()) == ["too odd", f"too odd {times}"]
         now += seconds - 1
@@ -177,7 +177,7 @@ def test_a_text_refused_long_ago_starts_again_with_the_shortest_delay(index, fil
     now = time.time()
     for seconds in (0, 61, 31 * 24 * 3600):
         now += seconds
-        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next turn
+        monkeypatch.setattr("time.time", lambda: now)  # noqa: B023 - called before the next one
         index.refuse("m", {only: "too odd"})
     now += 61
     assert index.count_pending("m") == 1
@@ -209,7 +209,7 @@ def test_vectors_of_several_models_can_be_searched_side_by_side(index, path, fil
     check_sound(path)
 
 
-def test_using_a_model_says_whether_it_has_vectors(index, path, fill):
+def test_use_model_returns_whether_the_model_has_vectors(index, path, fill):
     fill(index, ONE)
     assert not index.use_model("m")
     fill(index, ONE, model_id="m")
@@ -254,7 +254,7 @@ def test_a_text_in_a_new_format_keeps_its_old_vector_until_the_new_one_is_stored
 
 
 def test_gaps_that_changes_leave_in_a_vector_table_are_closed(index, path, fill, check_sound):
-    """A chunk of vectors is freed only when all of it is empty."""
+    """A chunk of vectors is freed only when it is completely empty."""
     steady = {f"mcptools:a:steady_{n}": f"Steady {n}." for n in range(20)}
     for turn in range(12):
         others = {f"mcptools:b:other_{n}": f"Other {turn} {n}." for n in range(240)}
@@ -280,7 +280,7 @@ def test_gaps_that_changes_leave_in_a_vector_table_are_closed(index, path, fill,
         ([], "0 dimensions where 2 were expected"),
     ],
 )
-def test_one_bad_vector_refuses_the_batch(index, fill, bad, why):
+def test_a_batch_with_one_bad_vector_is_refused(index, fill, bad, why):
     fill(index, THREE)
     first, second, third = index.pending("m", limit=3)
     with pytest.raises(VectorError, match=why) as caught:

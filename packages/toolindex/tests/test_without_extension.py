@@ -1,4 +1,4 @@
-"""A machine that cannot load sqlite-vec: all is kept, and searched by other means."""
+"""Without sqlite-vec, everything is stored, and searched by other means."""
 
 import sys
 from contextlib import closing, contextmanager
@@ -16,7 +16,7 @@ OTHER = {"mcptools:mail:send": "Post a letter."}
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory):
-    """Make sqlite-vec one that cannot be loaded: not installed, or in one of these ways."""
+    """Make sqlite-vec impossible to load: not installed, or broken in one of these ways."""
     folder = tmp_path_factory.mktemp("broken")
     for kind in ("no library", "garbage"):
         package = folder / kind / "sqlite_vec"
@@ -98,7 +98,7 @@ def test_with_the_extension_no_problem_is_reported(index):
             lambda index, fill: fill(index, {**TWO, "mcptools:a:b": "New."}, model_id="m"),
             id="a tool is added and embedded",
         ),
-        pytest.param(lambda index, fill: index.rebuild(), id="all is made again"),
+        pytest.param(lambda index, fill: index.rebuild(), id="everything is rebuilt"),
         pytest.param(lambda index, fill: index.rebuild(forget="m"), id="vectors are forgotten"),
     ],
 )

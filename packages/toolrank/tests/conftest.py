@@ -1,4 +1,4 @@
-"""Small real databases, over each driver that can serve them."""
+"""Small databases, opened with each supported driver."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-# How long an example takes says something about the machine, and nothing about the code. How many
-# there are is up to noxfile.py: more in the weekly run.
+# How long an example takes depends on the machine, not on the code. noxfile.py sets the number of
+# examples; the weekly run has more.
 settings.register_profile(
     "patient",
     deadline=None,
@@ -70,7 +70,7 @@ def load_vec(connection: Any) -> Any:
 
 @pytest.fixture
 def store_vectors(load_vec: Any) -> Callable[[Mapping[int, Sequence[float]]], Any]:
-    """Put vectors by rowid into a table `docs_vec`, and give the connection."""
+    """Return a function that stores vectors by rowid in `docs_vec` and returns the connection."""
 
     def store(vectors: Mapping[int, Sequence[float]]) -> Any:
         dimensions = len(next(iter(vectors.values())))

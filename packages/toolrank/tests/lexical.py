@@ -1,4 +1,4 @@
-"""Retrievers over a full-text table, with the arguments of both in one call."""
+"""Helpers that create a full-text table and a retriever over it in one call."""
 
 from typing import Any
 

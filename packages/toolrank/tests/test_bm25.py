@@ -83,7 +83,7 @@ def test_a_very_long_query_is_answered_from_its_first_words(documents):
     assert ids(find(documents, text, content=CONTENT)) == ["pdf:merge"]
 
 
-def test_columns_count_by_their_weights(connection):
+def test_column_weights_change_the_ranking(connection):
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (name, text)")
     connection.execute("INSERT INTO docs_fts VALUES ('merge', 'x'), ('x', 'merge'), ('x', 'x')")
     assert ids(find(connection, "merge", weights=(3.0, 1.0))) == ["1", "2"]
@@ -171,7 +171,7 @@ def test_scores_equal_those_of_fts5_for_all_terms(rows, text, depth):
 
 
 @given(ROWS, st.lists(REQUESTS, max_size=4))
-def test_cached_postings_change_no_answer(rows, texts):
+def test_cached_postings_do_not_change_the_answer(rows, texts):
     postings = Postings()
     with closing(table_of(rows)) as connection:
         for text in [*texts, *texts]:
@@ -187,7 +187,7 @@ def test_cached_postings_are_not_read_again(documents):
     assert ids(find(documents, "pdf merge", content=CONTENT, postings=postings)) == ["pdf:merge"]
 
 
-def test_one_cache_serves_different_tables_and_weights(documents):
+def test_one_cache_serves_different_weights(documents):
     postings = Postings()
     for weights in ((3.0, 1.0), (1.0, 3.0)):
         remembered = find(documents, "create issue", weights=weights, postings=postings)
@@ -196,12 +196,12 @@ def test_one_cache_serves_different_tables_and_weights(documents):
 
 @given(ROWS, st.sampled_from(["x", "x y", "x " * 30]), REQUESTS)
 def test_an_unrelated_row_never_reorders_rows_of_equal_length(rows, unrelated, text):
-    """It changes the IDF of each term and the mean length, so an order may change by the formula.
+    """The new row changes each term's IDF and the mean length, so rows of other lengths may swap.
 
-    What cannot change: of two rows as long as each other, one that holds each term of the
-    request at least as often as the other, in each column, stays at least as high.
+    But if two rows are equally long and one contains every term of the request at least as often
+    as the other, in every column, it never has the lower score.
     """
-    # A phrase is one more term, which the rows may hold or not.
+    # A phrase is an additional term, which a row may or may not contain.
     text = text.replace('"', " ")
 
     def lengths(row):
@@ -225,7 +225,7 @@ def test_an_unrelated_row_never_reorders_rows_of_equal_length(rows, unrelated, t
 
 @given(ROWS, st.sampled_from(WORDS))
 def test_an_unrelated_row_of_mean_length_never_reorders_rows(rows, word):
-    """With the same mean length, all scores of a term change by one factor, its IDF."""
+    """If the mean length stays the same, only the IDF changes, which scales all scores equally."""
     length = sum(len(column.split()) for row in rows for column in row)
     with closing(table_of([(f"{a} ", b) for a, b in rows])) as connection:
         before = find(connection, word, depth=99, common=1)
@@ -241,7 +241,7 @@ def test_an_unrelated_row_of_mean_length_never_reorders_rows(rows, word):
 
 
 def padded(connection, common, rare, total=1000):
-    """A table of rows of which some hold `common`, and fewer hold `rare`."""
+    """Return a table in which some rows contain `common` and fewer contain `rare`."""
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
     for row in range(total):
         words = [f"row{row}"]
@@ -285,7 +285,7 @@ def test_the_share_of_rows_must_be_between_0_and_1(documents, share):
     assert caught.value.argument == "common"
 
 
-def test_a_phrase_in_quotation_marks_comes_first(connection):
+def test_a_row_with_the_quoted_phrase_ranks_first(connection):
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
     for text in ("request pull merge", "merge pull request", "x", "y", "z", "v", "w"):
         connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
@@ -313,7 +313,7 @@ def test_a_table_without_column_sizes_is_searched_too(connection):
 
 
 class TestMisspeltWords:
-    def test_misspelt_words_find_the_rows_they_meant(self, documents):
+    def test_misspelt_words_find_the_intended_rows(self, documents):
         """Without any model, from words alone."""
         found = find(documents, "creat isue", content=CONTENT, similar_weight=0.7)
         assert ids(found)[0] == "github:create_issue"
@@ -322,7 +322,7 @@ class TestMisspeltWords:
     def test_a_correction_counts_less_than_the_word_itself(self, documents):
         (right,) = find(documents, "attachments")
         (wrong,) = find(documents, "atachments", similar_weight=0.7)
-        # One slip in ten letters, and half of one for the ending, which is no part of the stem.
+        # One edit in ten letters, and half an edit for the ending, which is not part of the stem.
         assert wrong.score == pytest.approx(0.7 * (1 - 1.5 / 10) * right.score)
 
     def test_terms_with_similar_spelling_share_the_weight(self, connection):
@@ -331,7 +331,7 @@ class TestMisspeltWords:
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
         (right,) = find(connection, "form")
         found = find(connection, "fxrm", similar_weight=0.6)
-        # Both are 0.75 alike, together 1.5: each counts a half of 0.6.
+        # Each has a similarity of 0.75, together 1.5, so each gets half of 0.6.
         assert [hit.score for hit in found] == pytest.approx([0.3 * right.score] * 2)
 
     def test_a_word_that_rows_contain_is_never_corrected(self, connection):
@@ -364,7 +364,7 @@ class TestMisspeltWords:
         assert ids(find(connection, "dtabase", similar_weight=0.7)) == ["1"]
 
     def test_a_term_without_a_word_that_stems_to_it_is_left_out(self, connection):
-        """No word that is likely has the stem "gerosall", which is that of "gerosalll"."""
+        """The stem of "gerosalll" is "gerosall", but no likely word has that stem."""
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
         for text in ("gerosalll", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
@@ -378,14 +378,14 @@ class TestMisspeltWords:
         assert bm25(documents, table="docs_fts").corrections("isue") == {}
 
     def test_a_correction_is_the_nearest_word_even_if_others_are_more_common(self, connection):
-        """Without its last letter, which may be a suffix, "crate" is as near to "chat"."""
+        """Without its last letter, which may be a suffix, "crate" is just as close to "chat"."""
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
         for text in ("create", "chat", "chat", "chat", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
         retriever = bm25(connection, table="docs_fts", similar_weight=0.7)
         assert retriever.corrections("crate") == {"crate": "create"}
 
-    def test_a_correction_of_a_table_without_its_texts_is_a_stem(self, connection):
+    def test_a_correction_from_a_contentless_table_is_a_stem(self, connection):
         connection.execute(
             "CREATE VIRTUAL TABLE docs_fts USING fts5 (text, content = '', tokenize = porter)"
         )
@@ -500,7 +500,7 @@ class TestCoverage:
     def test_coverage_is_the_share_of_the_idf_of_a_rows_terms(self, documents):
         retriever = bm25(documents, table="docs_fts", content=Content(table="docs", column="id"))
         text = "merge zebra issue"
-        rows = 100  # Of fewer, how many hold a word says little about it.
+        rows = 100  # With fewer rows, a word's frequency says little about it.
         held = {
             each.term: math.log(1 + (rows - each.documents + 0.5) / (each.documents + 0.5))
             for each in retriever.statistics(text)
@@ -536,7 +536,7 @@ class TestCoverage:
         assert share(1) == pytest.approx(1)
 
     @pytest.mark.parametrize("rows", [1, 2, 5])
-    def test_in_a_small_table_an_unknown_word_takes_no_more_than_its_share(self, connection, rows):
+    def test_an_unknown_word_in_a_small_table_takes_no_more_than_its_share(self, connection, rows):
         connection.execute("CREATE VIRTUAL TABLE few_fts USING fts5 (text)")
         for _ in range(rows):
             connection.execute("INSERT INTO few_fts VALUES ('count the words of a text')")

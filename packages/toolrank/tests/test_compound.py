@@ -1,4 +1,4 @@
-"""A compound request falls into the parts that may each need an answer."""
+"""A compound request is split into parts that may each need an answer."""
 
 import re
 import time
@@ -95,7 +95,7 @@ def test_a_fully_quoted_request_is_split():
     assert split_request('"find old files and send a mail"') == ["find old files", "send a mail"]
 
 
-def test_of_too_many_parts_the_longest_are_kept_in_their_order():
+def test_only_the_longest_parts_are_kept_in_order_if_there_are_too_many():
     long = [f"first{n} second{n} third{n}" for n in "abc"]
     short = [f"first{n} second{n}" for n in "defg"]
     text = ". ".join([short[0], long[0], short[1], long[1], short[2], long[2], short[3]])
@@ -115,7 +115,7 @@ def test_of_too_many_parts_the_longest_are_kept_in_their_order():
 @example("“" * 100_000)
 @example("find it now. " * 8_000)
 @example("1. " * 30_000)
-def test_any_text_has_no_parts_or_several_that_it_contains(text):
+def test_any_text_has_either_no_parts_or_several_that_it_contains(text):
     parts = split_request(text)
     assert len(parts) in (0, *range(2, MAX_PARTS + 1))
     plain = re.sub(r"\s+", " ", text)
@@ -132,5 +132,5 @@ def test_splitting_takes_linear_time():
         return time.process_time() - started
 
     small, large = min(cpu(2_000) for _ in range(3)), cpu(40_000)
-    # A factor of 20 in length; its square would be 400.
+    # The texts are 20 times as long; quadratic time would be 400 times as much.
     assert large < 120 * max(small, 0.001)

@@ -1,4 +1,4 @@
-"""Confidence: a logistic model of what speaks for a hit."""
+"""Confidence: a logistic model of the evidence for a hit."""
 
 import math
 from operator import mul
@@ -104,7 +104,7 @@ def test_confidence_is_between_0_and_1_for_any_evidence(coverage, terms, named, 
     assert 0.0 <= confidence(given) < 1.0
 
 
-def test_the_strength_of_words_is_their_score_by_root_of_terms_and_log_of_rows(documents):
+def test_strength_is_the_score_divided_by_root_of_terms_and_log_of_rows(documents):
     retriever = bm25(documents, table="docs_fts", content=Content(table="docs", column="id"))
     text = "merge pdf zebra"
     statistics = retriever.statistics(text)

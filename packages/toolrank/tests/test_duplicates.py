@@ -1,4 +1,4 @@
-"""The same hit twice: told once, the other one named."""
+"""Duplicate hits: only the best is returned, and it lists the others."""
 
 import pytest
 from hypothesis import given
@@ -95,7 +95,7 @@ def test_a_hit_is_compared_with_a_bounded_number_of_others():
 
 
 @given(st.lists(st.sampled_from([*TOOLS, "x", "y"]), unique=True))
-def test_no_hit_is_lost_and_the_order_stays(ids):
+def test_no_hit_is_lost_and_the_order_is_kept(ids):
     found = grouped(*ids)
     assert [id_ for id_, _ in found] == [id_ for id_ in ids if id_ in dict(found)]
     assert sorted(ids) == sorted(each for id_, others in found for each in (id_, *others))

@@ -1,4 +1,4 @@
-"""Fusion: the assertions are the arithmetic, and one contract binds all ways."""
+"""Fusion: the assertions repeat the arithmetic, and all methods keep the same contract."""
 
 import math
 from functools import partial
@@ -43,7 +43,7 @@ def ranking(*pairs):
 
 
 def lowest(lists):
-    """The floors of lists that are all cut."""
+    """Return the floors of truncated lists: their last scores."""
     return {name: found[-1].score for name, found in lists.items() if found}
 
 
@@ -72,7 +72,7 @@ def test_reciprocal_rank_fusion_adds_reciprocal_ranks():
     assert [hit.id for hit in fused.ranking()] == ["b", "a", "d", "c"]
 
 
-def test_reciprocal_rank_fusion_weighs_lists_and_takes_another_k():
+def test_reciprocal_rank_fusion_weighs_lists_and_accepts_another_k():
     fused = reciprocal_rank_fusion(
         {"bm25": ranking(("a", 2.0), ("b", 1.0)), "vector": ranking(("b", 0.9))},
         weights={"bm25": 3.0, "vector": 1.0},
@@ -112,7 +112,7 @@ def test_linear_fusion_by_strength_divides_by_the_sum_of_the_best_scores():
 @pytest.mark.parametrize(
     ("units", "shares"),
     [
-        # bm25: 1 is the floor of 8; vector: 0.4 is that of 0.5
+        # bm25: the floor is 1 and the best score 8; vector: 0.4 and 0.5
         (None, {"a": 8 / 8 + 0.4 / 0.5, "b": 2 / 8 + 1, "c": 1 / 8 + 0.45 / 0.5, "": 1 / 8 + 0.8}),
         ({"bm25": 0.1}, {"a": 0.8 + 0.4, "b": 0.2 + 0.5, "c": 0.1 + 0.45, "": 0.1 + 0.4}),
     ],
@@ -133,7 +133,8 @@ def test_a_missing_candidate_gets_the_lists_floor(units, shares):
 @pytest.mark.parametrize(
     ("units", "most", "estimate"),
     [
-        # a has all, c a quarter of what words give their best: so much of 0.3 to 0.5 in meaning.
+        # By words, a has the best score and c a quarter of it, so by meaning they are placed all of
+        # the way and a quarter of the way from 0.3 to 0.5.
         (None, 2, {"a": 8 / 8 + 0.5 / 0.5, "c": 2 / 8 + 0.35 / 0.5}),
         ({"bm25": 0.1}, 0.1 * 8 + 0.5, {"a": 0.1 * 8 + 0.5, "c": 0.1 * 2 + 0.35}),
     ],
@@ -154,7 +155,7 @@ def test_an_unjudged_candidate_is_placed_between_floor_and_best(units, most, est
     assert "nowhere" not in fused.scores
 
 
-def test_by_ranks_an_unjudged_candidate_gets_the_share_of_other_lists():
+def test_reciprocal_rank_fusion_gives_an_unjudged_candidate_the_share_of_other_lists():
     lists = {"bm25": ranking(("a", 8.0), ("b", 4.0)), "vector": ranking(("b", 0.5))}
     fused = reciprocal_rank_fusion(lists, unjudged={"vector": {"a"}}, rrf_k=1)
     assert fused.scores == pytest.approx({"a": 1.0, "b": (1 / 3 + 1 / 2) / (1 / 2 + 1 / 2)})
@@ -176,7 +177,7 @@ def test_linear_fusion_ignores_a_list_without_positive_scores(fuse):
     assert fused == FusedScores({"a": 0.0, "b": 0.0}, 0.0)
 
 
-def test_by_strength_a_weak_list_has_little_influence():
+def test_linear_fusion_by_strength_gives_a_weak_list_little_influence():
     weak = {"bm25": ranking(("a", 0.2), ("b", 0.1)), "vector": ranking(("b", 0.9), ("a", 0.8))}
     assert [hit.id for hit in linear_fusion(weak, units={"bm25": 0.03}).ranking()] == ["b", "a"]
     assert [hit.id for hit in linear_fusion(weak).ranking()] == ["a", "b"]
@@ -190,13 +191,13 @@ def test_the_first_of_every_list_has_score_1(fuse):
 
 @pytest.mark.parametrize("fuse", [reciprocal_rank_fusion, linear_fusion])
 def test_an_empty_list_lowers_the_scores(fuse):
-    """A retriever that looked and found nothing is evidence against what others found."""
+    """A retriever that finds nothing is evidence against the hits of the others."""
     alone = fuse({"bm25": ranking(("a", 7.0))})
     doubted = fuse({"bm25": ranking(("a", 7.0)), "vector": []})
     assert (alone.of("a"), doubted.of("a")) == pytest.approx((1.0, 0.5))
 
 
-def test_by_strength_an_empty_list_has_no_influence():
+def test_linear_fusion_by_strength_ignores_an_empty_list():
     assert by_strength({"bm25": ranking(("a", 7.0)), "vector": []}).of("a") == 1.0
 
 
@@ -255,7 +256,7 @@ def test_fused_hits_are_unique_and_ordered_by_score_then_id(
 
 @every_fusion
 @given(lists=rankings, weights=weights)
-def test_weight_zero_leaves_the_list_out(fuse, lists, weights):
+def test_a_list_with_weight_zero_is_ignored(fuse, lists, weights):
     without = {name: found for name, found in lists.items() if name != "bm25"}
     assert fuse(lists, weights=weights | {"bm25": 0.0}) == fuse(without, weights=weights)
 
@@ -290,11 +291,11 @@ def test_a_single_list_of_positive_scores_keeps_its_order(fuse, lists):
     ),
     scores=st.lists(st.floats(0, 100), min_size=2, max_size=2),
 )
-def test_by_strength_another_candidate_does_not_reorder_the_others(lists, scores):
-    """Whatever it scores: it changes what all are divided by, and nothing else.
+def test_linear_fusion_by_strength_keeps_the_order_when_a_candidate_is_added(lists, scores):
+    """Whatever its score, a new candidate changes only the divisor, which is the same for all.
 
-    By each list's maximum this holds while it is not the best of a list, by ranks while it is
-    behind the others in every list.
+    With fusion by maximum, this holds only if the new candidate is not the best of a list; with
+    fusion by ranks, only if it is behind the others in every list.
     """
     more = {
         name: [*found, Hit(id="new", score=score)]
@@ -303,13 +304,13 @@ def test_by_strength_another_candidate_does_not_reorder_the_others(lists, scores
     before, after = by_strength(lists), by_strength(more)
     for one, score in before.scores.items():
         for other, lower in before.scores.items():
-            # Nearer than this, rounding decides.
+            # If they are closer than this, rounding decides.
             if score > lower + 1e-9:
                 assert after.of(one) >= after.of(other)
 
 
 @given(scores=st.lists(st.floats(0, 0.9), min_size=1, max_size=2))
-def test_by_maximum_another_candidate_changes_no_score_unless_it_is_the_best(scores):
+def test_linear_fusion_by_maximum_keeps_scores_unless_an_added_candidate_is_the_best(scores):
     lists = {"bm25": ranking(("a", 8.0), ("b", 2.0)), "vector": ranking(("b", 1.0), ("c", 0.9))}
     more = {
         name: [*found, Hit(id="new", score=score)]

@@ -111,7 +111,7 @@ def test_only_rows_that_pass_the_filter_are_found(named):
     assert ask(named, "creat", where=where) == ["create_event"]
 
 
-def test_cached_postings_change_no_answer(named):
+def test_cached_postings_do_not_change_the_answer(named):
     postings = Postings()
     for text in ("creat isu", "repo", "creat isu"):
         assert ask(named, text, postings=postings) == ask(named, text)
@@ -137,7 +137,7 @@ def test_invalid_settings_are_refused(connection, wrong):
         fuzzy(connection, **{"table": "docs_fts", **wrong})
 
 
-# The terms that a word stands for.
+# Similar terms
 
 TERMS = Vocabulary(
     {"issu": 9, "repositori": 5, "report": 3, "calendar": 2, "pullrequest": 1, "pull": 4}

@@ -1,4 +1,4 @@
-"""Words that are not in SQLite are ranked as those of an FTS5 table are."""
+"""Words stored outside SQLite are ranked like those of an FTS5 table."""
 
 import math
 import re
@@ -22,7 +22,7 @@ REQUESTS = st.lists(
 
 
 class MemoryLexicon:
-    """The words of texts in memory, as they are spelt; row 1 is the first text."""
+    """The words of texts in memory, without stemming; row 1 is the first text."""
 
     weights = ()
 
@@ -84,7 +84,7 @@ def both(texts, connection):
 
 
 @given(texts=ROWS, text=REQUESTS)
-def test_another_lexicon_has_the_same_hits_and_scores(texts, text):
+def test_another_lexicon_returns_the_same_hits_and_scores(texts, text):
     with closing(apsw.Connection(":memory:")) as connection:
         for retriever in (
             lambda it: BM25Retriever(it, similar_weight=0.7, evenness=0.75),
@@ -99,7 +99,7 @@ def test_another_lexicon_has_the_same_hits_and_scores(texts, text):
             assert {hit.id: hit.score for hit in ours} == pytest.approx(scores, rel=1e-9)
 
 
-def test_retrievers_over_another_lexicon_keep_every_promise():
+def test_retrievers_over_another_lexicon_keep_the_contract():
     lexicon = MemoryLexicon(["create an issue", "list issues", "merge files", "create files"])
     queries = [Query(text="create"), Query(text="files issue")]
     check_retriever(BM25Retriever(lexicon, similar_weight=0.7), queries)

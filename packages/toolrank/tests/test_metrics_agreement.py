@@ -1,4 +1,4 @@
-"""The measures agree with trec_eval, by its Python binding."""
+"""The measures agree with trec_eval, which is called through its Python binding."""
 
 import pytest
 import pytrec_eval
@@ -8,7 +8,8 @@ from toolrank import Hit
 from toolrank.metrics import evaluate, ranked_ids, read_qrels, read_run, write_qrels, write_run
 
 CUTS = (1, 3, 5, 10)
-# Ours by theirs. They have no completeness and no MRR with a cut; see the tests of these.
+# Our names and theirs. trec_eval has no completeness and no MRR with a cutoff, which have their
+# own tests.
 SAME = {
     f"{ours}@{k}": f"{theirs}_{k}"
     for ours, theirs in [
@@ -36,12 +37,12 @@ judgements = st.dictionaries(
 
 
 def scored(ranked):
-    """Return scores that fall with the rank: trec_eval orders equal ones by id, backwards."""
+    """Return scores that decrease with rank: trec_eval orders ties by id, in reverse."""
     return {id_: float(len(ranked) - place) for place, id_ in enumerate(ranked)}
 
 
 def theirs_of(run, qrels):
-    """Return trec_eval's values; a query that the run lacks scores 0, as under its option -c."""
+    """Return trec_eval's values; a query missing from the run scores 0, as with its option -c."""
     scores = {query: scored(ranked) for query, ranked in run.items()}
     found = pytrec_eval.RelevanceEvaluator(qrels, THEIRS).evaluate(scores)
     return {

@@ -1,4 +1,4 @@
-"""Evaluation over many queries: means, how sure they are, and comparisons."""
+"""Evaluation over many queries: means, confidence intervals, and comparisons."""
 
 from itertools import pairwise
 from math import log2
@@ -61,14 +61,14 @@ def test_a_query_without_relevant_ids_is_named():
     assert raised.value.argument == "qrels"
 
 
-def test_hits_instead_of_ids_are_refused_with_the_remedy():
+def test_hits_instead_of_ids_are_refused_with_a_hint():
     with pytest.raises(RankingArgumentError, match=r"'q1': Hit\(.*ranked_ids") as raised:
         evaluate({"q1": [Hit(id="a", score=1.0)]}, QRELS, ["mrr"])
     assert raised.value.argument == "run"
 
 
 def test_the_interval_is_that_of_bootstrap_means():
-    # Of two queries worth 0 and 1, a sample's mean is 0, 1/2 or 1, at odds of 1 : 2 : 1.
+    # With two queries that score 0 and 1, a sample's mean is 0, 1/2 or 1, at odds of 1 : 2 : 1.
     evaluated = evaluation(a=0.0, b=1.0)
     assert evaluated.confidence_interval("recall@5", level=0.95) == Interval(low=0.0, high=1.0)
     assert evaluated.confidence_interval("recall@5", level=0.3) == Interval(low=0.5, high=0.5)
@@ -83,7 +83,7 @@ def test_with_many_queries_the_interval_is_close_to_the_normal_one():
 
 
 def test_a_quantile_between_two_samples_is_interpolated():
-    # Two samples: at a level of 1/2, the ends lie a quarter of the way from each.
+    # With two samples and a level of 1/2, each end lies a quarter of the way from one sample.
     wide = evaluation(a=0.0, b=0.1, c=0.4, d=1.0)
     ends = wide.confidence_interval("recall@5", level=1 - 1e-12, resamples=2)
     assert ends.low < ends.high
@@ -94,7 +94,7 @@ def test_a_quantile_between_two_samples_is_interpolated():
 
 
 @given(values, st.integers())
-def test_the_same_seed_gives_the_same_interval_whatever_the_order_of_the_queries(by_query, seed):
+def test_the_same_seed_gives_the_same_interval_for_any_order_of_queries(by_query, seed):
     backwards = dict(reversed(by_query.items()))
     intervals = [
         Evaluation(values={"mrr": each}).confidence_interval("mrr", resamples=20, seed=seed)
@@ -137,7 +137,7 @@ def test_at_least_one_sample_is_drawn():
 
 def test_a_difference_is_taken_query_by_query():
     ours, theirs = evaluation(a=0.25, b=0.5, c=1.0), evaluation(a=0.0, b=0.25, c=0.75)
-    # Each query gained 1/4: there is no doubt, though the values themselves spread widely.
+    # Each query gained 1/4, so the interval is a point, although the values themselves vary widely.
     assert ours.difference(theirs, "recall@5") == Difference(
         mean=0.25, interval=Interval(low=0.25, high=0.25)
     )

@@ -1,4 +1,4 @@
-"""The measures of one ranking at their limits; test_metrics_agreement.py covers trec_eval."""
+"""Edge cases of the measures of one ranking; test_metrics_agreement.py covers the usual values."""
 
 from math import inf, nan
 

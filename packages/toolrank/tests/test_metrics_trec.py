@@ -1,4 +1,4 @@
-"""TREC files: what is written is what the field's tools expect, and nothing is lost on the way."""
+"""TREC files: other tools can read what is written, and a round trip loses nothing."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +14,7 @@ from toolrank.metrics import (
     write_run,
 )
 
-# Any string at all: lone surrogates too, and often what would break a line into pieces.
+# Any string, including lone surrogates, and often characters that would split a line.
 names = st.text(
     st.one_of(
         st.characters(codec=None), st.sampled_from(" %\t\n\r\x00\x1c\x85\xa0\u2028\ufeff\ud800a2F")
@@ -91,7 +91,7 @@ def test_every_line_has_six_fields_separated_by_spaces(tmp_path, run, tag):
     assert all(len(line.split()) == 6 for line in lines)
 
 
-def test_a_ranked_hit_is_written_by_its_score(tmp_path):
+def test_a_ranked_hit_is_written_with_its_score(tmp_path):
     found = Contribution(retriever="bm25", rank=1, score=9.0)
     ranked = RankedHit(id="a", score=0.5, contributions=(found,))
     write_run(tmp_path / "run", {"q": [ranked]})
@@ -106,11 +106,11 @@ def test_a_query_that_found_nothing_has_no_line_and_scores_zero(tmp_path):
     assert evaluate(ranked_ids(back), qrels, ["mrr"]) == evaluate(ranked_ids(run), qrels, ["mrr"])
 
 
-def test_a_run_returns_its_ids_in_order():
+def test_ranked_ids_returns_the_ids_of_a_run_in_order():
     assert ranked_ids({"q1": hits(b=2, a=1), "q2": []}) == {"q1": ["b", "a"], "q2": []}
 
 
-def test_a_run_is_sorted_by_score_whatever_its_ranks(tmp_path):
+def test_a_run_is_sorted_by_score_and_not_by_rank(tmp_path):
     path = written(tmp_path / "run", "q Q0 a 1 0.1 t\np Q0 a 1 1 t\nq Q0 b 2 9 t\nq Q0 c 3 -3 t\n")
     assert read_run(path) == {"q": hits(b=9.0, a=0.1, c=-3.0), "p": hits(a=1.0)}
 

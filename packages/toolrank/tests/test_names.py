@@ -1,4 +1,4 @@
-"""A row whose name is the request is found, however the name is spelt."""
+"""A row whose name equals the request is found, in any spelling of the name."""
 
 from contextlib import closing
 

@@ -1,4 +1,4 @@
-"""The two vector retrievers give the same hits, also where a table has grown and shrunk."""
+"""Both vector retrievers return the same hits, even after rows were added and deleted."""
 
 import math
 import random
@@ -50,7 +50,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def matrices(table):
-    """What can be cached of the table: nothing, everything, or a byte for each dimension."""
+    """Return what can be cached of the table: nothing, everything, or one byte per dimension."""
     whole = NumpyVectorRetriever(table, table="docs_vec")
     return None, whole.read_matrix(), whole.read_bytes()
 
@@ -64,7 +64,7 @@ vectors = st.lists(st.floats(-1, 1, width=32), min_size=8, max_size=8)
     depth=st.integers(1, ROWS),
     kinds=st.none() | st.sets(st.integers(0, 6)),
 )
-def test_both_retrievers_find_the_same(table, matrices, vector, depth, kinds):
+def test_both_retrievers_find_the_same_hits(table, matrices, vector, depth, kinds):
     where = None
     if kinds is not None:
         marks = ", ".join("?" for _ in kinds)
@@ -76,7 +76,7 @@ def test_both_retrievers_find_the_same(table, matrices, vector, depth, kinds):
     for unit_length, read in product((False, True), matrices):
         retriever = NumpyVectorRetriever(table, unit_length=unit_length, matrix=read, **options)
         found = retriever.retrieve(query, depth=depth)
-        # Sums of floats in another order: equal but for the last digits, and so for near ties.
+        # Floats are summed in another order, so the last digits may differ and near ties may swap.
         assert [hit.score for hit in found] == pytest.approx(
             [hit.score for hit in expected], abs=1e-5
         )
@@ -90,7 +90,9 @@ def test_both_retrievers_find_the_same(table, matrices, vector, depth, kinds):
     depth=st.integers(1, ROWS),
     kinds=st.none() | st.just([0, 3]),
 )
-def test_vectors_in_ordinary_rows_are_found_as_those_of_a_vector_table(table, vector, depth, kinds):
+def test_vectors_in_ordinary_rows_are_found_like_those_of_a_vector_table(
+    table, vector, depth, kinds
+):
     rows = VectorRows(
         "SELECT rowid, embedding FROM docs_vec WHERE rowid > ? ORDER BY rowid DESC", (0,)
     )
@@ -129,10 +131,10 @@ def test_rows_without_vectors_are_an_error(connection):
 
 
 @given(seed=st.integers(0, 1 << 32), spread=st.floats(0, 1), depth=st.integers(1, 60))
-def test_the_nearest_of_many_that_are_nearly_equal_are_found_with_a_byte_for_each_dimension(
+def test_one_byte_per_dimension_is_enough_to_find_the_nearest_of_similar_vectors(
     table, seed, spread, depth
 ):
-    """Also where bytes cannot tell them apart: they only choose what is looked up again."""
+    """Even if their bytes are equal: bytes only select candidates, which are compared exactly."""
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal(16) + spread * rng.standard_normal((500, 16))
     values = [(n, row.astype("<f4").tobytes()) for n, row in enumerate(rows)]
@@ -148,7 +150,7 @@ def test_the_nearest_of_many_that_are_nearly_equal_are_found_with_a_byte_for_eac
         table.execute("DROP TABLE near")
 
 
-def test_of_equal_rows_those_with_the_first_ids_are_kept(store_vectors):
+def test_equal_rows_with_the_first_ids_are_kept(store_vectors):
     connection = store_vectors(dict.fromkeys(range(1, 200), (1, 0)))
     retriever = NumpyVectorRetriever(connection, table="docs_vec")
     found = retriever.retrieve(Query(text="", vector=(1, 0)), depth=3)

@@ -5,7 +5,7 @@ from array import array
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
 
-import numpy  # noqa: F401 - so that it is there to be used
+import numpy  # noqa: F401 - best_sums uses it only if it is imported
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,13 +79,13 @@ def test_a_posting_larger_than_the_cache_is_not_kept():
     assert postings.rows == 0
 
 
-def test_the_bound_is_not_a_negative_number():
+def test_a_negative_bound_is_refused():
     with pytest.raises(RankingArgumentError, match="below zero") as caught:
         Postings(max_rows=-1)
     assert caught.value.argument == "max_rows"
 
 
-def test_a_fact_is_read_once_on_first_use():
+def test_a_value_is_read_only_on_first_use():
     postings, read = Postings(), []
 
     def size():
@@ -127,7 +127,7 @@ def test_the_best_sums_match_the_definition_with_and_without_numpy(
         for row, score in zip(each.rows, each.scores, strict=True):
             if allowed is None or row in allowed:
                 sums[row] = sums.get(row, 0.0) + weight * score
-    # The numbers are such that sums are exact in any order.
+    # With these numbers, sums are exact in any order.
     last = sorted(sums.values(), reverse=True)[:depth]
     expected = {row: total for row, total in sums.items() if not last or total >= last[-1]}
     with patch.dict(sys.modules):

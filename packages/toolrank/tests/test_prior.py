@@ -1,4 +1,4 @@
-"""The prior of past use: bounded, smoothed, and silent without data."""
+"""The usage prior: bounded, smoothed, and neutral without data."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""From what a user typed to terms, and from terms to a full-text query that is always valid."""
+"""A query's text becomes terms, and terms become a full-text query that is always valid."""
 
 from contextlib import closing
 
@@ -112,7 +112,7 @@ def test_a_pasted_document_is_truncated_not_refused():
 @given(st.text(st.characters(codec=None)))
 @example("word\0word")
 @example("\ud800")
-def test_any_text_gives_distinct_terms_of_letters_and_digits(text):
+def test_any_text_becomes_distinct_terms_without_spaces_or_quotes(text):
     terms = query_terms(text)
     assert len(set(terms)) == len(terms) <= MAX_TERMS
     assert all(term and not any(char.isspace() or char in '"\0' for char in term) for term in terms)

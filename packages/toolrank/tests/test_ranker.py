@@ -1,4 +1,4 @@
-"""The ranker as a whole: channels in, one ranking out, and every score can be computed again."""
+"""The ranker as a whole: it merges channels into one ranking and explains every score."""
 
 import math
 from functools import partial
@@ -24,7 +24,7 @@ from .lexical import bm25
 
 
 class FixedList:
-    """A retriever of somebody else's: it needs to inherit nothing."""
+    """A third-party retriever, which inherits from nothing in toolrank."""
 
     def __init__(self, name, *ids, **answers):
         self.name = name
@@ -66,7 +66,7 @@ def test_a_query_without_a_vector_is_still_answered_by_its_words(documents, stor
     assert ids(ranker.rank(Query(text="merge pdf"), limit=5)) == ["4"]
 
 
-def test_the_limit_cuts_after_the_fusion():
+def test_the_limit_is_applied_after_fusion():
     first, second = FixedList("first", "a", "b", "c"), FixedList("second", "c", "b", "a")
     assert len(rank(Channel(first), Channel(second), limit=2)) == 2
 
@@ -94,14 +94,14 @@ def test_ties_are_broken_by_id():
 @pytest.mark.parametrize(
     ("limit", "depth", "asked"), [(1, None, 100), (33, None, 100), (34, None, 102), (5, 7, 7)]
 )
-def test_each_retriever_gets_three_times_the_limit_and_at_least_100(limit, depth, asked):
+def test_each_retriever_is_asked_for_three_times_the_limit_and_at_least_100(limit, depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), limit=limit, depth=depth)
     assert retriever.depths == [asked]
 
 
 @pytest.mark.parametrize(("depth", "asked"), [(None, [100, 50, 50]), (7, [7, 7, 7])])
-def test_a_part_of_a_request_gets_50_candidates(depth, asked):
+def test_retrievers_are_asked_for_50_candidates_for_each_part(depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), parts=["one", "two"], depth=depth)
     assert retriever.depths == asked
@@ -160,7 +160,7 @@ def test_filtered_hits_are_compared_with_the_unfiltered_list():
 
 
 def test_candidates_missing_from_a_truncated_list_get_its_last_score():
-    """Anything that it left out cannot have a higher score."""
+    """Nothing that the list left out can have a higher score."""
     words = FixedList("words", any={"a": 4.0, "b": 2.0, "c": 1.0})
     meaning = FixedList("meaning", any={"c": 0.5})
     fuse = partial(linear_fusion, units={"words": 0.1})
@@ -179,7 +179,7 @@ def test_a_channel_estimates_candidates_missing_from_a_complete_list(absent, sha
 
 
 def test_a_candidate_one_channel_cannot_judge_is_judged_by_the_others():
-    """One without a vector is worth in meaning what it is worth in words, and says so."""
+    """Without a vector, its share by meaning is its share by words, and its explanation says so."""
     words = FixedList("words", any={"a": 4.0, "b": 2.0, "c": 1.0})
     meaning = FixedList("meaning", any={"c": 0.5, "d": 0.1})
     asked = []
@@ -191,7 +191,8 @@ def test_a_candidate_one_channel_cannot_judge_is_judged_by_the_others():
     fuse = partial(linear_fusion, units={"words": 0.1})
     found = rank(Channel(words), Channel(meaning, absent="last", judges=judges), fuse=fuse)
     most = 0.4 + 0.5
-    # a is known to be no nearer than the last; b has half of the best words: half of 0.1 to 0.5.
+    # a is known to be no closer than the last; b has half of the best score by words, so it is
+    # placed halfway from 0.1 to 0.5.
     assert scores(found) == pytest.approx(
         {"a": 0.5 / most, "b": 0.5 / most, "c": 0.6 / most, "d": 0.1 / most}
     )
@@ -217,7 +218,7 @@ def test_an_empty_list_has_no_floor():
 WORDS = {"any": {"a": 4.0, "b": 3.0, "c": 1.0}, "one": {"b": 2.0, "d": 1.0}, "two": {"c": 8.0}}
 
 
-def test_a_part_raises_its_answers_by_its_share():
+def test_a_part_raises_the_scores_of_its_answers_by_its_share():
     found = rank(
         Channel(FixedList("words", **WORDS)),
         parts=["one", "two"],
@@ -276,7 +277,7 @@ def group_of(id_):
     return id_.partition(":")[0]
 
 
-def test_the_best_of_a_group_raises_the_others():
+def test_the_best_hit_of_a_group_raises_the_scores_of_the_others():
     words = Channel(FixedList("words", **GROUPED))
     found = rank(words, group=group_of, group_weight=0.5, fuse=linear_fusion)
     assert scores(found) == pytest.approx(
@@ -314,7 +315,7 @@ def test_usage_alone_finds_nothing():
     assert rank(Channel(FixedList("words")), usage={"a": 1.1}) == []
 
 
-def test_a_name_with_another_verb_than_the_request_loses_a_tenth():
+def test_a_name_with_a_different_verb_loses_a_tenth_of_its_score():
     words = Channel(
         FixedList("words", **{"open an issue": {"get_issue": 1.0, "create_issue": 0.95}})
     )

@@ -22,7 +22,7 @@ def block(language):
 
 @pytest.fixture
 def recipes(tmp_path):
-    """The database of somebody who knows nothing of us."""
+    """A database that has nothing to do with this package."""
     path = tmp_path / "recipes.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(block("sql"))
@@ -57,7 +57,7 @@ def test_the_script_has_at_most_20_lines():
 
 
 def shown_calls():
-    """Return what the API table shows with its parameters, as `(name, call)`."""
+    """Return the calls that the API table shows with parameters, as `(name, call)`."""
     cells = re.findall(r"^\| (`.*?`) \| ", README.partition("## API")[2], re.M)
     calls = re.findall(r"`([\w.]+)(\([^`]*\))`", " ".join(cells))
     return [pytest.param(name, call, id=name) for name, call in calls]

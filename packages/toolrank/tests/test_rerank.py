@@ -1,4 +1,4 @@
-"""A second opinion changes the order of the first hits, or nothing at all."""
+"""A language model reorders the first hits, or changes nothing."""
 
 import asyncio
 import json
@@ -49,12 +49,12 @@ def scores(outcome):
 
 
 def says(numbers):
-    """A model that always answers the same."""
+    """Return a model that always gives the same answer."""
     return TestModel(custom_output_args=numbers)
 
 
 class Recorded:
-    """A real model of pydantic-ai that keeps what it was sent and answers from a list."""
+    """A pydantic-ai model that records what it was sent and answers from a list."""
 
     def __init__(self, *answers):
         self.prompts = []
@@ -181,7 +181,7 @@ def test_any_answer_returns_the_same_set_of_hits(numbers):
         ((0.0, 0.0, 0.0), True),
     ],
 )
-def test_auto_asks_only_without_a_clear_lead(given_scores, asked):
+def test_mode_auto_asks_only_without_a_clear_lead(given_scores, asked):
     model = Recorded(list(range(len(given_scores), 0, -1)))
 
     outcome = rerank(LLMReranker(model.model), given=candidates(given_scores))
@@ -202,13 +202,13 @@ def test_the_reason_says_why_the_lead_was_clear():
     )
 
 
-def test_always_asks_despite_a_clear_lead():
+def test_mode_always_asks_despite_a_clear_lead():
     outcome = rerank(LLMReranker(says([2, 1]), when="always"), given=candidates((0.99, 0.1)))
 
     assert ids(outcome) == ["t2", "t1"]
 
 
-def test_never_does_not_ask():
+def test_mode_never_does_not_ask():
     model = Recorded([2, 1, 3, 4])
 
     outcome = rerank(LLMReranker(model.model, when="never"))
@@ -234,7 +234,7 @@ def test_fewer_than_two_candidates_are_not_reranked(number):
 @pytest.mark.parametrize(
     "error", [ConnectionError("refused"), RuntimeError("quota"), TimeoutError("of the provider")]
 )
-def test_an_outage_keeps_the_order_and_is_the_reason(error):
+def test_an_outage_keeps_the_order_and_is_reported_as_the_reason(error):
     outcome = rerank(LLMReranker(Recorded(error).model))
 
     assert ids(outcome) == ["t1", "t2", "t3", "t4"]
@@ -325,7 +325,7 @@ def test_a_very_long_text_is_truncated():
     assert len(model.prompts[0]) < 10_000
 
 
-# What it takes
+# Usage
 
 
 def test_the_usage_counts_requests_and_tokens():
@@ -334,10 +334,10 @@ def test_the_usage_counts_requests_and_tokens():
     assert outcome.usage.requests == 1
     assert outcome.usage.input_tokens > 0
     assert outcome.usage.output_tokens > 0
-    assert outcome.usage.cost_usd is None  # nobody sells the test model
+    assert outcome.usage.cost_usd is None  # the test model has no price
 
 
-def test_the_usage_has_a_price_where_it_is_known():
+def test_the_usage_has_a_price_if_it_is_known():
     def respond(messages, info):
         return ModelResponse(
             parts=[ToolCallPart(info.output_tools[0].name, {"response": [2, 1, 3, 4]})],
@@ -428,7 +428,7 @@ def test_without_a_cache_every_question_is_asked():
 
 
 class Gated:
-    """A model that answers when it is let, and counts how often it was asked."""
+    """A model that waits until it may answer, and counts its calls."""
 
     def __init__(self):
         self.asked = asyncio.Event()
@@ -516,7 +516,7 @@ def run_python(code):
     ).stdout.strip()
 
 
-def test_without_the_extra_the_error_names_its_installation():
+def test_without_the_extra_the_error_says_how_to_install_it():
     assert run_python(
         "import sys; sys.modules['pydantic_ai'] = None\n"
         "from toolrank import LLMReranker, RankingArgumentError\n"

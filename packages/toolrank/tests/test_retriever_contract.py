@@ -1,4 +1,4 @@
-"""Every retriever of the package keeps the contract, and the kit refuses one that breaks it."""
+"""Every retriever in the package keeps the contract, and the kit rejects one that breaks it."""
 
 import pytest
 from toolrank import (
@@ -41,7 +41,7 @@ def test_the_bm25_retriever_with_a_cache_keeps_the_contract(documents):
 
 
 @options
-@pytest.mark.parametrize("remembered", [lambda: None, Postings], ids=["forgets", "remembers"])
+@pytest.mark.parametrize("remembered", [lambda: None, Postings], ids=["no cache", "cache"])
 def test_the_fuzzy_retriever_keeps_the_contract(documents, options, remembered):
     queries = [*QUERIES, Query(text="creat isu"), Query(text="repo"), Query(text="sendmail")]
     check_retriever(fuzzy(documents, table="docs_fts", postings=remembered(), **options), queries)
@@ -94,7 +94,9 @@ class Watched:
     ],
     ids=["bm25", "fuzzy", "names", "numpy"],
 )
-def test_a_filter_with_known_rows_finds_the_same_without_a_query(documents, store_vectors, make):
+def test_a_filter_with_known_rows_finds_the_same_hits_without_a_query(
+    documents, store_vectors, make
+):
     watched = Watched(store_vectors(VECTORS))
     rows = {row for (row,) in documents.execute(SOME.sql, SOME.parameters)}
     known = Filter(sql=SOME.sql, parameters=SOME.parameters, rows=rows)
@@ -118,6 +120,6 @@ class WorstFirst(BM25Retriever):
         return super().retrieve(query, depth=depth)[::-1]
 
 
-def test_a_retriever_that_breaks_a_promise_is_refused_and_the_message_names_the_promise(documents):
+def test_the_kit_names_the_promise_that_a_retriever_breaks(documents):
     with pytest.raises(AssertionError, match="the best hits must come first"):
         check_retriever(WorstFirst(FullTextTable(documents, table="docs_fts")), QUERIES)

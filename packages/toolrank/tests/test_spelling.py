@@ -15,7 +15,7 @@ WORDS = st.text("abcd", max_size=8)
 
 
 def defined(a, b):
-    """The distance as it is defined: the cheapest way to align the ends."""
+    """Return the distance by its definition: the cheapest alignment of the two words."""
 
     @cache
     def cost(i, j):
@@ -49,7 +49,7 @@ def test_a_missing_added_wrong_or_swapped_letter_is_one_edit(a, b, distance):
 
 
 @given(WORDS, WORDS)
-def test_an_edit_changes_at_most_two_letter_counts(a, b):
+def test_an_edit_changes_the_letter_set_by_at_most_two(a, b):
     assert (letters_of(a) ^ letters_of(b)).bit_count() <= 2 * defined(a, b)
 
 
@@ -124,13 +124,13 @@ def test_similar_terms_are_from_the_vocabulary_and_ordered(vocabulary, word):
     assert all(0 < each.similarity < 1 for each in found)
 
 
-def test_the_terms_of_a_table_are_read_with_their_numbers_of_rows(documents):
+def test_the_terms_of_a_table_are_read_with_their_row_counts(documents):
     vocabulary = Vocabulary(read_vocabulary(documents, "docs_fts"))
     (issue,) = vocabulary.similar("isue")
     assert (issue.term, issue.documents) == ("issu", 2)
 
 
-def test_a_table_of_another_schema_object_is_left_as_it_was(documents):
+def test_reading_the_vocabulary_leaves_no_temporary_table(documents):
     read_vocabulary(documents, "docs_fts")
     (count,) = next(iter(documents.execute("SELECT count(*) FROM temp.sqlite_master", ())))
     assert count == 0

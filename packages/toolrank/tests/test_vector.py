@@ -49,7 +49,7 @@ def test_the_score_is_the_cosine(find, store_vectors):
 
 
 def test_the_length_of_the_query_vector_does_not_matter(find, store_vectors):
-    """Not even where the values would overflow or vanish in 32 bits."""
+    """Not even if the values would overflow or underflow in 32 bits."""
     connection = store_vectors({1: (1, 0.5), 2: (0.5, 1)})
     for scale in (1e-320, 1e-60, 1.0, 1e60, 1e307):
         found = find(connection, (2 * scale, scale))
@@ -70,7 +70,7 @@ def test_a_query_vector_that_is_not_finite_is_refused(find, store_vectors, value
     assert caught.value.argument == "query.vector"
 
 
-def test_zero_vectors_are_not_found_and_take_no_place(find, store_vectors):
+def test_zero_vectors_are_not_found_and_do_not_count_towards_the_depth(find, store_vectors):
     nowhere = dict.fromkeys(range(1, 6), (0, 0)) | {6: (math.nan, 1)}
     connection = store_vectors(nowhere | {7: (1, 1), 8: (1, 0)})
     assert ids(find(connection, (1, 0))) == ["8", "7"]
@@ -122,7 +122,7 @@ def test_a_filter_never_starves_the_result(find, store_vectors):
 
 
 @pytest.mark.parametrize("vector", [(1.0,), (1.0, 0.0, 0.0)])
-def test_another_number_of_dimensions_is_a_retrieval_error(find, store_vectors, vector):
+def test_a_wrong_number_of_dimensions_is_a_retrieval_error(find, store_vectors, vector):
     connection = store_vectors({1: (1, 0)})
     with pytest.raises(RetrievalError, match="'meaning' failed") as caught:
         find(connection, vector, name="meaning")

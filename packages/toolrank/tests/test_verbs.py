@@ -1,4 +1,4 @@
-"""Verbs: what a request wants done, against what a name says is done."""
+"""Verbs: what a request asks for, compared with what a tool's name says."""
 
 import pytest
 from hypothesis import given

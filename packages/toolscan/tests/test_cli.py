@@ -105,7 +105,7 @@ def test_the_module_can_be_run(root):
     assert "mcptools:demo:good" in done.stdout
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes break otherwise here")
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes break differently on Windows")
 def test_a_closed_pipe_is_not_an_error(tree):
     root = tree({f"mcptools/demo/t{n}.py": GOOD for n in range(2_000)})
     process = subprocess.Popen(
@@ -174,7 +174,7 @@ def test_closed_outputs_are_not_an_error(options, root, monkeypatch, capsys):
     assert "2 tools" not in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_output_is_reported(root):
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "toolscan", str(root)]

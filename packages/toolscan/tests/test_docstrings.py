@@ -176,7 +176,7 @@ def test_a_bare_title_and_attributes_of_no_class_describe_nothing(text, tool):
     assert tool(f"def run(a):\n    {text!r}\n").parameters[0].description == ""
 
 
-def test_the_sections_of_both_docstrings_are_read_whatever_their_styles(tool):
+def test_the_sections_of_both_docstrings_are_read_in_any_style(tool):
     google = "Do it.\n\nArgs:\n    a: The first."
     sphinx = "Do more.\n\n:param b: The second.\n:param a: Not this."
     for first, second in ((google, sphinx.replace("Not this", "The first")), (sphinx, google)):

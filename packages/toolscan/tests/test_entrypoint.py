@@ -128,7 +128,7 @@ def test_a_later_definition_replaces_an_earlier_one(tool):
     assert tool("def run():\n    'Old.'\ndef run(a):\n    'New.'\n").description == "New."
 
 
-def test_of_two_branches_the_first_docstring_is_used(tool):
+def test_the_first_branch_with_a_docstring_is_used(tool):
     record = tool("if x:\n    def run(): pass\nelse:\n    def run(a):\n        'Says it.'\n")
     assert record.signature == "def run(a)"
 
@@ -167,7 +167,7 @@ def test_definitions_contain_no_function_bodies(tool):
     assert toolscan.input_schema(record)["required"] == ["a"]
 
 
-def test_a_name_deleted_on_one_branch_or_before_is_still_defined(tool):
+def test_a_name_deleted_in_a_branch_or_before_its_definition_is_still_defined(tool):
     assert (
         tool("if x:\n    del run\ndel other, run\ndef run():\n    'Does it.'\n").entrypoint == "run"
     )

@@ -33,7 +33,7 @@ def test_sections_and_doctests_are_examples(text, examples):
     assert docstring_examples(text) == examples
 
 
-def test_ten_examples_of_two_thousand_characters_are_enough():
+def test_at_most_ten_examples_of_two_thousand_characters_are_returned():
     text = "Examples:\n" + "\n".join(f"    run({number})\n" for number in range(30))
 
     assert len(docstring_examples(text)) == 10

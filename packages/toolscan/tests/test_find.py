@@ -13,7 +13,7 @@ from toolscan import Layout, Reason, RootNotFoundError, ToolReadError, find_tool
 from .conftest import PATIENCE
 
 GOOD = "def run(a):\n    'Does it.'\n"
-# Path parts that have a meaning in a layout, and some that only look like it.
+# Path parts that have a meaning in a layout, and some that only look similar.
 PARTS = st.sampled_from(
     ["mcptools", "gentools", "a", "b", "_p", "x:y", "api.py", "t.py", ".py", "__init__.py", "a.txt"]
 )
@@ -65,7 +65,7 @@ def test_no_file_is_opened(tree):
     assert result.stdout == "['mcptools:a:binary', 'mcptools:a:broken'] []\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes are Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux allows any bytes in names")
 def test_a_name_that_is_not_utf8_is_left_out(tree):
     root = tree({"mcptools/b/x.py": GOOD})
     Path(os.fsdecode(os.fsencode(root) + b"/mcptools/b/\xff.py")).write_text(GOOD)
@@ -73,7 +73,7 @@ def test_a_name_that_is_not_utf8_is_left_out(tree):
     assert list(found(root)) == ["mcptools:b:x"]
 
 
-def test_of_two_files_with_one_id_the_earlier_layouts_is_listed(tree):
+def test_the_file_of_the_earlier_layout_is_listed_if_two_have_the_same_id(tree):
     root = tree({"new/a/x.py": GOOD, "old/a/x.py": GOOD, "old/a/y.py": GOOD})
     layouts = [Layout("s", "new/{category}/{name}.py"), Layout("s", "old/{category}/{name}.py")]
 

@@ -41,7 +41,7 @@ def test_only_separators_and_case_are_lost(text):
 
 
 @given(st.lists(st.text("abcxyz", min_size=1), min_size=1))
-def test_the_usual_conventions_give_the_same_words(words):
+def test_snake_kebab_and_pascal_case_have_the_same_words(words):
     snake = "_".join(words)
     kebab = "-".join(words)
     pascal = "".join(word.title() for word in words)

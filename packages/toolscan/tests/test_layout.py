@@ -88,7 +88,7 @@ def test_a_text_that_is_not_an_id_is_refused(text):
     assert isinstance(caught.value, ValueError)
 
 
-def test_an_id_is_text_and_back_and_sorts_by_its_parts():
+def test_ids_sort_by_their_parts_and_survive_pickling():
     ids = [ToolId.parse(text) for text in ("b:a:a", "a:b:a", "a:a:ü", "a:a:b")]
     assert [str(it) for it in sorted(ids)] == ["a:a:b", "a:a:ü", "a:b:a", "b:a:a"]
     assert pickle.loads(pickle.dumps(ids)) == ids

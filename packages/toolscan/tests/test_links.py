@@ -60,7 +60,7 @@ def test_a_link_to_a_file_or_a_folder_outside_is_an_issue_and_nothing_below_it_i
 ):
     link(root / place, outside / target)
 
-    assert "Lies outside." in str(scan(root)), "it is followed unless that is refused"
+    assert "Lies outside." in str(scan(root)), "it is followed by default"
     assert path in find_tools(root).values()
     assert toolscan.read_tool(path, root).summary == "Lies outside."
 
@@ -118,7 +118,7 @@ def test_links_inside_the_root_are_followed_and_links_behind_them_are_checked(ro
         assert toolscan.read_tool(record.path, root, outside_links=False).id == record.id
 
 
-def test_a_folder_whose_name_begins_as_the_roots_does_lies_outside(root, tree):
+def test_a_folder_whose_name_begins_with_that_of_the_root_is_outside(root, tree):
     tree({"root-of-others/t.py": OUTSIDE})
     link(root / T, "../../../root-of-others/t.py")
 
@@ -136,7 +136,9 @@ def test_a_root_that_is_a_link_has_the_tools_of_its_target(root, tmp_path):
     assert toolscan.read_tool(T, tmp_path / "alias", outside_links=False).path == T
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the root of a file system is '/' here")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="the root of a file system is not '/' on Windows"
+)
 def test_nothing_is_outside_the_file_system_root(root):
     pattern = f"{root.as_posix()[1:]}/mcptools/{{category}}/{{name}}.py"
 
@@ -160,10 +162,10 @@ def test_broken_links_are_reported_as_such_unless_they_point_outside(root, tmp_p
     assert {issue.path: refusal(issue.path, root) for issue in report.issues} == reasons(report)
 
 
-@pytest.fixture(params=["told by the system", "told by the path"])
+@pytest.fixture(params=["by descriptor", "by path"])
 def opening(request, monkeypatch):
     """Call a function just before or after a file is opened."""
-    if request.param == "told by the path":
+    if request.param == "by path":
         asking = os.readlink
 
         def readlink(path, **options):
@@ -173,7 +175,7 @@ def opening(request, monkeypatch):
 
         monkeypatch.setattr(os, "readlink", readlink)
     elif not Path("/proc/self/fd").exists():
-        pytest.skip("this system does not tell where an open file lies")
+        pytest.skip("this system does not report the path of an open file")
 
     @contextlib.contextmanager
     def during(file, *, before=lambda: None, after=lambda: None):
@@ -234,7 +236,10 @@ def test_a_folder_replaced_by_a_link_after_its_listing_is_not_read(root, outside
     assert "Lies outside." not in str(report)
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only some systems can tell")
+@pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(),
+    reason="this system does not report the path of an open file",
+)
 def test_a_file_replaced_while_it_is_read_still_counts_as_inside(root, monkeypatch):
     file, draft = root / "mcptools/demo/own.py", root / "draft"
     draft.write_text(INSIDE)

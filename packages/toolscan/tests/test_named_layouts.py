@@ -1,4 +1,4 @@
-"""Other layouts: a module for each tool, modules of several functions."""
+"""Other layouts: a module for each tool, or modules with several functions."""
 
 import pytest
 import toolscan

@@ -1,4 +1,4 @@
-"""Scanning a tree: tools, unread files, and issues."""
+"""Scanning a tree: tools, unchanged files, and issues."""
 
 import contextlib
 import gc
@@ -116,7 +116,7 @@ BAD = {
     "not UTF-8": (b"def run():\n    '\xe9'\n", Reason.ENCODING),
     "not what it declares": (b"# coding: ascii\ndef run():\n    '\xe9'\n", Reason.ENCODING),
     "unknown encoding": (b"# coding: klingon\ndef run():\n    'D.'\n", Reason.ENCODING),
-    "no text encoding": (b"# coding: rot13\ndef run():\n    'D.'\n", Reason.ENCODING),
+    "not a text encoding": (b"# coding: rot13\ndef run():\n    'D.'\n", Reason.ENCODING),
     "not for source": (b"# coding: Punycode\ndef run():\n    'D.'\n", Reason.ENCODING),
     "empty": ("", Reason.EMPTY),
     "only a BOM": (b"\xef\xbb\xbf", Reason.EMPTY),
@@ -172,8 +172,8 @@ READ = {
     "latin-1": b"# -*- coding: latin-1 -*-\ndef run():\n    '\xe9'\n",
     "second line": b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\ndef run():\n    '\xe9'\n",
     "blank first line": b"\n# coding=iso-8859-15\ndef run():\n    '\xe9'\n",
-    "third line is no cookie": b"#\n#\n# coding: ascii\ndef run():\n    '\xc3\xa9'\n",
-    "code before is no cookie": b"x = 1\n# coding: ascii\ndef run():\n    '\xc3\xa9'\n",
+    "a cookie on the third line is ignored": b"#\n#\n# coding: ascii\ndef run():\n    '\xc3\xa9'\n",
+    "a cookie after code is ignored": b"x = 1\n# coding: ascii\ndef run():\n    '\xc3\xa9'\n",
     "BOM and cookie": b"\xef\xbb\xbf# coding: utf-8\ndef run():\n    '\xc3\xa9'\n",
     "carriage returns": b"#\r# coding: latin-1\rdef run():\r    '\xe9'\r",
     "Windows": b"def run():\r\n    '\xc3\xa9'\r\n",
@@ -218,7 +218,9 @@ def test_a_name_with_a_control_character_is_shown_escaped(tree):
     assert reasons(report) == {"mcptools/demo/a\\nb.py": Reason.INVALID_ID}
 
 
-@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="file names are Unicode here")
+@pytest.mark.skipif(
+    sys.platform in ("darwin", "win32"), reason="file names are Unicode on this system"
+)
 def test_a_name_that_is_not_utf_8_is_shown_escaped(tree):
     root = tree({NEIGHBOUR: GOOD})
     for folder in (b"demo", b"\xff"):
@@ -264,7 +266,7 @@ def test_names_that_differ_by_case_are_different_tools(tree):
     assert ids(scan(root)) == ["mcptools:demo:Get", "mcptools:demo:get"]
 
 
-def test_a_path_in_another_case_than_the_folder_lists_finds_nothing(tree):
+def test_a_path_that_differs_from_the_file_name_in_case_finds_nothing(tree):
     root = tree({"mcptools/demo/get.py": GOOD})
     # On a file system that ignores case, the file exists under this name too; its id must not.
     assert scan(root, within=["mcptools/Demo/GET.py"]) == ScanReport()
@@ -278,7 +280,7 @@ TWICE = (
 
 
 @pytest.mark.parametrize("within", [None, ["more/c/t.py"], ["more"]])
-def test_of_two_files_with_one_id_the_first_layout_wins(within, tree):
+def test_the_first_layout_wins_if_two_files_have_the_same_id(within, tree):
     root = tree({"tools/c/t.py": GOOD, "more/c/t.py": GOOD, "more/c/u.py": GOOD})
     report = scan(root, layouts=TWICE, within=within)
     assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
@@ -315,7 +317,7 @@ def test_a_directory_named_like_a_module_is_an_issue(tree):
     assert reasons(report) == {"mcptools/demo/x.py": Reason.NOT_A_FILE}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files here")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
 def test_pipes_sockets_and_devices_do_not_block(tree, monkeypatch):
     root = tree({NEIGHBOUR: GOOD})
     folder = root / "mcptools/demo"
@@ -367,7 +369,7 @@ def forbidden(tree):
 def test_an_unreadable_file_is_an_issue(forbidden):
     root, binds = forbidden
     if not binds:
-        pytest.skip("permissions do not bind this user")
+        pytest.skip("permissions do not apply to this user")
     report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour"]
     assert reasons(report) == {
@@ -385,7 +387,7 @@ for issue in toolscan.scan(sys.argv[1]).issues:
 
 
 @pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else"
+    sys.platform == "win32" or os.geteuid() != 0, reason="only root can become another user"
 )
 def test_an_unreadable_file_is_an_issue_for_an_ordinary_user(forbidden, tmp_path):
     root, _ = forbidden
@@ -427,7 +429,7 @@ def test_a_file_that_vanishes_between_listing_and_reading_is_an_issue(tree):
     assert reasons(report) == {"mcptools/demo/vanishing.py": Reason.VANISHED}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes in folders here")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders")
 def test_a_file_that_becomes_a_pipe_does_not_block(tree):
     root = tree({"mcptools/demo/vanishing.py": GOOD, NEIGHBOUR: GOOD})
 
@@ -500,7 +502,7 @@ def test_an_edit_that_keeps_size_and_mtime_is_noticed(tree):
 def test_a_file_changed_just_now_gets_no_stamp(tree):
     root = tree({"mcptools/c/t.py": GOOD})
     assert scan(root).records[0].stamp is None
-    os.utime(root / "mcptools/c/t.py", (OLD, OLD))  # its change time is still young
+    os.utime(root / "mcptools/c/t.py", (OLD, OLD))  # its change time is still recent
     assert scan(root).records[0].stamp is None
 
 

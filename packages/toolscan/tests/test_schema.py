@@ -1,4 +1,4 @@
-"""How our schemas differ from pydantic's, and their limits."""
+"""How the static schemas differ from pydantic's, and their limits."""
 
 # ruff: noqa: E501  (modules in one string each)
 import json

@@ -1,4 +1,4 @@
-"""The static schemas equal pydantic's in meaning: for cases, a generated corpus, and a tree."""
+"""The static schemas mean the same as pydantic's: for cases, a generated corpus, and a tree."""
 
 import contextlib
 import importlib
@@ -146,7 +146,7 @@ def of_pydantic(module, function):
         return given, adapter.json_schema()
 
 
-def test_every_schema_of_a_given_tree_means_what_pydantics_means(request, monkeypatch):
+def test_every_schema_of_a_given_tree_means_the_same_as_pydantics(request, monkeypatch):
     root = request.config.getoption("--tools-tree")
     if root is None:
         pytest.skip("no --tools-tree given")
@@ -449,7 +449,7 @@ def test_a_field_has_pydantics_schema(body, lazy, tool):
 
 
 MODULES = {
-    "a base class gives its fields first and its configuration": """
+    "a base class adds its fields first, and its configuration": """
 class Base(BaseModel, extra="allow"):
     "Base."
     z: int
@@ -471,7 +471,7 @@ class C(A):
 class Params(B, C):
     d: int
 """,
-    "a class named twice means the one before the place of use": """
+    "a class defined twice means the last one before its use": """
 class Entity(BaseModel):
     first: int
 class Holder(BaseModel):
@@ -495,13 +495,13 @@ class B(BaseModel):
 class Params(BaseModel):
     a: A
 """,
-    "a nested configuration class counts": """
+    "a nested configuration class is used": """
 class Params(BaseModel):
     class Config:
         extra = "forbid"
     x: int
 """,
-    "two classes of one name in different classes stay two": """
+    "classes with one name in different classes are kept apart": """
 class A(BaseModel):
     class Item(BaseModel):
         x: int
@@ -537,7 +537,7 @@ class Params(BaseModel):
     box: Box[list[int]]
     other: Box[str]
 """,
-    "a bound type variable is its bound": """
+    "a bound type variable stands for its bound": """
 U = TypeVar("U", bound=int)
 V = TypeVar("V", int, str)
 class Params(BaseModel, Generic[U, V]):
@@ -562,7 +562,7 @@ def test_a_module_has_pydantics_schemas(rule, lazy, tool):
     assert compare(source + "def run(params: Params):\n    'Does it.'\n", tool) == ""
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="the type statement is of Python 3.12")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the type statement needs Python 3.12")
 @pytest.mark.parametrize(
     "source",
     [
@@ -573,7 +573,7 @@ def test_a_module_has_pydantics_schemas(rule, lazy, tool):
         "class Params[Q](BaseModel):\n    x: Q",
     ],
 )
-def test_the_type_statement_means_what_it_means_to_pydantic(source, tool):
+def test_the_type_statement_means_the_same_as_in_pydantic(source, tool):
     source = f"{HEADER}{source}\ndef run(params: Params):\n    'Does it.'\n"
     assert compare(source, tool) == ""
 
@@ -731,7 +731,7 @@ def model(draw, name, base, names):
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(source=modules())
-def test_schemas_of_a_generated_corpus_mean_what_pydantics_mean(source, tmp_path_factory):
+def test_schemas_of_a_generated_corpus_mean_the_same_as_pydantics(source, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp() / "corpus" / "mcptools" / "demo"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "thing.py").write_text(source, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Recognising unchanged files, by stamp or by the hash of their bytes."""
+"""Recognizing unchanged files, by stamp or by the hash of their bytes."""
 
 import os
 import time
@@ -67,7 +67,7 @@ class CoarseTree:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(PATHS), st.sampled_from(["this", "that"])),
-        # As parts of a tick, and as many of them as it takes to be settled.
+        # In ticks: parts of one, and as many as files need to settle.
         st.sampled_from([0.0, 0.001, 0.4, 0.6, 1.0, 1.7, 300.0]),
         st.none(),
     ),
@@ -76,7 +76,7 @@ STEPS = st.lists(
 
 
 @given(tick=st.sampled_from([SECOND // 100, SECOND, 2 * SECOND]), steps=STEPS)
-def test_an_edit_is_never_missed_however_coarse_the_file_times(tmp_path_factory, tick, steps):
+def test_an_edit_is_never_missed_even_if_file_times_are_coarse(tmp_path_factory, tick, steps):
     tree = CoarseTree(tmp_path_factory.mktemp("coarse"), tick)
     for path in PATHS:
         tree.write(path, "this")
@@ -101,7 +101,7 @@ def test_an_edit_is_never_missed_however_coarse_the_file_times(tmp_path_factory,
     assert (report.unchanged, report.touched, report.records) == (PATHS, {}, ())
 
 
-def test_an_edit_within_one_clock_tick_of_the_same_size_is_noticed(tmp_path):
+def test_an_edit_of_the_same_size_within_one_clock_tick_is_noticed(tmp_path):
     tree = CoarseTree(tmp_path, 2 * SECOND)
     tree.write(PATHS[0], "this")
     tree.scan()

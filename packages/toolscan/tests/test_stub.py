@@ -91,7 +91,7 @@ def test_a_path_that_is_not_a_module_name_is_noted_in_the_stub(tool):
         "\\",
     ],
 )
-def test_a_stub_parses_whatever_the_summary(summary, tool):
+def test_a_stub_with_any_summary_can_be_parsed(summary, tool):
     shown = stub(tool(f"def run(a):\n    {summary!r}\n"))
     (function,) = ast.parse(shown).body[1:]
     said = ast.get_docstring(function)

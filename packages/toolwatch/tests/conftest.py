@@ -1,4 +1,4 @@
-"""A consumer of batches as applications write one, and bounded waiting for what it sees."""
+"""A consumer of batches as an application would write it, and waits with a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from toolwatch import ChangeBatch, awatch_tools
 
-# Seconds that a test waits for anything: many times what a slow machine takes.
+# The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     StrPath = str | os.PathLike[str]
 
 SECONDS = 60.0
-"""How long anything is waited for: far above what it takes, so that only a loss fails."""
+"""The time limit of any wait for a change: only a lost change makes a test fail."""
 
 
 class Mirror:
-    """Knows the files below a root, and looks again only where batches say to.
+    """The files below a root, which are read again only where batches say so.
 
-    Other roots may be watched together with it; of those, only the batches are kept.
+    Other roots may be watched at the same time; of those, only the batches are recorded.
     """
 
     def __init__(self, root: StrPath, others: Iterable[StrPath] = (), **options: Any) -> None:
@@ -102,7 +102,7 @@ class Mirror:
 
 
 def read_files(root: Path, *, below: PurePosixPath | None = None) -> dict[PurePosixPath, bytes]:
-    """Read the files at or below a path, through links too, whatever disappears meanwhile."""
+    """Read the files at or below a path, also through links, even if some disappear meanwhile."""
     start = root / (below or PurePosixPath())
     paths = [start]
     for folder, folders, names in os.walk(start, followlinks=True):
@@ -127,7 +127,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """An empty folder to watch, in one that nothing else touches."""
+    """An empty folder to watch, in a folder that nothing else changes."""
     folder = tmp_path / "generated"
     folder.mkdir()
     return folder
@@ -141,7 +141,7 @@ def way(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def mirroring(way: str) -> Callable[..., AbstractAsyncContextManager[Mirror]]:
-    """Start a mirror of a root, each way: `async with mirroring(root) as mirror`."""
+    """Start a mirror of a root, in each way: `async with mirroring(root) as mirror`."""
 
     def start(root: StrPath, *others: StrPath) -> AbstractAsyncContextManager[Mirror]:
         return Mirror(root, others, polling=True if way == "polled" else None).running()
@@ -151,5 +151,5 @@ def mirroring(way: str) -> Callable[..., AbstractAsyncContextManager[Mirror]]:
 
 @pytest.fixture
 def default() -> Callable[..., AbstractAsyncContextManager[Mirror]]:
-    """Start a mirror of a root by default settings, whatever way this system takes."""
+    """Start a mirror of a root with default settings."""
     return lambda root, *others, **options: Mirror(root, others, **options).running()

@@ -76,7 +76,7 @@ def test_a_root_that_is_a_file_or_absent_is_refused(root, tmp_path):
 
 
 def test_a_file_with_a_coarse_mtime_is_checked_again_once_it_is_older(root):
-    """A second edit within the same second would not show otherwise."""
+    """Otherwise, a second edit within the same second would be missed."""
     file = root / "tool.py"
     file.write_text("x")
     second = int(time.time()) - 1
@@ -103,7 +103,7 @@ def test_only_the_named_folders_are_listed_and_new_ones_completely(root):
 
 
 def test_a_folder_that_is_replaced_by_another_is_scanned(root, tmp_path):
-    """By one that has the same mode, and files of the same names."""
+    """The other folder has the same mode, and files with the same names."""
     for folder in (root / "folder", tmp_path / "other"):
         (folder / "inner").mkdir(parents=True)
         (folder / "inner" / "tool.py").write_text("x")

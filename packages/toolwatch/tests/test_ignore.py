@@ -1,4 +1,4 @@
-"""Caches, repositories and editors' files say nothing about the content of a folder."""
+"""Caches, repositories and editors' files do not count as the content of a folder."""
 
 import pytest
 

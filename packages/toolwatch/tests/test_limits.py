@@ -11,11 +11,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 
 import pytest
-import watchfiles  # noqa: F401 - imported late, it would be out of reach of an unprivileged user
+import watchfiles  # noqa: F401 - an unprivileged user could not import it later
 from toolwatch import WatchUnavailableError, watch_tools
 
-resource = pytest.importorskip("resource", reason="these are the limits of Linux")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these are the limits of Linux")
+resource = pytest.importorskip("resource", reason="these limits exist only on Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these limits exist only on Linux")
 
 SECONDS = 60.0
 
@@ -52,7 +52,7 @@ def run_limited(root, limit, code):
         check=False,
     )
     if ran.returncode == 77 or "unshare:" in ran.stderr:
-        pytest.skip("user namespaces cannot be had here")
+        pytest.skip("user namespaces are not available here")
     assert ran.stderr == ""
     return ran.stdout
 
@@ -131,7 +131,7 @@ print(next(batches).root.name)
 def test_missed_changes_are_found_and_the_root_is_polled_for_a_while(
     root, tmp_path, monkeypatch, caplog
 ):
-    """A file that is written through another hard link, as if by another machine."""
+    """A file is written through another hard link, as if by another machine."""
     monkeypatch.setattr("toolwatch._tree._LONG_SECONDS", 0.5)
     monkeypatch.setattr("toolwatch._tree._PROOF_SECONDS", 0.1)
     monkeypatch.setattr("toolwatch._tree._GROWTH", 1.5)
@@ -144,7 +144,7 @@ def test_missed_changes_are_found_and_the_root_is_polled_for_a_while(
             other.write_text(other.read_text() + "x")
             batch = next(batches)
             assert batch.paths == {PurePosixPath("tool.py")}
-        # It is not polled any more once rounds find nothing.
+        # It is no longer polled once rounds find nothing.
         while batch.polling:
             (root / "announced.py").write_text(str(time.monotonic()))
             batch = next(batches)
@@ -214,7 +214,7 @@ def test_polling_that_was_requested_is_not_reported(root, caplog):
 
 @contextmanager
 def nobody():
-    """Make a folder of an unprivileged user, and become that user, if need be."""
+    """Create a folder for an unprivileged user, and become that user if necessary."""
     folder = Path(tempfile.mkdtemp())
     privileged = os.geteuid() == 0
     if privileged:

@@ -1,4 +1,4 @@
-"""Symbolic links below the root: what lies behind them belongs to the root."""
+"""Symbolic links below the root: the files that they lead to belong to the root."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def outside(tmp_path):
-    """A folder elsewhere, for links to lead to."""
+    """A folder outside the root, to which links can lead."""
     folder = tmp_path / "outside" / "target"
     folder.mkdir(parents=True)
     return folder
@@ -123,7 +123,7 @@ async def test_a_link_to_another_link_with_a_new_target_is_followed(
         await mirror.has("linked/later.py")
 
 
-async def test_a_link_back_to_a_folder_above_it_is_not_followed_in_circles(root, mirroring):
+async def test_a_link_back_to_a_folder_above_it_is_not_followed_endlessly(root, mirroring):
     (root / "category").mkdir()
     link(root / "category" / "up", root)
     link(root / "category" / "self", root / "category")
@@ -148,7 +148,7 @@ async def test_a_folder_with_two_names_is_reported_under_both(root, mirroring):
         await mirror.equals_disk()
 
 
-def test_if_links_give_a_folder_countless_names_any_change_is_a_rescan(root, way):
+def test_any_change_is_a_rescan_if_a_folder_has_countless_names_through_links(root, way):
     """Ten folders that link to each other have some ten million names."""
     folders = [root / f"folder_{number}" for number in range(10)]
     for folder in folders:
@@ -191,7 +191,7 @@ async def test_the_target_of_a_link_may_be_missing_at_first(root, outside, mirro
         await mirror.has("linked/later.py")
 
 
-async def test_links_that_editors_use_as_locks_are_noise(root, mirroring):
+async def test_links_that_editors_use_as_locks_are_ignored(root, mirroring):
     (root / ".#other.py").symlink_to("user@host.1234")
 
     async with mirroring(root) as mirror:

@@ -1,4 +1,4 @@
-"""When changes are a batch: arithmetic on times, without a clock."""
+"""When changes become a batch: arithmetic on times, without a clock."""
 
 import pytest
 from toolwatch._debounce import Pace
@@ -10,7 +10,7 @@ def pace():
 
 
 def follow(pace, times):
-    """Have one change at each of these times be given as a batch; say after how long."""
+    """Report one change at each of these times as a batch, and return the delays."""
     delays = []
     for first in times:
         due = pace.due(first, first)

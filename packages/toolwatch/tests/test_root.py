@@ -1,4 +1,4 @@
-"""The watched folder itself: absent, removed, replaced, reached by a link, or no folder at all."""
+"""The watched folder itself: absent, removed, replaced, reached by a link, or not a folder."""
 
 import asyncio
 import os
@@ -124,9 +124,7 @@ async def test_a_root_that_is_a_symbolic_link_is_watched_at_its_target(root, mir
         await mirror.has("tool.py")
 
 
-async def test_a_symbolic_link_that_gets_another_folder_as_its_target_is_followed(
-    root, mirroring, tmp_path
-):
+async def test_a_symbolic_link_whose_target_changes_is_followed(root, mirroring, tmp_path):
     link, other = tmp_path / "link", tmp_path / "other"
     link.symlink_to(root, target_is_directory=True)
     other.mkdir()
@@ -140,7 +138,7 @@ async def test_a_symbolic_link_that_gets_another_folder_as_its_target_is_followe
         await mirror.has("later.py")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs a path that exists and resolves to none")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a path that exists but does not resolve")
 async def test_a_root_that_vanishes_during_setup_is_watched_once_it_is_back(
     root, mirroring, tmp_path, monkeypatch
 ):
@@ -217,7 +215,7 @@ def occupy():
 async def scenario():
     batches = awatch_tools(sys.argv[1])
     await anext(batches)
-    # In the thread that has waited for the batch: none is left to close the watch in.
+    # This takes the thread that waited for the batch, so none is left to close the watch.
     other = asyncio.create_task(run_sync(occupy))
     while threading.main_thread().is_alive():
         await asyncio.sleep(0)
@@ -244,4 +242,4 @@ async def test_leaving_the_loop_and_closing_the_iterator_ends_the_watch(root):
     await asyncio.wait_for(batches.aclose(), 15)
     with suppress(StopAsyncIteration):
         await anext(batches)
-        pytest.fail("a closed watch gave another batch")
+        pytest.fail("a closed watch yielded another batch")

@@ -104,7 +104,7 @@ def test_roots_that_are_all_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize("watch", [watch_tools, awatch_tools])
 @pytest.mark.parametrize("roots", [(), ([],)], ids=["none", "an empty list"])
-def test_a_watch_of_nothing_is_refused_at_once(watch, roots):
+def test_a_watch_without_roots_is_refused_at_once(watch, roots):
     with pytest.raises(NoRootError, match="at least one folder"):
         watch(*roots)
 

@@ -1,4 +1,4 @@
-"""The watch for threads, and what either watch leaves behind."""
+"""The watch for threads, and what both kinds of watch leave behind."""
 
 import gc
 import os
@@ -26,9 +26,9 @@ def descriptors():
 
 
 def all_given_back(threads, files):
-    """Return whether no new threads and descriptors are left, after waiting for them to go.
+    """Wait until all new threads and descriptors are gone, and return whether they are.
 
-    A library may close files in a separate thread, and files of an earlier test only now.
+    A library may close files in a separate thread, and those of an earlier test only now.
     """
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
@@ -49,7 +49,7 @@ def test_setting_the_stop_event_in_another_thread_ends_the_watch(root, options):
     thread = threading.Thread(target=follow)
     thread.start()
     assert watching.wait(SECONDS)
-    # Most of the time, it waits: give it the chance to.
+    # The watch spends most of its time waiting: let it begin to wait.
     thread.join(0.1)
     stop.set()
     thread.join(SECONDS)
@@ -100,7 +100,7 @@ def test_changes_between_two_calls_are_in_the_next_batch(root, options):
 
 
 def test_a_file_that_is_written_constantly_is_reported_occasionally(root):
-    """Not never, because it never settles, and not at every write."""
+    """It never settles, but must be reported from time to time, and not at every write."""
     stop, writes = threading.Event(), 0
     file = root / "log.py"
     file.write_text("")

@@ -188,7 +188,7 @@ def test_a_batch_is_an_immutable_value():
 
 
 async def test_a_name_that_is_not_utf8_is_reported_as_its_folder(root, mirroring):
-    """Neither databases nor terminals take such a name."""
+    """Databases and terminals do not accept such a name."""
     (root / "folder" / "inner").mkdir(parents=True)
 
     async with mirroring(root) as mirror:
@@ -197,7 +197,7 @@ async def test_a_name_that_is_not_utf8_is_reported_as_its_folder(root, mirroring
                 with open(os.fsencode(f"{root}{folder}/") + b"caf\xe9.txt", "w"):  # noqa: PTH123
                     pass
             except OSError:
-                pytest.skip("this file system takes no such names")
+                pytest.skip("this file system does not allow such names")
             await mirror.equals_disk()
         assert mirror.rescans > 1
         for path in mirror.mentioned():

@@ -107,7 +107,7 @@ def _check_words(store: ToolStore) -> None:
 
 
 def _check_fuzzy(store: ToolStore) -> None:
-    """Tools are found by words that are misspelt or cut short, and no filter is forgotten."""
+    """Tools are found by words that are misspelt or cut short, and filters apply."""
     fill(store, TOOLS)
     with store.reading() as reader:
         promise = "a tool is found by a word that is right, misspelt or cut short"
@@ -125,7 +125,7 @@ def _check_fuzzy(store: ToolStore) -> None:
 
 
 def _check_entries(store: ToolStore) -> None:
-    """Details are as in the scan."""
+    """Details are those of the scan."""
     scan = scanned(TOOLS)
     fill(store, scan)
     with store.reading() as reader:
@@ -393,7 +393,7 @@ def _check_usage_filters(store: ToolStore) -> None:
 
 
 def _expect_through(store: ToolStore, where: ToolFilter, expected: set[str]) -> None:
-    """Request fewer tools than precede those that pass the filter."""
+    """Search with a depth that tools outside the filter would fill on their own."""
     with store.reading() as reader:
         by_meaning = set(near(reader, where=where, depth=5))
         expect(by_meaning, expected, f"{where} lets all of its tools through, by meaning")

@@ -50,7 +50,7 @@ def check_store(
     Args:
         factory: Provides a new, empty, writable store each time; it may be closed within the block.
         reopen: Opens a store's data again, as another process would, even after the store was
-            closed. Left out for a store that is not persistent.
+            closed. Omit it for a store that is not persistent.
         patience: How many seconds threads may make each other wait.
 
     Raises:
@@ -198,7 +198,7 @@ def _check_readers(store: ToolStore) -> None:
 
 
 def _check_roots(store: ToolStore) -> None:
-    """A store is bound to one tree until that is gone."""
+    """A store is bound to one tree until the tree is gone."""
     promise = "the store of a tree that exists does not become that of another"
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         store.bind(one)

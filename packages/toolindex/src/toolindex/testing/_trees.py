@@ -1,4 +1,4 @@
-"""Helpers for the checks of a store: small trees of tools, filled stores, verdicts."""
+"""Helpers for the checks of a store: small trees of tools, filled stores, comparisons."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def scanned(
     """Scan modules, by path, as a store's user would.
 
     Args:
-        modules: Their source.
+        modules: The source of each.
         unchanged: Paths that are skipped because their stamps are known.
         written_at: When their files were written, the only difference in their stamps.
     """
