@@ -11,7 +11,6 @@ import pytest
 
 from .conftest import PATIENCE
 
-# One that does not end by itself never does.
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
