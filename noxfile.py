@@ -82,7 +82,7 @@ nox.options.sessions = [
 
 
 def _sync(session: nox.Session, *arguments: str) -> None:
-    """Make the session's environment what the lock has for these arguments."""
+    """Sync the session's environment with the lock, given arguments of `uv sync`."""
     location = session.virtualenv.location
     session.run_install(
         "uv", "sync", "--frozen", "--no-default-groups", f"--python={location}", *arguments,
@@ -91,7 +91,7 @@ def _sync(session: nox.Session, *arguments: str) -> None:
 
 
 def _new_environment(session: nox.Session, name: str, *packages: str) -> Path:
-    """Install packages into a separate environment, and return its folder of programs."""
+    """Install packages into a separate environment, and return the folder of its executables."""
     folder = Path(session.virtualenv.location, name)
     python = f"--python={session.python or DEFAULT}"
     session.run_install("uv", "venv", "--quiet", "--clear", python, str(folder))
@@ -101,7 +101,7 @@ def _new_environment(session: nox.Session, name: str, *packages: str) -> Path:
 
 
 def _install_npm(session: nox.Session, *packages: str) -> Path:
-    """Install packages of npm, and return their folder of programs."""
+    """Install npm packages, and return the folder of their executables."""
     if shutil.which("npm") is None:
         session.error("this session needs npm, which comes with Node.js")
     folder = Path(session.virtualenv.location, "npm")
@@ -133,7 +133,7 @@ GITHUB_FILES = {
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, format, layers, dependencies, workflows; of given files, only style and format."""
+    """Style, format, layers, dependencies, workflows; for given files, only style and format."""
     _sync(session, "--all-packages", "--group=lint")
     files = session.posargs or ["."]
     session.run("ruff", "check", *files)
@@ -327,9 +327,9 @@ CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 # Without Chromium the session needs no environment either.
 @nox.session(venv_backend="uv" if CHROMIUM else "none")
 def browser(session: nox.Session) -> None:
-    """The console in the system's Chromium; skipped where there is none."""
+    """The console in the system's Chromium; skipped if there is none."""
     if CHROMIUM is None:
-        session.skip(f"no Chromium: install it, as {', '.join(BROWSERS)} on the PATH")
+        session.skip(f"no Chromium on PATH: install it as one of {', '.join(BROWSERS)}")
     _sync(session, "--all-packages", "--group=browser")
     session.run(
         "pytest", str(ROOT / "tests" / "browser"), *BUSY, *session.posargs,
@@ -474,7 +474,7 @@ def api(session: nox.Session) -> None:
 
 @nox.session(requires=["wheels"])
 def release(session: nox.Session) -> None:
-    """A package index would accept the builds; with a tag, write what it uploads to `dist/`."""
+    """A package index would accept the builds; with a tag, write the files to upload to `dist/`."""
     _sync(session, "--only-group=release")
     session.run("twine", "check", "--strict", *map(str, sorted(DIST.glob("*-*"))))
     if session.posargs:

@@ -59,11 +59,11 @@ def line(server: Server) -> Generator[Line]:
 
 
 class Line:
-    """A connection to a server that can be slow, or lose everything.
+    """A connection to a server that can be slow, or drop all data.
 
     Attributes:
         delay: The seconds by which each answer is delayed.
-        swallows: Whether everything is lost.
+        swallows: Whether all data is dropped.
     """
 
     def __init__(self, folder: Path, server: Server) -> None:
@@ -207,7 +207,7 @@ class Faults:
         self._line.delay = 0
 
     def swallowed(self) -> None:
-        """The connection loses everything."""
+        """The connection drops all data."""
         self._line.swallows = True
         time.sleep(8)
         self._line.swallows = False
@@ -272,10 +272,10 @@ def _server(folder: Path, name: str, stack: ExitStack) -> Server:
 
 
 def main() -> None:
-    """Print a table."""
+    """Measure each fault, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tools", type=int, default=1_000)
-    parser.add_argument("--only", default="", help="faults whose name has this")
+    parser.add_argument("--only", default="", help="measure only faults whose name contains this")
     arguments = parser.parse_args()
     kinds: dict[str, Callable[[Faults], None]] = {
         "nothing": Faults.nothing,

@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def recalls(results: str) -> list[Bar]:
-    """Read the recall at five of the peers, and ours with weights that saw none of the queries."""
+    """Read the recall at five of the peers, and ours with weights not trained on the queries."""
     hybrid = numbers(results, "**hybrid, now**")[0]
     words = numbers(results, "words alone, mean")[0]
     bars = [Bar("pytools-hybrid", hybrid, True), Bar("pytools-hybrid, words alone", words, True)]

@@ -76,7 +76,7 @@ def main() -> None:
     """Check one distribution, and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("distribution")
-    parser.add_argument("--row", action="store_true", help="print a row of the table, no more")
+    parser.add_argument("--row", action="store_true", help="print only a row of the table")
     arguments = parser.parse_args()
     name: str = arguments.distribution
     package, folder = _installed(name)
@@ -109,11 +109,11 @@ def _installed(name: str) -> tuple[str, Path]:
     site = Path(sysconfig.get_path("purelib"))
     typed = [file for file in distribution(name).files or () if file.name == "py.typed"]
     if not typed:
-        sys.exit(f"{name}: nothing in {site} is its py.typed: install the wheel, or put it in")
+        sys.exit(f"{name} has no py.typed in {site}: install the wheel, or add the file")
     package = typed[0].parts[0]
     spec = find_spec(package)
     if spec is None or spec.origin is None or not Path(spec.origin).is_relative_to(site):
-        sys.exit(f"import {package} finds {spec}, not what was installed into {site}")
+        sys.exit(f"import {package} finds {spec}, not the package installed in {site}")
     return package, Path(spec.origin).parent
 
 
@@ -132,7 +132,7 @@ def import_public_names(package: str, folder: Path) -> tuple[int, list[str]]:
         except AttributeError as error:
             sys.exit(f"{error}, which its __all__ names")
     if not names:
-        sys.exit(f"{package} has no public name: what __all__ says is its interface")
+        sys.exit(f"{package} has no public name: declare its interface in __all__")
     return names, absent
 
 

@@ -118,14 +118,14 @@ def print_lines() -> None:
 
 
 class Trace:
-    """Counts the functions of ours that run in any thread."""
+    """Counts the calls of our functions in all threads."""
 
     def __init__(self) -> None:
         self._counted: Counter[tuple[str, str]] | None = None
 
     @contextmanager
     def counting(self) -> Generator[Counter[tuple[str, str]]]:
-        """Count within a block."""
+        """Count during a block."""
         counted = self._counted = Counter()
         try:
             yield counted

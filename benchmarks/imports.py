@@ -159,7 +159,7 @@ def _direct(servers: Path, server: str) -> StdioServerParameters:
     (entry,) = (it for it in read_servers(servers) if it.name == server)
     parameters = entry.parameters()
     if not isinstance(parameters, StdioParameters):
-        raise SystemExit("the tool must be of a server that is started, not of one at an address")
+        raise SystemExit("the tool's server must be one that is started, not one at a URL")
     return StdioServerParameters(
         command=parameters.command, args=list(parameters.args), env=dict(parameters.env)
     )

@@ -92,15 +92,15 @@ class _Comparison:
         self._shares: dict[int, list[float]] = {10: [], _DEPTH: []}
 
     def judge(self, found: Sequence[float], exact: Vectors) -> None:
-        """Note the exact similarities of the results, and the best possible ones."""
+        """Add the recall, given the exact similarities of the results and of the best tools."""
         for depth, shares in self._shares.items():
             wanted = min(depth, len(exact))
-            # Ties count as right.
+            # Ties count as correct.
             right = sum(value >= exact[wanted - 1] - _SAME for value in found[:wanted])
             shares.append(right / wanted)
 
     def recalls(self, what: str) -> list[Figure]:
-        """Return the mean at each depth."""
+        """Return the mean recall at each depth."""
         return [
             Figure(what=f"{what} at {depth}", value=float(np.mean(shares)), unit="")
             for depth, shares in self._shares.items()

@@ -238,9 +238,11 @@ def measure(root: Path, tools: int, folder: Path) -> list[Figure]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--sizes", default="100,1000,10000", help="how many tools, each time")
-    parser.add_argument("--trees", type=Path, help="keep the generated trees here")
-    parser.add_argument("--json", type=Path, help="write the figures here as well")
+    parser.add_argument(
+        "--sizes", default="100,1000,10000", help="numbers of tools, separated by commas"
+    )
+    parser.add_argument("--trees", type=Path, help="keep the generated trees in this folder")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     results: dict[int, list[Figure]] = {}
     with tempfile.TemporaryDirectory(prefix="server-bench-") as temporary:

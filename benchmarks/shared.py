@@ -5,20 +5,21 @@
 
 Each process makes the same requests through the application's store: by words and names, and by
 vectors of the model `static`, too. The first pass is not counted. `a second` and percentiles are
-the clients'; `client` and `server` are CPU per search, of all processes of PostgreSQL for the
-second; `fetched` is the size of the pages that a search fetched, and `round trips` how often it
-waited for the server: the first search, the others of the first pass, and later ones. `first` is
-the slowest first search, and `client MB` the largest memory of a process. Compare lines of one run.
+measured by the clients. `client` and `server` are CPU per search; `server` is that of all processes
+of PostgreSQL. `fetched` is the size of the pages that a search fetched, and `round trips` is how
+often it waited for the server. Both have three figures: the first search, the others of the first
+pass, and later ones. `first` is the slowest first search, and `client MB` the peak memory of a
+process. Compare only lines of one run.
 
 With `--standbys 1 2`, engine mode is also measured on the primary and that many standbys; the
 address names all of them, and each process connects to one at random. `server` then has a figure
 for each. With `--spread 1 2 3`, six trees are spread over that many independent servers instead,
-each tree with a process that searches it, and then changes it by syncs of one tool each.
+and each tree has a process that searches it, then changes it by syncs of one tool each.
 
-Up to 20,000 tools, a host in engine mode writes the server's tables by syncs, which are timed. With
-more tools, syncs write a file; COPY fills the tables from its pages and the same records, as
+With up to 20,000 tools, a host in engine mode writes the server's tables by syncs, which are timed.
+With more tools, syncs write a file, COPY fills the tables from its pages and the same records, as
 such a host would have written them, and pgvector indexes the vectors. `recall` is then the share of
-the ten nearest tools that engine mode finds. `--folder` keeps a large index for other runs.
+the ten nearest tools that engine mode finds. `--folder` keeps a large index for later runs.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ _Portion = tuple[list["ToolRecord"], list[bytes]]
 
 
 class _Server(Server):
-    """A server with memory for its tables, which may exist already."""
+    """A server with enough memory for its tables, whose data may already exist."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +153,7 @@ class _Load:
     tree: str = "t"
 
     def actions(self) -> Generator[Callable[[], None]]:
-        """Open the store, and yield what to do again and again."""
+        """Open the store, and yield the actions, which can be repeated."""
         if self.by == "syncs":
             words = count()
             file = self.folder / f"{os.getpid()}.db"
@@ -174,11 +175,11 @@ class _Result:
 
     Attributes:
         first: The seconds of its first action.
-        taken: The seconds of each that counts.
+        taken: The seconds of each counted action.
         cpu: The CPU seconds of these.
         fetched: The pages fetched by the first action, by the others of the first pass, and later.
         trips: The same for round trips.
-        megabytes: The largest memory of the process.
+        megabytes: The peak memory of the process.
     """
 
     first: float
@@ -229,18 +230,18 @@ def _client(load: _Load, start: Barrier, out: Queue[_Result]) -> None:
         start.wait()
         megabytes = _peak_memory()
         out.put(_Result(first, taken, cpu, fetched, trips, megabytes))
-        # Until the server's CPU has been read: that of a process that is just ending is in no list.
+        # Wait until the server's CPU has been read, because ending processes would be missed.
         start.wait()
 
 
 def _peak_memory() -> float:
-    """Return the most MB that this process has used; getrusage() includes its parent's."""
+    """Return this process's peak memory in MB; getrusage() would include its parent's."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _server_cpu(server: Server) -> float:
-    """Return the CPU seconds of PostgreSQL's processes, those that have ended too."""
+    """Return the CPU seconds of PostgreSQL's processes, including those that have ended."""
     main = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -291,7 +292,7 @@ def _measure(servers: list[Server], loads: list[_Load]) -> str:
 
 
 def _portions(tools: int) -> Iterator[_Portion]:
-    """Yield all tools in portions, which another process makes ahead."""
+    """Yield all tools in portions, which another process prepares in advance."""
     ahead: Queue[_Portion | None] = _processes.Queue(maxsize=2)
     maker = _processes.Process(target=_make, args=(tools, ahead), daemon=True)
     maker.start()
@@ -330,7 +331,7 @@ def _sync(store: ToolStore, portions: Iterable[_Portion]) -> None:
 
 
 def _copied(address: str, portions: Iterable[_Portion]) -> Iterator[_Portion]:
-    """Fill the server's tables with tools as syncs would have, and pass the tools on."""
+    """Fill the server's tables with tools as syncs would, and yield the same portions."""
     with psycopg.connect(address, autocommit=True) as server, server.cursor() as cursor:
         ((tree,),) = cursor.execute(
             "INSERT INTO toolindex.tree (name, generation, reader_version, is_complete) "
@@ -359,7 +360,7 @@ def _copied(address: str, portions: Iterable[_Portion]) -> Iterator[_Portion]:
 
 
 def _copy_pages(address: str, folder: Path) -> None:
-    """Send a file's pages to the server, as a host in engine mode would have by syncs."""
+    """Send a file's pages to the server, as syncs of a host in engine mode would."""
     image = folder / "image.db"
     shutil.copy(folder / "search.db", image)
     with closing(sqlite3.connect(image, isolation_level=None)) as it:
@@ -494,7 +495,7 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=10_000)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--modes", nargs="+", default=["file", "copy", "engine"])
-    parser.add_argument("--folder", type=Path, help="keep the index there, for other runs")
+    parser.add_argument("--folder", type=Path, help="keep the index in this folder for later runs")
     parser.add_argument("--standbys", type=int, nargs="+", default=[])
     parser.add_argument("--spread", type=int, nargs="+", default=[], help="numbers of servers")
     arguments = parser.parse_args()
@@ -556,7 +557,7 @@ def _print_table(
 
 
 def _print_spread(servers: list[Server], folder: Path, tools: int) -> None:
-    """Give each tree a client and one of the servers."""
+    """Assign a client and one of the servers to each tree."""
     print(f"{len(servers)} servers")
     for by in ("words", "words, vectors", "syncs"):
         loads = [

@@ -5,7 +5,7 @@ usage: uv run python benchmarks/start.py [--runs N]
 Our wheels are built, and installed with their declared dependencies, in the versions of uv.lock,
 into a separate environment. The first search compiles every module that it imports and indexes the
 example tools (119); before it, everything that the last run wrote is removed. The second search
-finds both. The installed files are read first, so that they are in the disk cache.
+reuses both. The installed files are read first, so that they are in the disk cache.
 """
 
 from __future__ import annotations

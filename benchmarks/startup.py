@@ -1,4 +1,4 @@
-"""Measure the CPU time until we answer: help, a warm search, and the server's first answer.
+"""Measure the CPU time of `--help`, a warm search, and the server's first answer.
 
 usage: uv run python benchmarks/startup.py [--root DIR] [--runs N]
 

@@ -173,7 +173,7 @@ def _spread(counts: Sequence[int]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--root", type=Path, default=Path("examples/tools"))
-    parser.add_argument("--queries", type=Path, help="requests, one JSON object a line")
+    parser.add_argument("--queries", type=Path, help="requests, one JSON object per line")
     parser.add_argument("--tokenizer", type=Path, required=True)
     options = parser.parse_args()
     lines = options.queries.read_text("utf-8").splitlines() if options.queries else []

@@ -1,5 +1,5 @@
 # pyright: basic
-"""A PostgreSQL of the tests' own, reached by addresses with a password."""
+"""A PostgreSQL server of the tests' own, with addresses that contain a password."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class Server(_own["Server"]):
     """A server whose addresses are URLs."""
 
     def address(self, database: str = "postgres", *, user: str = "postgres", tree: str = "") -> str:
-        """Return an address, with a password that nobody asks for."""
+        """Return an address with a password, which the server does not check."""
         named = f"&tree={tree}" if tree else ""
         return f"postgresql://{user}:{SECRET}@/{database}?host={self.folder}{named}"

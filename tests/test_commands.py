@@ -323,7 +323,7 @@ class TestDescribe:
 
 
 class TestStatus:
-    def test_it_shows_what_the_index_contains(self, run, tree, home):
+    def test_status_shows_what_the_index_contains(self, run, tree, home):
         database = home / "index.db"
         run("search", "open an issue", "--root", tree, "--db", database)
 
@@ -375,7 +375,7 @@ class TestConfig:
 
             assert "s3cret" not in result.stdout + result.stderr
 
-    def test_it_writes_a_file_with_the_same_settings(self, run, home):
+    def test_toml_output_is_a_file_with_the_same_settings(self, run, home):
         written = run("config", "--output", "toml", PYTOOLS_LIMIT="7", PYTOOLS_INCLUDE="*:pdf:*")
         (home / "pytools.toml").write_text(written.stdout, encoding="utf-8")
 

@@ -61,7 +61,7 @@ ELSEWHERE = {
 }
 # Blocks that are not tested, by document and first line, and the reasons.
 LEFT_ALONE = {
-    ("docs/guides/team.md", "FROM python:3.13-slim"): "wants a daemon, and the network",
+    ("docs/guides/team.md", "FROM python:3.13-slim"): "needs a daemon and the network",
 }
 _END = "\x1e"
 _FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
@@ -127,7 +127,7 @@ def steps_of(document, block, before):
         ]
     match block.language:
         case "":
-            # A drawing, or a layout.
+            # A diagram, or a layout.
             return []
         case "console":
             return list(commands(block))
@@ -150,7 +150,7 @@ def commands(block):
     for part in re.split(r"^\$ ", block.text, flags=re.M)[1:]:
         command, shown = re.fullmatch(r"((?:[^\n]*\\\n)*[^\n]*)\n?(.*)", part, re.S).groups()
         assert not re.match(r"(sudo )?(pip|pipx|uv|uvx|npm|npx|docker)\b", command), (
-            f"{command}: what installs something belongs into a block of sh, which is not run"
+            f"{command}: commands that install belong in a block of sh, which is not run"
         )
         yield Step(command, shown, block.line)
 

@@ -1,4 +1,4 @@
-"""Our servers in place of freeact's own, in an agent that is configured for those."""
+"""Our servers in place of freeact's own, in an agent that is configured for freeact's."""
 
 import shutil
 import sys

@@ -142,7 +142,7 @@ def test_a_plot_without_matplotlib_says_what_to_install(evaluate, tmp_path):
         (["--run=a.png", "--plot=a.hybrid-rrf.png"], "--plot", "is a file of --run"),
     ],
 )
-def test_a_result_replaces_neither_an_input_nor_another(
+def test_a_result_overwrites_neither_an_input_nor_another_result(
     run, examples, queries, arguments, flag, role
 ):
     before = queries.read_bytes()

@@ -45,7 +45,7 @@ def test_other_modules_may_not_import_that_extra(footprint, stranger):
         footprint.import_public_names("stranger", stranger)
 
 
-def test_a_missing_name_of_all_is_reported(footprint, stranger):
+def test_a_missing_name_in_all_is_reported(footprint, stranger):
     (stranger / "adapter.py").write_text("__all__ = ['gone']\n")
 
     with pytest.raises(SystemExit, match="'gone', which its __all__ names"):

@@ -204,7 +204,7 @@ async def test_the_first_search_finds_tools_and_many_at_once_all_do(start):
     assert {answer.status_code for answer in answers} == {200}
 
 
-async def test_an_mcp_client_finds_describes_and_reports(start):
+async def test_an_mcp_client_can_search_describe_and_report(start):
     with start() as (_, url):
         async with Client(f"{url}/mcp") as client:
             result = await client.call_tool("search_tools", {"query": "open an issue on github"})
@@ -433,7 +433,7 @@ async def test_slow_connections_without_the_token_do_not_block_others(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
-def test_a_signal_ends_it_with_answers_or_closed_connections(start, tmp_path):
+def test_after_a_signal_each_request_is_answered_or_its_connection_closed(start, tmp_path):
     with start() as (process, url):
         host = url.removeprefix("http://")
         idle = connection(url)
@@ -460,7 +460,7 @@ def test_a_signal_ends_it_with_answers_or_closed_connections(start, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")
-async def test_an_open_stream_does_not_delay_the_end(start, tmp_path):
+async def test_an_open_stream_does_not_delay_the_shutdown(start, tmp_path):
     headers = {"accept": "application/json, text/event-stream"}
     parameters = {
         "protocolVersion": "2025-06-18",
@@ -482,7 +482,7 @@ async def test_an_open_stream_does_not_delay_the_end(start, tmp_path):
     assert "ERROR" not in (tmp_path / "stderr").read_text()
 
 
-def test_schemathesis_finds_nothing(start, home):
+def test_schemathesis_finds_no_errors(start, home):
     program = Path(sys.executable).with_name("schemathesis")
     with start(PYTOOLS_TOKEN="geheim") as (_, url):
         report = subprocess.run(

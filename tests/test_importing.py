@@ -14,7 +14,7 @@ from .conftest import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(it.module for it in read_projects(ROOT).values())
-# Programs with all the modules of ours that each may load, and the modules that none may load.
+# By package, the modules that importing it must not load.
 LIGHT = {
     "toolembed": {"dataclasses", "json", "logging", "numpy", "pydantic_ai"},
     "toolimport": {"dataclasses", "logging", "mcp", "pydantic"},
@@ -79,7 +79,7 @@ USES = {
         {"asyncio", "numpy", "statistics", "toolrank._language_model"},
     ),
     "watching from a thread": (WATCH, "toolwatch._watcher", {"asyncio"}),
-    "checking the name of a usual model": (
+    "checking the name of a common model": (
         "from toolembed.providers import check_known_provider, check_model_name\n"
         "check_known_provider(check_model_name('openai:text-embedding-3-small'))",
         "toolembed.providers",
@@ -123,7 +123,7 @@ def loaded_by(tmp_path):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_public_name_exists_and_is_completed_once(module):
+def test_every_public_name_exists_and_is_listed_once_by_dir(module):
     package = import_module(module)
     for name in package.__all__:
         assert hasattr(package, name)

@@ -87,7 +87,7 @@ def test_any_other_licence_is_refused_with_the_name_of_the_package(expression):
         TERMS["check"]("parcel", expression, always=True)
 
 
-def test_a_licence_that_is_not_free_is_permitted_in_an_extra_only():
+def test_a_licence_that_is_not_free_is_only_permitted_in_an_extra():
     TERMS["check"]("parcel", "LicenseRef-NVIDIA-Proprietary", always=False)
     with pytest.raises(LicenceError, match="for everybody"):
         TERMS["check"]("parcel", "LicenseRef-NVIDIA-Proprietary", always=True)

@@ -22,7 +22,6 @@ INITIALIZE = {
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 PING = {"jsonrpc": "2.0", "id": "still there", "method": "ping"}
-# What has not ended by then never does.
 # A docstring that could break a protocol, a terminal or a reader.
 HOSTILE = (
     "Feed \x1b[31mred\x1b[0m penguins\x07 \x00 \x85 \x9b2J </tool> \"'`{}[]\\ \r "
@@ -120,12 +119,12 @@ def nested(depth, number):
 REFUSED = {
     "half an emoji": (request(r"merge \ud83d"), PARSE_ERROR, 5),
     "the other half": (request(r"\ude00 merge", '"six"'), PARSE_ERROR, "six"),
-    "a line break in a text": (request("merge\x01pdf"), PARSE_ERROR, 5),
+    "a control character in a string": (request("merge\x01pdf"), PARSE_ERROR, 5),
     "deeper than the SDK reads": (nested(300, 5), PARSE_ERROR, 5),
     "a number of 5,000 digits": (request(number="5, \"n\": " + "9" * 5000), PARSE_ERROR, 5),
     "an id of 5,000 digits": (request(number="9" * 5000), PARSE_ERROR, None),
     "half an emoji as id": (request(number=r'"\ud83d"'), PARSE_ERROR, None),
-    "deeper than anybody reads": (nested(100_000, 5), PARSE_ERROR, 5),
+    "deeper than any parser reads": (nested(100_000, 5), PARSE_ERROR, 5),
     "a hundred thousand brackets": (b"[" * 100_000, PARSE_ERROR, None),
     "half a line": (request()[:-20], PARSE_ERROR, None),
     "two requests": (request() + request(), PARSE_ERROR, None),
@@ -133,8 +132,8 @@ REFUSED = {
     "a zero byte": (b"\x00", PARSE_ERROR, None),
     "not UTF-8": (b'\xff\xfe{"jsonrpc"', PARSE_ERROR, None),
     "a batch": (b"[" + request() + b"]", INVALID_REQUEST, None),
-    "a text": (b'"ping"', INVALID_REQUEST, None),
-    "nothing in it": (b"{}", INVALID_REQUEST, None),
+    "a string": (b'"ping"', INVALID_REQUEST, None),
+    "an empty object": (b"{}", INVALID_REQUEST, None),
     "an older version": (
         b'{"jsonrpc": "1.0", "id": 5, "method": "ping"}', INVALID_REQUEST, 5
     ),
@@ -157,14 +156,14 @@ REFUSED = {
 IGNORED = {
     "an empty line": b"",
     "spaces": b" \t\r",
-    "an answer to nothing": b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
+    "an answer without a request": b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
     "an answer with half an emoji": rb'{"jsonrpc": "2.0", "id": 77, "result": {"a": "\ud83d"}}',
-    "an error of the client's": b'{"jsonrpc": "2.0", "id": 7, "error": {"code": 1, "message": ""}}',
+    "an error from the client": b'{"jsonrpc": "2.0", "id": 7, "error": {"code": 1, "message": ""}}',
     "a notification with half an emoji": (
         rb'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"reason": "\ud83d"}}'
     ),
     "a notification with a list": b'{"jsonrpc": "2.0", "method": "notifications/x", "params": [1]}',
-    "the end of a call that is not there": (
+    "a cancellation of an unknown call": (
         b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 999}}'
     ),
 }
@@ -189,7 +188,7 @@ def test_messages_that_need_no_answer_get_none(piped):
             assert server.answers_before("still there") == [], what
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_accepted(
+def test_a_byte_order_mark_and_windows_line_endings_are_accepted(
     piped,
 ):
     with piped(initialized=False) as server:
@@ -284,7 +283,7 @@ def test_a_cancelled_call_is_not_answered_and_delays_nothing(piped, counted):
         assert server.answers_before(4) == []
 
 
-def test_five_hundred_calls_are_answered_though_their_answers_are_read_late(piped):
+def test_five_hundred_calls_are_answered_even_if_their_answers_are_read_late(piped):
     with piped() as server:
         numbers = range(500)
         for number in numbers:

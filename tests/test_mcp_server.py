@@ -33,7 +33,7 @@ def names(result):
     return [tool["id"] for tool in result.structured_content["result"]]
 
 
-async def test_it_is_called_pytools_and_has_instructions(connect, tree):
+async def test_the_server_is_called_pytools_and_has_instructions(connect, tree):
     async with connect("--root", tree) as client:
         tools = (await client.list_tools()).tools
 
@@ -97,7 +97,7 @@ async def test_a_query_without_words_returns_no_results_and_the_reason(connect, 
         assert "no words" in result.content[0].text
 
 
-async def test_a_model_that_was_replaced_is_reported_with_every_answer(connect, tree):
+async def test_an_answer_reports_that_the_offline_model_replaced_another(connect, tree):
     async with connect("--root", tree, "--embedding-model", "openai:nothing") as client:
         result = await client.call_tool("search_tools", {"query": "open an issue on github"})
 

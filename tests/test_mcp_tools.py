@@ -178,10 +178,10 @@ async def test_each_result_is_one_line_of_json_for_the_model(served):
         read = [json.loads(block.text) for block in result.content]
         for short, whole in zip(read, result.structured_content["result"], strict=True):
             assert short.items() <= whole.items()
-            assert set(whole) - set(short) <= {"name", "category", "source"}, "the id has these"
+            assert set(whole) - set(short) <= {"name", "category", "source"}, "the id contains them"
 
 
-async def test_a_long_description_is_cut_after_a_sentence_in_text_and_structured_content(
+async def test_a_long_description_is_truncated_after_a_sentence_in_text_and_structured_content(
     served, tree, write_tools
 ):
     sentence = "Feed one more penguin with a fish that it likes."

@@ -211,7 +211,7 @@ def test_a_break_of_the_public_api_needs_a_fragment(workspace, base):
     accepted("check", root=workspace)
 
 
-def test_only_what_was_promised_can_be_broken(workspace, base):
+def test_only_an_api_promised_in_a_release_can_be_broken(workspace, base):
     inner = base / "src" / "tryout_base" / "inner.py"
     promises = workspace / "docs" / "stability.md"
     inner.write_text("def look(words: str, limit: int) -> None: ...\n")

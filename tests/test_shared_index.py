@@ -33,7 +33,7 @@ _pool._LOOK_MS = _pool._READ_MS = 60_000
 
 
 def customized(folder, code=""):
-    """Return a value of PYTHONPATH with which processes are patient, and run some code."""
+    """Return a value of PYTHONPATH that makes processes wait longer and run some code."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(PATIENT + code)
     return str(folder)

@@ -11,7 +11,6 @@ import pytest
 
 from .conftest import PATIENCE
 
-# One that does not end by itself never does.
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -137,7 +136,7 @@ def test_the_next_start_removes_what_a_kill_left_behind(
 
 
 def test_garbage_on_stdin_does_not_end_the_server(server):
-    server.stdin.write("this is no JSON\n{}\n[]\n\x00\n")
+    server.stdin.write("this is not JSON\n{}\n[]\n\x00\n")
     initialize_past_errors(server)
 
 

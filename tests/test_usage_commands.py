@@ -91,7 +91,7 @@ def test_an_empty_record_is_reported(run, tmp_path):
     assert json.loads(exported.stdout) == []
 
 
-def test_without_an_index_nothing_is_reported_and_none_is_made(run, tmp_path):
+def test_without_an_index_a_report_fails_and_creates_none(run, tmp_path):
     done = run("report", "--db", tmp_path / "absent.db")
 
     assert done.returncode == 1

@@ -60,7 +60,7 @@ def tracked_files():
 
 
 def requirements(project):
-    """Return its requirements, with those of extras, which may name the package itself."""
+    """Return a project's requirements and those of its extras, except for itself."""
     extras = project.get("optional-dependencies", {}).values()
     declared = [*project.get("dependencies", []), *(line for extra in extras for line in extra)]
     return [it for it in map(Requirement, declared) if it.name != project["name"]]
@@ -75,7 +75,7 @@ def test_the_lock_has_only_public_addresses():
     )
 
 
-def test_no_file_names_a_place_of_a_single_machine():
+def test_no_file_names_a_path_or_host_of_a_single_machine():
     found = [
         f"{path.relative_to(ROOT)}:{number}: {match[0]}"
         for path in tracked_files()
@@ -197,7 +197,7 @@ def test_a_query_is_split_like_an_indexed_name(name):
     assert set(words) <= set(query_terms(name, stop_words=()))
 
 
-# Half of the texts are in scripts without spaces, with the marks between their letters.
+# Half of the texts are in scripts without spaces, including the marks between their letters.
 ANY_TEXT = st.text(st.characters(codec=None)) | st.text(
     st.sampled_from("作成问题メールㄱ한국어ไทยກຂកខဗမာ゙ั်　。、09aÀ_-:\0\ud800ﬁ㌔①")
 )
@@ -218,8 +218,8 @@ def test_a_request_for_a_name_has_the_same_key(name):
 @example("作成issue。删除 a 文")
 @example("ภาษาไทย ြမန်မာ")
 @example("한국어를 씁니다")
-def test_scripts_without_spaces_are_cut_alike_in_requests_and_the_index(text):
-    """toolindex cuts texts and toolrank cuts requests; neither may know the other."""
+def test_scripts_without_spaces_are_split_alike_in_requests_and_the_index(text):
+    """toolindex splits texts and toolrank splits requests; neither may know the other."""
     pairs = [
         term
         for word in query_words(text)

@@ -56,10 +56,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--tree", type=Path, nargs=2, action="append", default=[], metavar=("TREE", "QUERIES")
     )
-    parser.add_argument("--split", help="ask only this split's queries, as dev")
+    parser.add_argument("--split", help="use only the queries of this split, such as dev")
     parser.add_argument(
         "--methods",
-        help=f"separated by commas, of: {', '.join(METHODS)}",
+        help=f"names separated by commas, from: {', '.join(METHODS)}",
         type=lambda text: [name.strip() for name in text.split(",")],
         default=list(METHODS),
     )
@@ -69,10 +69,10 @@ def _arguments() -> argparse.Namespace:
         default="plain",
         help="whether peers see the category before a tool's name",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.methods if name not in METHODS]:
-        parser.error(f"no method is called {unknown[0]!r}; there are: {', '.join(METHODS)}")
+        parser.error(f"unknown method {unknown[0]!r}; choose from: {', '.join(METHODS)}")
     if arguments.sets is None and not arguments.tree:
         parser.error("name a folder of sets, or a --tree with its queries")
     if arguments.sets is not None and arguments.make_tree is None:

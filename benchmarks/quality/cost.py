@@ -4,7 +4,7 @@ usage: PYTHONPATH=benchmarks/quality uv run python benchmarks/quality/cost.py TR
 
 Only lines of QUERIES with the split `test` are used, or all if there are none. Each model runs in a
 separate process, after one search to warm up. CPU is that of the whole search, including the
-query's vector; of a provider, it is only our side, because `provider.py` is another process.
+query's vector. For a provider, it is only our side, because `provider.py` is another process.
 """
 
 # pyright: reportCallIssue=false

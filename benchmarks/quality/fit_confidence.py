@@ -3,21 +3,21 @@
 Each tree is searched twice for each of its queries: as it is, and without the tools that answer it
 (their whole category; if there is only one, they and the tools with similar vectors). The first
 search is a good answer if a right tool is among the first three, and is not used otherwise; the
-second must be no answer. Files of requests that no tool answers can be given too. All trees have
+second must be no answer. Files of requests that no tool answers can be added. All trees have
 the same weight, and so have the answerable and the other requests of a tree. Lines with the `split`
 `test` are only measured.
 
     python benchmarks/quality/fit_confidence.py --tree NAME TREE QUERIES \
         --no-answer TREE NAME QUERIES --everyday NAME [--model MODEL]
 
-(benchmarks/quality/README.md has the whole command). It prints, for each mode, how well good
+(benchmarks/quality/README.md has the whole command.) It prints, for each mode, how well good
 answers are distinguished from the others, where each tree is judged by a model of the other trees.
 Then come the coefficients: those of words for `toolrank._confidence`, those of vectors for its
 `Calibration`, or, for a model other than the default, for `pytools_hybrid.search._confidence`.
 Their intercept is the one at which `RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the
-everyday requests (10 % by vectors alone). The last table shows what searches doubt with the current
-coefficients. Trees with the same path are held out together. Hits that the request names are
-certain, and not used.
+everyday requests (10 % by vectors alone). The last table shows which answers searches doubt with
+the current coefficients. Trees with the same path are held out together. Hits that the request
+names are certain, so they are not used.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ def moved(mode: str, model: np.ndarray[Any, Any], everyday: Sequence[Example]) -
 
 
 def table(mode: str, found: Sequence[Example], everyday: str) -> None:
-    """Print how well a model of the other trees judges each tree, and the model of all."""
+    """Print how well a model of the other trees judges each tree, and the model of all trees."""
     print(f"\n## {mode}\n\n| tree held out | told apart |\n| --- | --: |")
     for path in dict.fromkeys(each.tree for each in found):
         held = [each for each in found if each.tree == path]
@@ -416,7 +416,9 @@ def main() -> None:
         help="queries that no tool of one of these trees answers",
     )
     parser.add_argument("--everyday", required=True, help="the NAME of everyday requests")
-    parser.add_argument("--at-most", type=int, default=400, help="queries of each file")
+    parser.add_argument(
+        "--at-most", type=int, default=400, help="maximum number of queries per file"
+    )
     parser.add_argument("--model", default=OFFLINE, help="the embedding model")
     options = parser.parse_args()
     files: dict[Path, list[tuple[str, Path]]] = {}

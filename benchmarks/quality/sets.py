@@ -139,7 +139,7 @@ def read_tree(
     if len(judged) < len(asked):
         print(f"{name}: {len(asked) - len(judged)} queries without gold left out", file=sys.stderr)
     if len({query.id for query in judged}) < len(judged):
-        raise ValueError(f"{queries} has two queries of one id; give each its own")
+        raise ValueError(f"{queries} has two queries with the same id; ids must be unique")
     return Collection(name=name, tree=tree, tools=tools, queries=judged)
 
 

@@ -197,9 +197,11 @@ def memory(root: Path, count: int) -> None:
 def main() -> None:
     """Read the options and run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")
-    parser.add_argument("--modules", type=int, default=10_000, help="how many to generate")
+    parser.add_argument("--modules", type=int, default=10_000, help="number of modules to generate")
     parser.add_argument("--tree", type=Path, help="measure this tree instead")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each, the best counts")
+    parser.add_argument(
+        "--repeat", type=int, default=3, help="runs of each measurement; the best one counts"
+    )
     options = parser.parse_args()
     if options.tree:
         measure(options.tree, options.repeat)

@@ -1,8 +1,8 @@
 """Read a distribution's licence from its metadata, and check that it is compatible with ours.
 
 Metadata states it in up to three ways, from the best to the worst: an SPDX expression, a line of
-free text, and classifiers. Where none of them is clear, a decision made by hand is listed here for
-exactly this statement, so that another one has to be reviewed.
+free text, and classifiers. Where none of them is clear, a manual decision is listed here for
+exactly this statement, so that any other statement has to be reviewed.
 """
 
 # license_expression has no usable types.

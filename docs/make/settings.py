@@ -101,7 +101,7 @@ def main() -> None:
     print(INTRODUCTION)
     for name, field in Settings.model_fields.items():
         if not field.description:
-            raise SystemExit(f"the setting {name} says nothing of itself")
+            raise SystemExit(f"the setting {name} has no description")
         given = flag(name)
         cells = (name, given, variable(name), _default(field))
         shown = [f"`{cell}`" if cell else "" for cell in cells]

@@ -94,7 +94,7 @@ async def test_a_tool_of_a_tree_has_a_definition(examples, forget_modules):
     TypeAdapter(anthropic.types.ToolParam).validate_python(param)
 
 
-async def test_no_tool_can_have_the_name_of_the_search():
+async def test_no_tool_can_have_the_name_of_the_search_tool():
     tool = {"name": "search_tools", "input_schema": {"type": "object"}}
     with pytest.raises(ValueError, match="give another name"):
         ClientToolSearch([tool])

@@ -98,7 +98,7 @@ def test_every_program_of_the_guide_is_run():
 
 
 @pytest.mark.parametrize(("program", "shown"), PROGRAMS, ids=[adapter(it) for it, _ in PROGRAMS])
-def test_a_program_prints_what_is_shown(program, shown, provider, home, examples):
+def test_a_program_prints_the_shown_output(program, shown, provider, home, examples):
     (home / "examples").mkdir()
     (home / "examples" / "tools").symlink_to(examples)
     answers = ANSWERS.get(adapter(program), [])

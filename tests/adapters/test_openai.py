@@ -137,7 +137,7 @@ async def test_the_functions_can_come_from_a_tree(examples, provider, forget_mod
     assert requests[1]["input"][1]["tools"][0]["name"] == "units__convert_units"
 
 
-async def test_what_is_sent_has_the_sdk_s_types(search):
+async def test_the_tool_and_the_answer_have_the_sdk_s_types(search):
     call = ResponseToolSearchCall(**search_call("report a bug"))
 
     answer = await search.output(call)
@@ -148,7 +148,7 @@ async def test_what_is_sent_has_the_sdk_s_types(search):
         TypeAdapter(FunctionToolParam).validate_python(tool)
 
 
-async def test_no_results_are_an_empty_list(search):
+async def test_an_empty_result_is_an_empty_list(search):
     call = ResponseToolSearchCall(**search_call(""))
 
     assert (await search.output(call))["tools"] == []

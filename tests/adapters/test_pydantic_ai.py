@@ -61,7 +61,7 @@ async def test_a_deferred_tool_is_found_by_meaning_and_then_called(definitions):
     assert "merge_pdfs was called" in str(result.all_messages())
 
 
-async def test_the_best_of_each_query_comes_first(definitions):
+async def test_the_best_tool_of_each_query_comes_first(definitions):
     strategy = search_strategy(limit=2)
     tools = [tool.tool_def for tool in deferred(definitions)]
 

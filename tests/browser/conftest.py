@@ -22,7 +22,7 @@ PATIENCE = 120
 # Playwright's default is five seconds.
 expect.set_options(timeout=1000 * PATIENCE)
 TOKEN = "s3cr3t-t0ken"
-# Names of other servers that resolve to this machine, as an attacker's name server could do.
+# Names of other servers resolve to this machine, as an attacker's name server could arrange.
 REBOUND = "--host-resolver-rules=MAP *.example 127.0.0.1"
 
 
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def browser() -> Iterator[Browser]:
     chromium = os.environ.get("CHROMIUM")
     if chromium is None:
-        pytest.skip("`uv run nox -s browser` finds a Chromium, and sets CHROMIUM to its path")
+        pytest.skip("`uv run nox -s browser` finds Chromium, and sets CHROMIUM to its path")
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=chromium, args=[REBOUND])
         yield launched
@@ -126,7 +126,7 @@ def serve(tmp_path: Path) -> Callable[..., Any]:
 def visiting(browser: Browser) -> Iterator[Callable[..., Page]]:
     """Open pages, each in a new window with its own cookies and settings.
 
-    In the end, no page may have logged anything, such as a violated policy, or loaded anything from
+    Afterwards, no page may have logged anything, such as a violated policy, or loaded anything from
     elsewhere.
     """
     windows: list[BrowserContext] = []

@@ -46,7 +46,7 @@ def test_only_one_request_is_in_flight_and_the_last_is_shown(visit, site):
         box.fill("merge")
         page.clock.run_for(300)
     box.fill("merge two pdf files")
-    # This is longer than the pause before a request.
+    # This is longer than the delay before a request.
     page.clock.run_for(300)
     asked = [route.request.url for route in held]
     held[0].continue_()

@@ -22,7 +22,7 @@ GUIDES = [
     REPOSITORY / "README.md",
     REPOSITORY / "docs" / "guides" / "freeact.md",
 ]
-# The places of servers in the files of each client.
+# Where the files of each client list their servers.
 PLACES = [
     ("mcpServers",), ("servers",), ("mcp_servers",), ("mcp-servers",), ("agent", "mcp_servers"),
 ]  # fmt: skip

@@ -37,7 +37,7 @@ def main() -> None:
             *_not_conformant(server, Path(home)),
         ]
     if wrong:
-        raise SystemExit(f"not as the protocol wants it: {', '.join(wrong)}")
+        raise SystemExit(f"these checks failed: {', '.join(wrong)}")
 
 
 def _inspected(server: list[str], profile: str) -> bool:

@@ -21,19 +21,19 @@ QUERY = ["search", "merge two pdf files", "--root", str(ROOT / "examples" / "too
 
 
 def new_environment(python: str, folder: Path) -> Path:
-    """Create a virtual environment with pip, and return its folder of programs."""
+    """Create a virtual environment with pip, and return the folder of its executables."""
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     return folder / ("Scripts" if sys.platform == "win32" else "bin")
 
 
 def install(line: str, binaries: Path, folder: Path) -> None:
-    """Run a command line of pip in an environment, as a shell would."""
+    """Run a pip command line in an environment, as a shell would."""
     line = line.replace("\\\n", " ").replace("pip install", "pip install --quiet", 1)
     subprocess.run(f"{binaries / line.strip()}", shell=True, check=True, cwd=folder)
 
 
 def finds(binaries: Path, database: Path) -> None:
-    """Return what a search finds with the installed command, in its environment alone."""
+    """Search with the command installed in an environment, check the result and print it."""
     command = [str(binaries / "pytools-hybrid"), *QUERY, f"--db={database}"]
     found = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/")
     assert "mcptools:pdf:merge_pdfs" in found.stdout, found
@@ -47,7 +47,7 @@ def main() -> None:
         guide = PIP_LINE.search((ROOT / "docs" / "guides" / "install.md").read_text("utf-8"))
         dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
         in_container = RUN.search(dockerfile)
-        assert guide is not None, "the guide has no line for pip"
+        assert guide is not None, "the guide has no pip command"
         assert in_container is not None, "the Dockerfile does not install as this script expects"
 
         one_line = new_environment(python, folder / "one-line")

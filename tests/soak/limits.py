@@ -22,7 +22,7 @@ QUERY = "penguin"
 
 
 class NotPermittedError(Exception):
-    """The user of this machine may not set up a trial."""
+    """The user has no permission to set up a trial."""
 
 
 class Limits:
@@ -61,7 +61,10 @@ class Limits:
 
                 (disk / "filler").unlink()
                 write_many(root, 5, category="zoo")
-                wait_until(lambda: server.has_all(125), "what the disk had no room for is indexed")
+                wait_until(
+                    lambda: server.has_all(125),
+                    "all tools are indexed",
+                )
             finally:
                 server.kill()
 

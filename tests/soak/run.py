@@ -108,7 +108,7 @@ class Soak:
                 return sum(tool.observations for tool in (await search.index.statistics()).tools)
 
         there = asyncio.run(kept())
-        assert there >= self.recorded, f"{self.recorded} outcomes were recorded, {there} are there"
+        assert there >= self.recorded, f"{there} of {self.recorded} outcomes are recorded"
 
     def check_import(self) -> None:
         """Import hostile listings, and look for their secret in all files and output."""

@@ -25,14 +25,14 @@ _INITIALIZE = {
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until a condition holds.
+    """Wait until a condition is true.
 
     Raises:
-        AssertionError: It never does.
+        AssertionError: It is not true in time.
     """
     until = time.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < until, f"never: {what}"
+        assert time.monotonic() < until, f"timed out waiting for: {what}"
         time.sleep(0.05)
 
 
@@ -88,7 +88,7 @@ class StdioServer:
         return words in json.dumps(self.search(query))
 
     def kill(self) -> None:
-        """Kill the process at whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         self._process.kill()
         self._process.wait()
 
@@ -146,6 +146,6 @@ class HttpServer:
             return error.code
 
     def kill(self) -> None:
-        """Kill the process at whatever it is doing."""
+        """Kill the process, whatever it is doing."""
         self._process.kill()
         self._process.wait()

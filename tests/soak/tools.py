@@ -1,4 +1,4 @@
-"""A tree of tools that changes at random, like one that generators and people change."""
+"""A tree of tools that changes at random, as generators and people would change it."""
 
 from __future__ import annotations
 

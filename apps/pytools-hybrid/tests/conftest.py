@@ -76,7 +76,7 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
 
 @pytest.fixture
 def no_model_set(monkeypatch):
-    """No embedding model in the environment: the model is that of a file, or the default."""
+    """Remove the embedding model from the environment: a file or the default sets it."""
     monkeypatch.delenv("PYTOOLS_EMBEDDING_MODEL")
 
 

@@ -1,4 +1,4 @@
-"""One name for each setting and argument in every interface, and the older ones as aliases."""
+"""Each setting and argument has one name in every interface; older names are aliases."""
 
 import asyncio
 
@@ -63,7 +63,7 @@ def test_a_setting_and_its_alias_with_different_values_are_an_error(monkeypatch,
 
 
 @pytest.mark.parametrize("alpha", ["-0.1", "1.5", "nan", "much"])
-def test_alpha_is_a_share(monkeypatch, alpha):
+def test_alpha_must_be_between_0_and_1(monkeypatch, alpha):
     monkeypatch.setenv("PYTOOLS_ALPHA", alpha)
     with pytest.raises(SettingsError, match="PYTOOLS_ALPHA: give a number from 0"):
         Settings.from_flags({})

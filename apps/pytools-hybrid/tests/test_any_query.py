@@ -123,7 +123,7 @@ def test_tools_are_found_by_words_of_a_language_without_spaces(
     assert str(runner.run(found()).tools[0].entry.id) == meant
 
 
-def test_text_that_normalization_makes_too_long_is_cut(runner, search):
+def test_text_that_normalization_makes_too_long_is_truncated(runner, search):
     """Normalization expands one such character to eighteen letters."""
 
     def found(text):

@@ -26,12 +26,12 @@ def refusal(model=Asked, **given):
 
 
 @pytest.mark.parametrize("given", ["pdf", '["pdf"]', ["pdf"]])
-def test_a_single_text_is_accepted_as_a_list(given):
+def test_a_single_string_is_accepted_as_a_list(given):
     assert read_arguments(Asked, {"query": "a", "categories": given}).categories == ["pdf"]
 
 
 @pytest.mark.parametrize("given", ["[" * 100_000, '{"a":' * 100_000, "[1" + "1" * 5_000 + "]"])
-def test_a_list_that_cannot_be_parsed_is_taken_as_a_single_text(given):
+def test_a_list_that_cannot_be_parsed_counts_as_a_single_string(given):
     assert refusal(query="a", categories=given).startswith("categories has a text of more than ")
 
 
@@ -45,7 +45,7 @@ def test_a_list_that_cannot_be_parsed_is_taken_as_a_single_text(given):
         ({"categories": "[" + '"pdf",' * 100 + '"pdf"]'}, "more than 100"),
     ],
 )
-def test_too_long_arguments_are_refused(given, says):
+def test_arguments_that_are_too_long_are_refused(given, says):
     assert says in refusal(**{"query": "a"} | given)
 
 
@@ -55,7 +55,7 @@ def test_arguments_of_the_maximum_length_are_accepted():
     assert read_arguments(Asked, given).model_dump(exclude_unset=True) == given
 
 
-def test_many_wrong_arguments_are_reported_in_one_short_line():
+def test_many_invalid_arguments_are_reported_in_one_short_line():
     many = {str(number): 1 for number in range(20_000)}
 
     said = refusal(query="a", categories=[1] * 200_000, **many)
@@ -72,7 +72,7 @@ def test_an_argument_of_a_tool_without_arguments_is_refused():
     assert refusal(Nothing, x=1) == "There is no argument 'x'; there are none."
 
 
-def test_each_wrong_argument_is_reported_once():
+def test_each_invalid_argument_is_reported_once():
     said = refusal(query="a", categories=[1, 2], limit="many")
 
     assert said == (

@@ -39,7 +39,7 @@ def browser(root):
     return ToolBrowser(root, ToolFilter())
 
 
-def test_tools_are_listed_as_source_paths_below_the_root_as_given(root, monkeypatch, tmp_path):
+def test_tools_are_listed_as_source_paths_below_the_given_root(root, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     listed = ToolBrowser(Path("tools"), ToolFilter()).tools(["text", "github"])
@@ -72,7 +72,7 @@ def test_an_unknown_category_has_no_tools(browser, name):
     assert browser.tools([name]) == {name: Tools(gentools=[], mcptools=[])}
 
 
-def test_category_names_cannot_lead_out_of_the_root(root):
+def test_category_names_cannot_escape_the_root(root):
     beside = root.parent / "mcptools" / "secret"
     beside.mkdir(parents=True)
     (beside / "x.py").write_text("", encoding="utf-8")
@@ -132,7 +132,7 @@ def test_a_tree_that_cannot_be_listed_is_an_error(root, browser, monkeypatch):
         browser.categories()
 
 
-def test_browsing_needs_neither_the_protocol_nor_an_index():
+def test_browsing_imports_neither_mcp_nor_the_index():
     program = (
         "import sys, pytools_hybrid.serve.browse\n"
         "print(*{'mcp', 'apsw', 'numpy', 'pydantic_ai', 'typer'} & sys.modules.keys())"

@@ -1,4 +1,4 @@
-"""An index limited to a number of tools keeps the first by id, and says so."""
+"""An index limited to a number of tools keeps the first by id, and reports the rest."""
 
 import asyncio
 from pathlib import PurePosixPath
@@ -35,7 +35,7 @@ def test_the_first_tools_by_id_are_kept_and_others_are_left_out_with_a_reason(st
         assert "the first by id are kept" in issue.detail
 
 
-def test_exactly_as_many_tools_as_allowed_are_all_kept(store, root):
+def test_a_tree_with_exactly_the_limit_keeps_all_tools(store, root):
     assert refresh(store, root, max_tools=4).issues == ()
     assert ids_in(store) == FIRST + LAST
 

@@ -1,4 +1,4 @@
-"""The cache folder: no index is left for a tree without tools, and `cache` removes others."""
+"""The cache folder: a tree without tools leaves no index, and `cache` removes old ones."""
 
 import json
 import shutil
@@ -106,7 +106,7 @@ def test_nothing_is_removed_without_confirmation(root, search, cached):
     assert cached() == before
 
 
-def test_leftover_files_of_an_index_are_listed_and_removed_with_all(
+def test_leftover_files_of_an_index_are_listed_and_removed_by_clean_all(
     root, tmp_path, search, cached, capsys
 ):
     search(root)

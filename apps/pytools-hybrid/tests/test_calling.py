@@ -1,4 +1,4 @@
-"""The profile `call`: finding a tool of an MCP server and using it, in two calls over MCP."""
+"""The profile `call`: find a tool of an MCP server and call it, in two calls over MCP."""
 
 import asyncio
 import json
@@ -119,7 +119,7 @@ async def ask(ctx: Context, about: str = "") -> CallToolResult | InputRequiredRe
 
 server.run("stdio")
 '''
-# A server with an older protocol, which asks through requests.
+# A server with an older protocol, which asks the client by sending requests.
 OLD_SERVER = """
 import json, sys
 
@@ -255,7 +255,7 @@ async def refusal(client, name, **arguments):
 
 @pytest.fixture
 def traced(monkeypatch):
-    """Trace this process; return a function that returns spans by name, with parents' names."""
+    """Trace this process; return a function that returns spans by name with their parents."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
@@ -362,7 +362,7 @@ async def test_invalid_arguments_are_reported_with_the_valid_form(served):
         assert text.text == "arguments is 'green'; give an object."
 
 
-async def test_pictures_links_and_meta_are_passed_on_with_a_note_on_unreadable_links(served):
+async def test_images_links_and_meta_are_passed_on_with_a_note_on_unreadable_links(served):
     async with served() as client:
         (picture,) = (await call(client, "show_label")).content
         assert (picture.type, picture.mime_type) == ("image", "image/png")
@@ -439,7 +439,7 @@ async def test_a_hidden_tool_cannot_be_called_by_guessing_its_id(served, hiding)
         assert "no tool" in await refusal(client, "empty_shelf", shelf="7")
 
 
-async def test_with_read_only_only_tools_annotated_as_such_are_called(served):
+async def test_in_read_only_mode_only_tools_annotated_as_read_only_are_called(served):
     async with served(read_only=True) as client:
         assert "annotated as read-only" in await refusal(client, "empty_shelf", shelf="7")
         assert not (await call(client, "brew_time", tea="green")).is_error
@@ -552,7 +552,7 @@ async def test_the_user_is_asked_before_calling_tools_that_need_confirmation(ser
     assert asked == ['Call mcptools:shop:brew_time with {"tea": "green"}?'] * 2
 
 
-async def test_an_answer_is_only_valid_for_the_call_that_asked(served):
+async def test_a_confirmation_is_only_valid_for_the_call_that_asked_for_it(served):
     given = {"id": "mcptools:shop:brew_time", "arguments": {"tea": "green"}}
     others = [{**given, "arguments": {"tea": "black"}}, {**given, "id": "mcptools:shop:boil"}]
     async with served(lambda *_: None, confirm="*:brew_*") as client:
@@ -608,7 +608,7 @@ async def test_the_client_answers_a_server_s_questions_during_a_call(served, ser
     assert answers["roots"]["roots"][0]["name"] == "tea"
 
 
-async def test_the_user_is_only_sent_to_addresses_without_invisible_characters(served):
+async def test_the_user_is_only_sent_to_urls_without_invisible_characters(served):
     async def ask(_, params):
         return ElicitResult(action="accept")
 
@@ -667,7 +667,7 @@ async def test_a_question_that_is_never_answered_times_out(served, mode, monkeyp
     async def ask(*_):
         await anyio.sleep_forever()
 
-    # A share of a call's time limit, which must remain long enough to start the server.
+    # A fraction of a call's time limit, which must remain long enough to start the server.
     monkeypatch.setattr("toolimport.runtime._questions._PATIENCE", 0.001)
     given = {"id": "mcptools:old:ask", "arguments": {}}
     async with served(ask, mode) as client:
@@ -900,7 +900,7 @@ async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
         assert not (await run_tool(client, "add", a=1))[0].is_error
 
 
-async def test_long_results_of_python_tools_share_a_limit_and_are_cut_over_http(
+async def test_long_results_of_python_tools_share_a_limit_and_are_truncated_over_http(
     running, monkeypatch
 ):
     monkeypatch.setattr("pytools_hybrid.calls._worker._KEPT_BYTES", 2_500_000)

@@ -114,7 +114,7 @@ class TestReading:
         with pytest.raises(CapabilitiesError, match=reason):
             parsed(text)
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+    @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
     def test_an_unreadable_file_is_reported(self, tmp_path):
         file = tmp_path / FILE_NAME
         file.symlink_to(file)
@@ -176,14 +176,14 @@ def quoted(text):
 
 
 class TestAliases:
-    def test_a_tools_own_entry_comes_before_matching_patterns(self):
+    def test_a_tools_own_entry_precedes_matching_patterns(self):
         said = Capabilities(parsed(FILE + f'["{MERGE}"]\nuse_cases = ["staple pages"]'))
         assert said.aliases([ISSUE, MERGE, SLUG]) == {
             ISSUE: ("complain about a crash", "ticket", "defect"),
             MERGE: ("staple pages", "acrobat", "ticket"),
         }
 
-    def test_the_same_words_count_once(self):
+    def test_repeated_words_count_once(self):
         said = Capabilities(parsed(FILE + f'["{MERGE}"]\nsynonyms = ["acrobat"]'))
         assert said.aliases([MERGE]) == {MERGE: ("acrobat", "ticket")}
 
@@ -202,7 +202,7 @@ class TestAnnotating:
     def test_changing_only_the_file_updates_the_aliases(self, annotate, file, store):
         file.write_text(FILE)
         annotate()
-        # Of the same length, so that the stamp of the file may be the same.
+        # The same length, so that the file may have the same stamp.
         file.write_text(FILE.replace("defect", "defekt"))
         assert annotate() == 1
         assert "defekt" in aliases(store)[ISSUE]

@@ -74,7 +74,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_tools(settings, root, name)
 @pytest.mark.parametrize(
     "name", ["", " ", ":", "::", "../../etc/passwd", "\x00", "mcp__", "x" * 100_000, "\ud800", "🙂"]
 )
-def test_any_string_that_is_no_tools_name_is_an_unknown_tool(settings, root, name):
+def test_any_string_that_does_not_name_a_tool_is_an_unknown_tool(settings, root, name):
     with pytest.raises(UnknownToolError) as raised:
         found(settings(), root, name)
 

@@ -1,4 +1,4 @@
-"""With a minimum confidence, requests that no tool answers find nothing, and others do."""
+"""With a minimum confidence, only requests that a tool answers find something."""
 
 import asyncio
 
@@ -154,7 +154,7 @@ def test_confidence_is_meaningful_with_only_one_or_two_tools(
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_first_note_says_if_no_tool_may_do_what_was_asked(ask, mode):
+def test_the_first_note_warns_if_no_tool_is_likely_to_fit(ask, mode):
     for response in filter(None, ask(UNANSWERABLE, mode=mode)):
         assert response.notes[0] == DOUBT
     for response in ask(CLEAR, mode=mode):
@@ -173,7 +173,7 @@ def test_the_first_note_says_if_no_tool_may_do_what_was_asked(ask, mode):
         ("mrge pdff documens", {"mode": SearchMode.FUZZY}, MatchType.FUZZY),
     ],
 )
-def test_a_result_names_how_it_was_found(ask, text, values, found_by):
+def test_a_result_says_how_it_was_found(ask, text, values, found_by):
     ((first, *_),) = ask([text], **values)
 
     assert first.match_type == found_by

@@ -293,7 +293,7 @@ async def test_health_shows_imported_servers_and_why_they_cannot_be_called(
     assert "PYTOOLS_SERVERS names another file" in health.text
 
 
-async def test_only_so_many_pages_are_updated_and_others_try_again(settings, toolbox):
+async def test_the_number_of_live_pages_is_limited_and_others_retry_later(settings, toolbox):
     async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as search:
         live = LiveState(search)
         streams = [live.events(lambda: True) for _ in range(40)]
@@ -309,7 +309,7 @@ async def test_only_so_many_pages_are_updated_and_others_try_again(settings, too
     assert last.startswith("event: state")
 
 
-async def test_only_a_form_of_this_server_runs_all_checks(browse):
+async def test_only_a_form_of_this_server_can_run_all_checks(browse):
     async with browse() as browser:
         foreign = await browser.post("/console/health/checks", headers=FOREIGN[3][0])
         health = Page(await browser.post("/console/health/checks", headers=HERE))
@@ -376,7 +376,9 @@ async def test_a_mistake_is_answered_with_a_page_that_says_what_is_wrong(browse)
         assert word in Page(answer).text
 
 
-async def test_texts_of_tools_and_requests_are_never_interpreted(browse, write_tool, toolbox):
+async def test_texts_of_tools_and_requests_are_never_interpreted_as_html_or_templates(
+    browse, write_tool, toolbox
+):
     (toolbox / "mcptools/pdf/hostile.py").write_text(
         f"def run(text: str = {HOSTILE!r}) -> str:\n    {HOSTILE!r}\n", encoding="utf-8"
     )
@@ -532,7 +534,7 @@ async def test_without_a_console_its_paths_do_not_exist(browse):
     assert [it.status_code for it in answers] == [404, 404]
 
 
-async def test_pages_are_imported_with_the_first_request_for_one(browse, monkeypatch):
+async def test_the_page_modules_are_imported_by_the_first_request_for_a_page(browse, monkeypatch):
     for name in [
         it for it in sys.modules if it.startswith(("jinja2", "pytools_hybrid.serve.http.console._"))
     ]:

@@ -38,7 +38,7 @@ def embedder():
 
 
 def put(at, content):
-    """Overwrite part of a file; a place below 0 counts from its end, one below 1 is a share."""
+    """Overwrite part of a file; a negative offset counts from its end, 0 to 1 is a fraction."""
 
     def damage(file):
         size = file.stat().st_size
@@ -51,7 +51,7 @@ def put(at, content):
 
 
 def flip(at, count):
-    """Turn all bits of some bytes."""
+    """Flip all bits of some bytes."""
 
     def damage(file):
         content = file.read_bytes()[at : at + count]
@@ -69,7 +69,7 @@ DAMAGES = {
     "bytes flipped in the magic": flip(3, 4),
     "bytes flipped in the page size": flip(16, 2),
     "bytes flipped in the version": flip(60, 4),
-    "bytes flipped in the mark": flip(68, 4),
+    "bytes flipped in the application id": flip(68, 4),
     "bytes flipped in the schema": flip(150, 64),
     "bytes flipped on a page": flip(3 * PAGE + 5, 64),
     "the header zeroed": put(0, bytes(100)),
@@ -78,14 +78,14 @@ DAMAGES = {
     "a block at the end zeroed": put(-4096, bytes(4096)),
     "the first page random": put(0, NOISE),
     "a block in the middle random": put(0.5, NOISE),
-    "all of it random": lambda file: put(0, NOISE * (file.stat().st_size // PAGE))(file),
-    "cut to nothing": cut(lambda size: 0),
-    "cut to a byte": cut(lambda size: 1),
-    "cut inside the header": cut(lambda size: 50),
-    "cut to one page": cut(lambda size: PAGE),
-    "cut in half": cut(lambda size: size / 2),
-    "cut by a byte": cut(lambda size: size - 1),
-    "text in its place": lambda file: file.write_text("not a database"),
+    "the whole file random": lambda file: put(0, NOISE * (file.stat().st_size // PAGE))(file),
+    "truncated to nothing": cut(lambda size: 0),
+    "truncated to one byte": cut(lambda size: 1),
+    "truncated inside the header": cut(lambda size: 50),
+    "truncated to one page": cut(lambda size: PAGE),
+    "truncated to half": cut(lambda size: size / 2),
+    "truncated by one byte": cut(lambda size: size - 1),
+    "replaced by text": lambda file: file.write_text("not a database"),
     "removed": lambda file: file.unlink(),
 }
 
@@ -111,7 +111,7 @@ async def go_on(search):
 
 
 def into_the_file(database):
-    """Move the log into the file, so that there is something to damage."""
+    """Move the log into the file, so that the file has content to damage."""
     with closing(apsw.Connection(str(database))) as connection:
         connection.set_busy_timeout(5000)
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
@@ -151,7 +151,7 @@ def test_damage_to_the_index_never_loses_vectors_or_the_usage_record(
 def test_vectors_in_use_survive_damage_to_the_file_that_keeps_them(
     settings, root, embedder, damage, is_open
 ):
-    """The index has them too."""
+    """The index has a copy of them."""
     database = settings().db_path
 
     def opened():

@@ -1,4 +1,4 @@
-"""The setting `database`: a file or a server, under all its names, and never with a password."""
+"""The setting `database`: a file or a server, under all its names, never with a password."""
 
 import json
 from pathlib import Path
@@ -114,8 +114,9 @@ def test_config_shows_the_address_without_its_password(output, monkeypatch, caps
     assert ("keep it in PGPASSWORD" in told.err) == (output == "toml")
 
 
-def test_a_settings_file_that_was_only_found_cannot_name_a_server(tmp_path):
-    # Who may write there would be sent our tools, and the password that libpq finds for any server.
+def test_a_settings_file_that_was_not_named_cannot_choose_a_server(tmp_path):
+    # Otherwise, anyone who can write there could receive our tools, and the password that libpq
+    # finds for any server.
     file = tmp_path / "pytools.toml"
     file.write_text(f'database = "{ADDRESS}"\n', encoding="utf-8")
 

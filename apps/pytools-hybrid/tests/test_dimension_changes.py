@@ -21,7 +21,7 @@ FIRST, THEN = 37, 32
 
 @pytest.fixture
 def use(root, settings):
-    """Do something with an open search."""
+    """Run an async function on an open search."""
 
     def run(job, **options):
         async def main():
@@ -66,7 +66,7 @@ def counts(tmp_path):
 
 
 @pytest.mark.usefixtures("embedded")
-def test_indexing_reports_it_and_embeds_everything_again_beside_the_old_vectors(
+def test_indexing_reports_the_change_embeds_everything_again_and_keeps_the_old_vectors(
     use, openai, tmp_path
 ):
     assert use(bring_up_to_date) == ("", 0)
@@ -83,11 +83,11 @@ def test_indexing_reports_it_and_embeds_everything_again_beside_the_old_vectors(
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_rebuild_deletes_nothing_and_embeds_all_again(use, openai, tmp_path):
+def test_a_rebuild_deletes_nothing_and_embeds_everything_again(use, openai, tmp_path):
     openai.dimensions = THEN
     assert use(rebuild)[1] == 4
     assert counts(tmp_path) == {5: 0, THEN: 4, FIRST: 4}
-    assert use(rebuild)[1] == 4, "of the same length, too"
+    assert use(rebuild)[1] == 4, "even with vectors of the same length"
     assert use(search).notes == ()
 
 
@@ -111,7 +111,7 @@ def test_an_interrupted_rebuild_continues_where_it_stopped(
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_search_uses_words_and_says_what_to_do(use, openai):
+def test_a_search_falls_back_to_words_and_says_what_to_do(use, openai):
     openai.dimensions = THEN
     found = use(search)
     assert "gave 32 dimensions, the index has 37" in found.notes[0]

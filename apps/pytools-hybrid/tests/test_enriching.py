@@ -158,7 +158,7 @@ text_hash = "1"
 """
         assert added(text, {ISSUE: MADE}) == expected
 
-    def test_line_ends_and_the_byte_order_mark_are_kept(self):
+    def test_line_endings_and_the_byte_order_mark_are_kept(self):
         text = "\ufeff" + BY_HAND.replace("\n", "\r\n")
         changed = added(text, {MERGE: MADE})
         assert changed.startswith(text)
@@ -298,7 +298,7 @@ class TestThePlan:
         plan = plan_enrichment(roots, limit=3)
         assert (plan.ids, plan.left) == ((SLUG, ISSUE, COMMITS), 1)
 
-    def test_entries_by_hand_and_unchanged_tools_are_left_out(self, root, write_tool):
+    def test_handwritten_entries_and_unchanged_tools_are_left_out(self, root, write_tool):
         (root / FILE_NAME).write_text(BY_HAND)
         run(root, Model())
         plan = plan_enrichment(Roots.of(root))
@@ -343,7 +343,7 @@ class TestAsking:
         run(root, model)
         assert 1 < model.most_at_once <= 4
 
-    def test_a_second_run_asks_nothing(self, root):
+    def test_a_second_run_sends_no_requests(self, root):
         run(root, Model())
         before = (root / FILE_NAME).read_bytes()
         model = Model()
@@ -405,7 +405,7 @@ class TestAsking:
             run(root, model)
         assert model.prompts == []
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+    @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
     def test_no_file_is_created_at_the_target_of_a_broken_link(self, root, tmp_path):
         (root / FILE_NAME).symlink_to(tmp_path / "elsewhere.toml")
         model = Model()
@@ -513,7 +513,7 @@ class TestTheCommand:
         status, _, err = command("--model", model, "--root", root, "--yes")
         assert (status, "--model" in err) == (2, True)
 
-    @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such terminals")
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals")
     @pytest.mark.parametrize(("answer", "written"), [("y", 3), ("n", 0)])
     def test_at_a_terminal_the_command_asks_for_confirmation(
         self, command, root, monkeypatch, answer, written
@@ -529,7 +529,7 @@ class TestTheCommand:
         assert ("no model was called" in err) == (written == 0)
         assert (len(said_in(root)) if written else (root / FILE_NAME).exists()) == written
 
-    @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+    @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
     def test_a_killed_run_is_continued_by_the_next_one(self, root):
         program = """
 import asyncio, json, os, signal, sys

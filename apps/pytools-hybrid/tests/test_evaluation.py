@@ -14,7 +14,7 @@ QUERIES = [EvaluationQuery(id=f"q{n}", text=f"query {n}", gold=("right",)) for n
 
 @pytest.fixture
 def figures():
-    """Make figures of all configurations, from the queries for which each finds the right tool."""
+    """Return figures of all configurations, given the queries for which each finds its tool."""
 
     def make(**right):
         return [
@@ -36,7 +36,7 @@ def figures():
     return make
 
 
-def test_the_settings_are_kept_if_a_better_mean_may_be_chance(figures):
+def test_the_settings_are_kept_if_a_better_mean_may_be_due_to_chance(figures):
     found = best(figures(hybrid={0, 1, 2}, bm25={2, 3, 4, 5}))
 
     assert found.chosen.configuration.name == "hybrid"

@@ -1,4 +1,4 @@
-"""A provider that fails costs its own answers only, and is used again once it is back."""
+"""A failing provider affects only its own answers, and is used again once it recovers."""
 
 import asyncio
 import math
@@ -21,9 +21,7 @@ from toolembed import Backoff, EmbeddingError, _provider
 
 from .openai_stub import Reply
 
-pytest.importorskip(
-    "tiktoken", reason="the extra openai, by which the provider is asked, is missing"
-)
+pytest.importorskip("tiktoken", reason="the extra openai, which calls the provider, is missing")
 
 MODEL = "openai:stub"
 
@@ -49,7 +47,7 @@ FAULTS = {
     "no rows": lambda rows: Reply(),
     "too many rows": lambda rows: Reply(rows=[*rows, rows[0]]),
     "too many requests": lambda rows: Reply(status=429, headers={"retry-after-ms": "20"}),
-    "an error of the server": lambda rows: Reply(status=500),
+    "a server error": lambda rows: Reply(status=500),
     "a refusal": lambda rows: Reply(status=400),
     "a wrong key": lambda rows: Reply(status=401),
 }
@@ -92,7 +90,7 @@ def run(root, settings, job, **values):
 
 
 async def serving(tools, job):
-    """Do something while the index follows the files, as it does in a server."""
+    """Run an async function while the index follows the files, as it does in a server."""
     following = asyncio.create_task(Follower(tools.index).run())
     try:
         async with asyncio.timeout(60):
@@ -302,14 +300,14 @@ def test_a_recovered_provider_is_noticed_within_20_seconds():
 # What a kill loses
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill a process so")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_kill_loses_at_most_two_batches(openai, tmp_path, write_tool):
     for number in range(400):
         write_tool(f"mcptools/mail/send_{number}.py", f"Send letter {number}.")
     database, ended = tmp_path / "index.db", threading.Event()
 
     def batches():
-        # Before that, one vector is requested, to know its dimension.
+        # Before that, one vector is requested to learn its dimension.
         return [texts for texts in openai.requests if len(texts) > 1]
 
     def respond(texts):

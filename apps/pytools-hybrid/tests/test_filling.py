@@ -62,7 +62,7 @@ def is_complete(store):
 
 
 class Killed(BaseException):
-    """Ends a scan in the middle, as the end of a process would."""
+    """Ends a scan partway, as the end of a process would."""
 
 
 def killed_after(store, root, files):
@@ -212,7 +212,7 @@ def held(monkeypatch):
 
 @asynccontextmanager
 async def served(settings, root):
-    """Return a client of a server whose index is being made."""
+    """Return a client of a server whose index is being built."""
     from mcp import Client
 
     async with ToolSearch(root, settings, refresh=False) as search:

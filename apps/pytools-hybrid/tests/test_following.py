@@ -28,7 +28,7 @@ FILES = [
     *(f"{category}/{name}.py" for category in CATEGORIES[:2] for name in "xyz"),
     *(f"{category}/{name}/api.py" for category in CATEGORIES[2:] for name in "xy"),
 ]
-# Of one length, so that only the bytes show an edit.
+# All have the same length, so that only the bytes reveal an edit.
 MODULES = [
     f"def run(text: str) -> str:\n    '''{words}'''\n"
     for words in ("Send mail. ", "Read mail. ", "Sort mail. ")
@@ -81,12 +81,12 @@ class AnyFileOperations(RuleBasedStateMachine):
         self.open()
 
     def _new_target(self, suffix):
-        # Each link has its own target: a write through one would change others unseen.
+        # Each link has its own target; otherwise, a write through one would change others unseen.
         self.targets += 1
         return self.elsewhere / f"target_{self.targets}{suffix}"
 
     def _noting(self, *paths):
-        """Note what a watcher would report; skip an operation that cannot be done."""
+        """Record what a watcher would report; skip an operation that cannot be done."""
         self.changed.update(paths)
         return suppress(OSError, shutil.Error)
 
@@ -241,7 +241,7 @@ class AnyFileOperations(RuleBasedStateMachine):
 
 
 class ToldWhatChanged(AnyFileOperations):
-    """Refreshes with the paths that changed, now and then."""
+    """Refreshes with the changed paths, now and then."""
 
     store = None
 
@@ -291,7 +291,7 @@ class TrustsTheTimesOfFiles(ToldWhatChanged):
 
     def _refresh(self, within):
         super()._refresh(within)
-        # No stamp shows an edit within the same tick of the file system's clock.
+        # No stamp reveals an edit within the same tick of the file system's clock.
         tick = self.elsewhere / "tick"
         tick.touch()
         before = tick.stat().st_ctime_ns
@@ -300,7 +300,7 @@ class TrustsTheTimesOfFiles(ToldWhatChanged):
 
 
 class Watched(AnyFileOperations):
-    """Leaves detecting changes to the follower of a server."""
+    """Leaves the detection of changes to the follower of a server."""
 
     runner = None
 
@@ -361,7 +361,7 @@ class Watched(AnyFileOperations):
                 while not self._has_all_vectors():
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            assert found == expected, "the index is not what a scan finds"
+            assert found == expected, "the index differs from a scan"
             assert self._has_all_vectors()
 
     def _has_all_vectors(self):

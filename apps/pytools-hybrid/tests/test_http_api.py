@@ -182,7 +182,7 @@ async def test_filters_leave_out_tools_that_are_slow_or_fail(serve):
     assert "mcptools:pdf:merge_pdfs" not in found(fast)
 
 
-async def test_all_tools_are_python(serve):
+async def test_the_language_filter_only_matches_python(serve):
     async with serve() as client:
         python = await client.get(SEARCH, params={"query": "pdf", "language": "Python"})
         rust = await client.get(SEARCH, params={"query": "pdf", "language": "rust"})
@@ -337,7 +337,7 @@ async def test_the_usage_record_is_summarized(serve):
     assert (later["searches"], later["tools"]) == (0, [])
 
 
-async def test_an_outcome_that_is_not_recorded_is_answered_as_such(serve):
+async def test_the_answer_says_if_an_outcome_was_not_recorded(serve):
     async with serve(usage_log=False) as client:
         reported = await client.post(
             "/api/v1/outcomes", json={"tool_id": "merge_pdfs", "success": True}

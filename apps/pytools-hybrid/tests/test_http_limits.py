@@ -119,7 +119,7 @@ class UnforeseenError(PytoolsError):
         (IndexNotReadyError(), 503, "5"),
         (RuntimeError("secret"), 500, None),
     ],
-    ids=["any of ours", "the root", "not open", "any other"],
+    ids=["any error of ours", "the root", "not open", "any other error"],
 )
 async def test_our_errors_become_problems_with_their_message(error, status, wait):
     async def fail(_request):

@@ -89,7 +89,7 @@ async def test_changes_are_announced_to_open_sessions_only():
 
 
 async def until_told(changes, expected):
-    """Wait up to a minute until so many clients would be notified; return how many would be."""
+    """Wait up to a minute until this many clients would be notified; return how many would be."""
     with suppress(TimeoutError):
         async with asyncio.timeout(60):
             while len(changes._connections) != expected:

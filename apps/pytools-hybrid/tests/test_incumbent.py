@@ -16,7 +16,7 @@ from pytools_hybrid import Roots, Settings, ToolSearch
 from pytools_hybrid.index import open_store, set_aside_incumbent
 from toolindex import DatabaseError, ToolIndex, kept_path
 
-# Seconds for whatever is waited for; what is imported by a script has no siblings to ask.
+# Seconds to wait for anything. Scripts import this module, so it cannot import from conftest.
 PATIENCE = 120
 VECTORS = """
                     CREATE VIRTUAL TABLE IF NOT EXISTS entries_vec USING vec0(
@@ -105,7 +105,7 @@ def run(code, *arguments):
 
 
 def write_and_die(database, *names):
-    """Commit to the log, and end before any of it is in the file."""
+    """Commit to the log, and exit before any of it reaches the file."""
     assert run(WRITE_AND_DIE, database, Path(__file__).parent, *names) == 0
     assert database.with_name("search.db-wal").stat().st_size > 0
 
@@ -117,7 +117,7 @@ def test_the_database_is_renamed_completely_and_its_path_is_free(incumbent):
     assert names_in(aside) == ["a", "b"]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes of that kind here")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_pipe_at_the_path_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "search.db")
     assert set_aside_incumbent(tmp_path / "search.db") is None
@@ -153,7 +153,7 @@ def test_a_database_in_use_is_unchanged_and_the_error_says_what_to_do(database):
     assert names_in(set_aside_incumbent(database)) == ["a", "b", "c"]
 
 
-def test_of_several_callers_at_once_one_renames_it(incumbent):
+def test_only_one_of_several_concurrent_callers_renames_the_database(incumbent):
     barrier, found = Barrier(4), []
 
     def set_aside():
@@ -183,7 +183,7 @@ def test_the_file_behind_a_link_is_renamed_in_its_own_folder(incumbent, tmp_path
     try:
         link.symlink_to(incumbent)
     except OSError:
-        pytest.skip("no links here")
+        pytest.skip("this system cannot create links")
     assert set_aside_incumbent(link) == incumbent.with_name("search.db.freeact")
 
 
@@ -195,16 +195,20 @@ def changed(connection, *statements):
 
 OTHERS = {
     "a table more": lambda c: changed(c, "CREATE TABLE mine (x)"),
-    "a table more of a like name": lambda c: changed(c, "CREATE TABLE entries_vec_mine (x)"),
-    "an index more": lambda c: changed(c, "CREATE INDEX i ON entries_vec_info (value)"),
+    "an additional table with a similar name": lambda c: changed(
+        c, "CREATE TABLE entries_vec_mine (x)"
+    ),
+    "an additional index": lambda c: changed(c, "CREATE INDEX i ON entries_vec_info (value)"),
     "a view more": lambda c: changed(c, "CREATE VIEW entries_vec_view AS SELECT 1"),
-    "a trigger more": lambda c: changed(
+    "an additional trigger": lambda c: changed(
         c, "CREATE TRIGGER t AFTER INSERT ON entries_vec_chunks BEGIN SELECT 1; END"
     ),
     "a version": lambda c: changed(c, "PRAGMA user_version = 1"),
     "a mark": lambda c: changed(c, "PRAGMA application_id = 7"),
     "words only": lambda c: c.execute(WORDS),
-    "a plain table of the name": lambda c: c.execute("CREATE TABLE entries_vec (id, embedding)"),
+    "a plain table with the same name": lambda c: c.execute(
+        "CREATE TABLE entries_vec (id, embedding)"
+    ),
     "no tables": lambda c: c.execute("PRAGMA user_version = 0; VACUUM"),
 }
 
@@ -256,9 +260,9 @@ with closing(sqlite3.connect(sys.argv[1])) as connection:
 """
 
 
-def test_looking_for_it_keeps_the_locks_of_our_own_index(database, tmp_path):
+def test_the_check_keeps_the_locks_of_our_own_index(database, tmp_path):
     """Otherwise, the next user to close the database would believe that it was the last one."""
-    pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
+    pytest.importorskip("fcntl", reason="on Windows a lock belongs to the file handle")
     log = database.with_name("search.db-wal")
     with closing(open_store(Roots.of(tmp_path), Settings(db_path=database))) as store:
         store.refuse("m", {"hash": "none"})
@@ -271,7 +275,7 @@ def test_looking_for_it_keeps_the_locks_of_our_own_index(database, tmp_path):
 
 
 def test_two_searches_of_one_tree_in_one_process_keep_their_log(settings, root):
-    pytest.importorskip("fcntl", reason="on Windows a lock belongs to who has opened the file")
+    pytest.importorskip("fcntl", reason="on Windows a lock belongs to the file handle")
     database = settings().db_path
 
     async def main():
@@ -301,7 +305,7 @@ def read_only(incumbent):
     """Make the folder read-only; for the superuser, by a mount."""
     folder = incumbent.parent
     if not hasattr(os, "geteuid"):
-        pytest.skip("permissions of folders do not bind on this system")
+        pytest.skip("this system does not enforce folder permissions")
     if os.geteuid() != 0:
         incumbent.chmod(0o400)
         folder.chmod(0o500)

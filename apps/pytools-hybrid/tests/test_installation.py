@@ -1,4 +1,4 @@
-"""The commands that remedies name, by how this copy was installed."""
+"""The commands in remedies, which depend on how this copy was installed."""
 
 import json
 from importlib.metadata import Distribution
@@ -36,7 +36,7 @@ def installed(tmp_path):
     return make
 
 
-def test_pip_installs_an_extra_from_where_this_copy_came(installed):
+def test_pip_installs_an_extra_from_the_source_of_this_copy(installed):
     pip = installed(url=CLONE.as_uri())
     assert pip.command("pytools-hybrid[openai]", "pydantic-ai-slim[mistral]") == (
         '/env/python -m pip install "pydantic-ai-slim[mistral]" '
@@ -91,7 +91,7 @@ def test_a_uv_tool_keeps_the_sources_of_additional_packages(installed):
 
 @pytest.fixture
 def clone(tmp_path):
-    """A clone with the packages that pip has to be given."""
+    """A clone with the packages that pip needs as arguments."""
     for name in ("apps/pytools-hybrid", "packages/toolembed-accurate", "packages/toolscan"):
         folder = tmp_path / "clone" / name
         folder.mkdir(parents=True)

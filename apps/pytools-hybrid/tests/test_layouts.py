@@ -1,4 +1,4 @@
-"""Trees in other layouts than freeact's: found, described, called, followed."""
+"""Trees in layouts other than freeact's: tools are found, described, called and followed."""
 
 import asyncio
 import sys

@@ -44,7 +44,7 @@ def test_a_line_shows_its_time_level_logger_and_message():
     assert line == {"level": "WARNING", "logger": "uvicorn.error", "message": "this\nis"}
 
 
-def test_tracebacks_are_a_field_also_those_of_threads():
+def test_tracebacks_are_a_field_including_those_of_threads():
     def fail():
         raise ValueError("no such thing")
 

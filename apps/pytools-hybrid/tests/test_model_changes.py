@@ -87,7 +87,7 @@ def vectors_of(search):
 MERGE = "mcptools:pdf:merge_pdfs"
 
 
-@pytest.mark.parametrize("dimensions", [512, 300], ids=["as many dimensions", "other dimensions"])
+@pytest.mark.parametrize("dimensions", [512, 300], ids=["the same dimensions", "other dimensions"])
 def test_a_query_never_searches_another_models_vectors(settings, root, dimensions):
     one, other = WordsEmbedder("a:one"), WordsEmbedder("b:other", dimensions=dimensions)
     assert ids(use(settings(), root, one, embed_and_search))[0] == MERGE
@@ -96,7 +96,7 @@ def test_a_query_never_searches_another_models_vectors(settings, root, dimension
     assert before.notes == (
         f"searched with vectors of {OFFLINE} (no tool has a vector of b:other yet)",
     )
-    assert ids(before) == [MERGE], "no other tool has one of the words"
+    assert ids(before) == [MERGE], "no other tool has any of the words"
 
     after = use(settings(), root, other, embed_and_search)
     assert after.notes == ()

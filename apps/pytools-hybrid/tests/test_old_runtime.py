@@ -7,7 +7,7 @@ import sys
 import pytest
 from pytools_hybrid.runtime import ToolCallError, close
 
-# As `import` wrote them.
+# The modules as `import` wrote them.
 PACKAGE = """\
 from pytools_hybrid.runtime import ToolRunner
 

@@ -1,4 +1,4 @@
-"""Models of Ollama, called through its OpenAI-compatible endpoint, on a server of the test."""
+"""Models of Ollama, called through its OpenAI-compatible endpoint on a test server."""
 
 import json
 import socket
@@ -151,7 +151,7 @@ def test_another_server_at_its_address_is_not_taken_for_ollama(monkeypatch):
     assert not choice.works
 
 
-# Models of others
+# Models of other providers
 
 
 def test_the_offline_model_always_works():

@@ -1,4 +1,4 @@
-"""Tools that symbolic links lead to outside of the root."""
+"""Symbolic links to tools outside the root."""
 
 import asyncio
 from pathlib import PurePosixPath

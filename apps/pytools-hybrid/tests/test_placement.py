@@ -82,7 +82,7 @@ def test_a_tool_that_a_near_duplicate_represents_is_reported_as_such(place, writ
     assert "which represents it" in hidden.reasons[0]
 
 
-def test_the_request_naming_another_tool_is_reported(place):
+def test_a_request_that_names_another_tool_is_reported(place):
     placement = place("merge_pull_request", "merge_pdfs", limit=1)
 
     assert any("the request names the other" in reason for reason in placement.reasons)

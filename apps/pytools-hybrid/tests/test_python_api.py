@@ -1,4 +1,4 @@
-"""The search as programs see it: opened in one line, the same with and without async."""
+"""The Python API: a search is opened in one line, and works the same with and without async."""
 
 import asyncio
 import cmath
@@ -41,13 +41,13 @@ from .conftest import PATIENCE
 
 @pytest.fixture
 def from_environment(monkeypatch, tmp_path):
-    """Settings for a program that gives none."""
+    """Set the index's path in the environment, for a program that passes no settings."""
     monkeypatch.setenv("PYTOOLS_DB_PATH", str(tmp_path / "index.db"))
 
 
 @pytest.fixture
 def trees(monkeypatch, tmp_path):
-    """Write a tree of modules that the test may import, whatever others have imported."""
+    """Write a tree of modules that the test can import, regardless of earlier imports."""
     monkeypatch.setattr(sys, "path", [*sys.path])
 
     def write(modules, folder="tree"):
@@ -81,20 +81,20 @@ def test_a_search_takes_three_lines(root, from_environment):
     )
 
 
-def test_without_a_root_it_is_the_one_that_the_settings_name(root, from_environment, monkeypatch):
+def test_without_a_root_the_one_in_the_settings_is_searched(root, from_environment, monkeypatch):
     monkeypatch.setenv("PYTOOLS_DIR", str(root))
 
     with BlockingToolSearch() as tools:
         assert tools.search("report a bug")[0].name == "create_issue"
 
 
-def test_without_any_root_it_says_what_to_give():
+def test_without_any_root_the_error_names_the_flag_and_the_variable():
     with pytest.raises(SettingsError, match="no --root or PYTOOLS_DIR given"):
         ToolSearch()
 
 
 @pytest.mark.parametrize(("values", "refresh"), [({"sync": False}, True), ({}, False)])
-def test_the_files_are_not_looked_at_where_others_do_so(root, settings, values, refresh):
+def test_opening_reads_no_tools_without_refresh_or_sync(root, settings, values, refresh):
     async def job():
         async with ToolSearch(root, settings(**values), refresh=refresh) as tools:
             return await tools.index.coverage()
@@ -126,7 +126,7 @@ def test_a_root_that_cannot_be_listed_is_reported_with_the_answer(
     assert "Permission denied" in caplog.text
 
 
-def test_a_model_that_fails_does_not_keep_it_from_opening(root, settings, caplog):
+def test_a_search_can_be_opened_although_its_model_fails(root, settings, caplog):
     async def job():
         async with ToolSearch(root, settings(embedding_model="openai:none")) as tools:
             return await tools.search("report a bug")
@@ -138,7 +138,7 @@ def test_a_model_that_fails_does_not_keep_it_from_opening(root, settings, caplog
     assert "vectors are missing for now" in caplog.text
 
 
-def test_following_finds_what_is_written_later(root, settings, write_tool):
+def test_a_search_that_follows_the_files_finds_tools_written_later(root, settings, write_tool):
     async def job():
         async with ToolSearch(root, settings(embedding_model="none"), follow=True) as tools:
             before = await tools.search("water the plants")
@@ -156,7 +156,7 @@ def test_following_finds_what_is_written_later(root, settings, write_tool):
     assert after[0].id == "mcptools:garden:water"
 
 
-def test_it_can_be_entered_again_when_it_was_left(root, settings):
+def test_a_search_can_be_entered_again_after_it_was_closed(root, settings):
     async def job():
         tools = ToolSearch(root, settings(embedding_model="none"))
         names = []
@@ -168,7 +168,7 @@ def test_it_can_be_entered_again_when_it_was_left(root, settings):
     assert asyncio.run(job()) == ["create_issue", "create_issue"]
 
 
-def test_of_two_that_enter_it_at_once_one_does(root, settings):
+def test_only_one_of_two_concurrent_tasks_can_enter_a_search(root, settings):
     async def job():
         tools = ToolSearch(root, settings(embedding_model="none"))
         entered = await asyncio.gather(
@@ -194,7 +194,7 @@ def test_of_two_that_enter_it_at_once_one_does(root, settings):
         lambda tools: tools.index.statistics(),
     ],
 )
-def test_what_needs_an_open_index_says_so(root, settings, moment, use):
+def test_methods_that_need_an_open_index_say_so(root, settings, moment, use):
     async def job():
         tools = ToolSearch(root, settings(embedding_model="none"))
         if moment == "after":
@@ -208,7 +208,7 @@ def test_what_needs_an_open_index_says_so(root, settings, moment, use):
     asyncio.run(job())
 
 
-def test_nothing_stays_open_when_entering_fails(root, settings, monkeypatch):
+def test_a_search_can_be_entered_after_a_cancelled_attempt(root, settings, monkeypatch):
     async def job():
         tools = ToolSearch(root, settings(embedding_model="none"))
         task = asyncio.create_task(tools.__aenter__())
@@ -241,7 +241,7 @@ def test_a_response_is_a_sequence_of_its_tools(root, settings):
     assert empty.notes
 
 
-def test_a_hit_says_which_of_several_trees_it_lies_in(root, settings, trees):
+def test_a_hit_says_which_of_several_roots_it_comes_from(root, settings, trees):
     other = trees(
         {"mcptools/garden/water.py": 'def run():\n    """Water the plants."""\n'}, "other"
     )
@@ -252,7 +252,7 @@ def test_a_hit_says_which_of_several_trees_it_lies_in(root, settings, trees):
     assert bug.path == root / "mcptools/github/create_issue.py"
 
 
-def test_a_key_that_a_reranking_model_repeats_is_not_shown(toolbox, settings, monkeypatch):
+def test_a_key_in_an_error_of_a_reranking_model_is_hidden(toolbox, settings, monkeypatch):
     def fail(_messages, _info):
         raise RuntimeError("bad key sk-12345678")
 
@@ -297,11 +297,11 @@ def test_both_indexes_have_the_same_methods():
     wanted = public(Index)
     for takes_a_function in ("look", "recorded"):
         del wanted[takes_a_function]
-    del wanted["stored_record"]  # It waits, too.
+    del wanted["stored_record"]  # It already blocks.
     assert blocking == wanted
 
 
-def test_it_works_inside_a_running_loop_as_in_a_notebook(root, settings):
+def test_a_blocking_search_works_in_a_running_loop_as_in_a_notebook(root, settings):
     async def cell():
         with BlockingToolSearch(root, settings(embedding_model="none")) as tools:
             return tools.search("report a bug")[0].name
@@ -309,7 +309,7 @@ def test_it_works_inside_a_running_loop_as_in_a_notebook(root, settings):
     assert asyncio.run(cell()) == "create_issue"
 
 
-def test_many_threads_can_ask_at_once(root, settings):
+def test_many_threads_can_search_at_once(root, settings):
     found = []
     with BlockingToolSearch(root, settings()) as tools:
 
@@ -325,7 +325,7 @@ def test_many_threads_can_ask_at_once(root, settings):
     assert found == ["create_issue"] * 8
 
 
-def test_closing_ends_the_thread_and_it_can_be_opened_again(root, settings):
+def test_closing_ends_the_thread_and_the_search_can_be_opened_again(root, settings):
     before = set(threading.enumerate())
     tools = BlockingToolSearch(root, settings(embedding_model="none"))
     for _ in range(2):
@@ -335,7 +335,7 @@ def test_closing_ends_the_thread_and_it_can_be_opened_again(root, settings):
         tools.close()
         tools.close()
 
-    # Those of earlier tests may have ended meanwhile.
+    # Threads of earlier tests may have ended in the meantime.
     assert set(threading.enumerate()) <= before
     with pytest.raises(RuntimeError, match="is not open"):
         tools.search("report a bug")
@@ -348,11 +348,11 @@ def test_an_index_that_cannot_be_opened_leaves_no_thread(root, settings, tmp_pat
     with pytest.raises(ForeignDatabaseError):
         BlockingToolSearch(root, settings()).open()
 
-    # Those of earlier tests may have ended meanwhile.
+    # Threads of earlier tests may have ended in the meantime.
     assert set(threading.enumerate()) <= before
 
 
-def test_one_that_is_never_closed_warns(root, settings):
+def test_a_search_that_is_never_closed_warns(root, settings):
     tools = BlockingToolSearch(root, settings(embedding_model="none")).open()
 
     with pytest.warns(ResourceWarning, match="was never closed"):
@@ -382,7 +382,7 @@ if sys.argv[2] == "works":
 
 
 @pytest.mark.parametrize("how", ["ends", "forgets", "follows", "works"])
-def test_a_program_that_does_not_close_it_ends_and_loses_no_record(
+def test_a_program_that_does_not_close_its_search_ends_and_loses_no_record(
     root, from_environment, settings, how
 ):
     done = subprocess.run(
@@ -415,7 +415,7 @@ threading.Thread(target=work).start()
 """
 
 
-def test_a_thread_that_outlives_the_main_one_is_told_that_the_main_one_has_to_wait(
+def test_a_thread_that_outlives_the_main_thread_gets_errors_that_say_what_to_do(
     root, from_environment
 ):
     done = subprocess.run(
@@ -448,8 +448,8 @@ with BlockingToolSearch(sys.argv[1]) as tools:
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-def test_in_a_forked_process_it_says_so_and_does_not_keep_it_from_ending(root, from_environment):
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_gets_an_error_and_can_still_exit(root, from_environment):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKING, str(root)],
         capture_output=True,
@@ -463,7 +463,7 @@ def test_in_a_forked_process_it_says_so_and_does_not_keep_it_from_ending(root, f
     assert found == "create_issue"
 
 
-# Calling what was found
+# Calling a found tool
 
 
 def hit(root, settings, query):
@@ -523,7 +523,7 @@ def test_a_generated_module_is_called_with_its_params(trees, settings):
         call(function, text="x", copies="many", colour="red")
 
 
-def test_a_written_tool_is_called_with_its_arguments(trees, settings):
+def test_a_handwritten_tool_is_called_with_its_arguments(trees, settings):
     root = trees(
         {
             "gentools/office/copy_text/api.py": '''
@@ -550,7 +550,7 @@ def test_a_written_tool_is_called_with_its_arguments(trees, settings):
         call(function, copies=1)
 
 
-def test_what_a_tool_raises_is_raised(trees, settings):
+def test_an_exception_in_a_tool_reaches_the_caller(trees, settings):
     root = trees(
         {
             "mcptools/office/burn.py": '''
@@ -565,7 +565,7 @@ def test_what_a_tool_raises_is_raised(trees, settings):
         call(load_tool(hit(root, settings, "burn")), number=1)
 
 
-def test_a_tool_that_cannot_be_imported_says_why(trees, settings):
+def test_a_tool_that_cannot_be_imported_is_an_error_with_the_reason(trees, settings):
     source = '''
         import no_such_library
 
@@ -580,7 +580,7 @@ def test_a_tool_that_cannot_be_imported_says_why(trees, settings):
     assert raised.value.tool_id == "mcptools:office:shred"
 
 
-def test_a_tool_that_wants_to_end_the_program_does_not(trees, settings):
+def test_a_tool_cannot_end_the_program(trees, settings):
     source = """
         import sys
         {}
@@ -604,7 +604,7 @@ def test_a_tool_that_wants_to_end_the_program_does_not(trees, settings):
             call(load_tool(hit(root, settings, query)))
 
 
-def test_a_tool_that_runs_out_of_items_does_not_hang(trees, settings):
+def test_a_tool_that_raises_stopiteration_does_not_hang(trees, settings):
     root = trees(
         {
             "mcptools/office/draw.py": '''
@@ -642,7 +642,7 @@ def test_a_decorator_may_hide_that_a_tool_is_async(trees, settings):
     assert call(load_tool(hit(root, settings, "sign"))) == "signed"
 
 
-def test_a_tool_whose_file_has_changed_since_it_was_imported_says_so(trees, settings):
+def test_a_tool_whose_file_has_changed_since_its_import_is_an_error(trees, settings):
     source = 'def run({}) -> None:\n    """Weigh a letter."""\n'
     root = trees({"mcptools/office/weigh.py": source.format("")})
     found = hit(root, settings, "weigh")
@@ -656,7 +656,7 @@ def test_a_tool_whose_file_has_changed_since_it_was_imported_says_so(trees, sett
         load_tool(found)
 
 
-def test_a_file_that_is_gone_says_so(trees, settings):
+def test_a_tool_whose_file_is_missing_is_an_error(trees, settings):
     root = trees({"mcptools/office/file.py": 'def run() -> None:\n    """File a letter."""\n'})
     found = hit(root, settings, "file a letter")
     found.path.unlink()
@@ -665,7 +665,7 @@ def test_a_file_that_is_gone_says_so(trees, settings):
         load_tool(found)
 
 
-def test_a_module_of_another_tree_is_not_taken_for_it(trees, settings, tmp_path):
+def test_a_module_of_the_same_name_in_another_tree_is_not_called(trees, settings, tmp_path):
     source = 'def run() -> str:\n    """Stamp a letter."""\n    return "{}"\n'
     init = {"mcptools/office/__init__.py": ""}
     one = trees({"mcptools/office/stamp.py": source.format("one"), **init}, "one")
@@ -678,7 +678,7 @@ def test_a_module_of_another_tree_is_not_taken_for_it(trees, settings, tmp_path)
         load_tool(second)
 
 
-def test_a_package_of_another_tree_is_reported_where_it_hides_a_module(trees, settings, tmp_path):
+def test_a_package_of_another_tree_that_hides_a_module_is_reported(trees, settings, tmp_path):
     source = 'def run() -> None:\n    """{} a letter."""\n'
     init = {"mcptools/office/__init__.py": ""}
     one = trees({"mcptools/office/stamp.py": source.format("Stamp"), **init}, "one")
@@ -690,7 +690,7 @@ def test_a_package_of_another_tree_is_reported_where_it_hides_a_module(trees, se
         load_tool(found)
 
 
-# Tools that a program holds
+# Tools that a program defines
 
 
 def held(root):
@@ -708,14 +708,14 @@ def held(root):
     "query",
     ["combine papers", "report a bug", "will it rain", "tell the team", "shrink an image"],
 )
-def test_a_corpus_ranks_as_the_tree_of_the_same_tools(toolbox, settings, query):
+def test_a_corpus_ranks_like_a_tree_of_the_same_tools(toolbox, settings, query):
     with BlockingToolSearch(toolbox, settings()) as tools:
         expected = [f"{hit.category}__{hit.name}" for hit in tools.search(query, limit=3)]
     with ToolCorpus(settings=settings()) as corpus:
         assert asyncio.run(corpus.rank(query, held(toolbox), limit=3)) == expected
 
 
-def test_only_what_is_new_is_embedded(toolbox, settings):
+def test_only_new_tools_are_embedded(toolbox, settings):
     embedded = []
 
     class Counted(StaticEmbedder):
@@ -752,7 +752,7 @@ def test_a_tool_that_has_changed_is_found_by_its_new_words(settings):
     assert asyncio.run(collected())[1] == ["work"]
 
 
-def test_callers_with_other_tools_do_not_disturb_each_other(toolbox, settings):
+def test_concurrent_callers_with_different_tools_do_not_interfere(toolbox, settings):
     tools = held(toolbox)
     halves = tools[: len(tools) // 2], tools[len(tools) // 2 :]
 
@@ -767,7 +767,7 @@ def test_callers_with_other_tools_do_not_disturb_each_other(toolbox, settings):
         assert set(names) <= {tool.name for tool in halves[number % 2]}
 
 
-def test_a_corpus_goes_from_loop_to_loop(settings):
+def test_a_corpus_can_be_used_in_several_event_loops(settings):
     tools = [ToolDefinition(name="bake", description="Bake bread.")]
     with ToolCorpus(settings=settings()) as corpus:
         for _ in range(3):
@@ -782,7 +782,7 @@ def test_a_corpus_goes_from_loop_to_loop(settings):
         ["x" * 500, "名前", "get-forecast", "get_forecast"],
     ],
 )
-def test_any_name_can_be_held(settings, names):
+def test_a_corpus_accepts_any_name(settings, names):
     tools = [ToolDefinition(name=name, description="Bake bread.\udcff") for name in names]
     with ToolCorpus(settings=settings(embedding_model="none")) as corpus:
         found = asyncio.run(corpus.rank("bake bread", tools, limit=10))
@@ -801,13 +801,13 @@ def test_any_name_can_be_held(settings, names):
         {"properties": {"a\udcff": {"type": "\udcff"}}, "required": [{}]},
     ],
 )
-def test_any_schema_can_be_held(settings, schema):
+def test_a_corpus_accepts_any_schema(settings, schema):
     tool = ToolDefinition(name="bake", description=None, input_schema=schema)
     with ToolCorpus(settings=settings(embedding_model="none")) as corpus:
         assert asyncio.run(corpus.rank("bake", [tool])) == ["bake"]
 
 
-def test_nothing_held_or_wanted_is_nothing_found(settings):
+def test_an_empty_corpus_or_a_limit_of_zero_finds_nothing(settings):
     with ToolCorpus(settings=settings(embedding_model="none")) as corpus:
         assert asyncio.run(corpus.rank("bread", [])) == []
         assert asyncio.run(corpus.rank("bread", [ToolDefinition(name="bread")], limit=0)) == []
@@ -821,7 +821,7 @@ def test_a_corpus_whose_model_fails_ranks_by_words_and_says_so(settings, caplog)
     assert "openai" in caplog.text
 
 
-def test_a_corpus_leaves_nothing_behind(settings, tmp_path, monkeypatch):
+def test_a_deleted_corpus_leaves_no_files(settings, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     corpus = ToolCorpus(settings=settings(embedding_model="none"))
     asyncio.run(corpus.rank("bread", [ToolDefinition(name="bread")]))
@@ -863,7 +863,7 @@ class Calendar:
 
 
 class Broken:
-    """Raises where it is looked at."""
+    """Raises an error when it is inspected."""
 
     @property
     def __signature__(self):
@@ -911,7 +911,7 @@ def found_in(functions, settings, query):
         (pydantic_ai.Tool(rotate_pages, name="turn"), "scan", {"path": "a", "degrees": 1}, "a 1"),
     ],
 )
-def test_any_function_is_found_and_called(settings, function, query, arguments, result):
+def test_any_callable_is_found_and_called(settings, function, query, arguments, result):
     hit = found_in([str.upper, lambda x: x, function], settings, query)
 
     assert hit.function is function
@@ -919,7 +919,7 @@ def test_any_function_is_found_and_called(settings, function, query, arguments, 
     assert asyncio.run(hit.call(**arguments)) == result
 
 
-def test_a_function_is_described_as_its_module_would_be(tmp_path, settings):
+def test_a_function_is_described_like_a_module_with_the_same_code(tmp_path, settings):
     source = inspect.getsource(merge_pdfs).replace("merge_pdfs", "run")
     file = tmp_path / "mcptools" / "pdf" / "merge_pdfs.py"
     file.parent.mkdir(parents=True)
@@ -932,7 +932,7 @@ def test_a_function_is_described_as_its_module_would_be(tmp_path, settings):
     assert tool.input_schema == {**input_schema(record), "type": "object"}
 
 
-def test_arguments_that_do_not_fit_a_function_are_refused(settings):
+def test_invalid_arguments_of_a_function_are_refused(settings):
     hit = found_in([rotate_pages], settings, "turn pages")
 
     for wrong in ({}, {"path": 1}, {"path": "a", "degrees": -1}, {"path": "a", "to": "b"}):
@@ -940,7 +940,7 @@ def test_arguments_that_do_not_fit_a_function_are_refused(settings):
             asyncio.run(hit.call(**wrong))
 
 
-def test_a_tool_that_needs_an_agent_is_found_and_says_so_when_it_is_called(settings):
+def test_a_tool_that_needs_an_agent_is_found_and_its_error_says_so(settings):
     def whose(context: pydantic_ai.RunContext[str]) -> str:
         """Say whose account this is."""
         return context.deps
@@ -951,7 +951,7 @@ def test_a_tool_that_needs_an_agent_is_found_and_says_so_when_it_is_called(setti
         asyncio.run(hit.call())
 
 
-def test_functions_of_one_name_are_told_apart_and_none_is_there_twice(settings):
+def test_functions_with_the_same_name_are_distinguished_and_none_is_listed_twice(settings):
     calendar = Calendar()
     functions = [math.sqrt, cmath.sqrt, calendar.add_event, calendar.add_event, merge_pdfs]
     functions += [partial(merge_pdfs, output="b")]
@@ -963,7 +963,7 @@ def test_functions_of_one_name_are_told_apart_and_none_is_there_twice(settings):
     }
 
 
-def test_what_cannot_be_called_is_refused():
+def test_an_object_that_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match="'merge_pdfs' cannot be called: give functions"):
         ToolCorpus(["merge_pdfs"])
 

@@ -158,7 +158,7 @@ def test_a_failed_model_is_retried_only_after_a_while(path, monkeypatch):
             assert vector is None
             assert "no route to host" in why
             assert "retried in" in why
-        assert embedder.asked == ["find a file"] * 2, "what fails is tried again once"
+        assert embedder.asked == ["find a file"] * 2, "a failed request is retried once"
 
         embedder.failure = None
         async with asyncio.timeout(60):
@@ -287,7 +287,7 @@ def test_a_vector_that_cannot_be_stored_now_is_stored_later(path):
     assert with_queries(path, ask) == []
 
 
-def test_an_unreadable_database_costs_only_the_cached_vectors(path):
+def test_an_unreadable_database_loses_only_the_cached_vectors(path):
     async def job(queries, embedder):
         for file in path.parent.glob("index.db*"):
             file.unlink()

@@ -295,10 +295,10 @@ def test_an_answer_without_a_parts_vector_is_not_reused_once_there_is_one(
     assert by_id(after) == pytest.approx(by_id(fresh), abs=1e-5)
 
 
-# Vectors that are missing.
+# Missing vectors.
 
 
-# Likeness.
+# Near-duplicates.
 
 
 @pytest.mark.parametrize("mode", SearchMode)

@@ -74,7 +74,7 @@ def test_without_a_usage_log_nothing_is_recorded(by_words, root):
     assert statistics.searches == 0
 
 
-def test_turning_the_usage_log_off_deletes_the_record_at_the_next_tidying(by_words, root):
+def test_turning_off_the_usage_log_deletes_the_record_at_the_next_cleanup(by_words, root):
     async def one_search(search):
         await search.search("report a bug")
 
@@ -97,7 +97,7 @@ def test_a_locked_database_delays_the_record_but_no_search_fails(by_words, root,
             before = caplog.text.count("not recorded yet")
             assert (await search.describe(tool, DetailLevel.FULL)).usage == {"observations": 0}
             assert (await search.index.statistics()).searches == 0
-            assert caplog.text.count("not recorded yet") == before, "reading waits for no writing"
+            assert caplog.text.count("not recorded yet") == before, "reads do not wait for writes"
             other.execute("ROLLBACK")
         # No other search is needed: there may be none.
         async with asyncio.timeout(60):

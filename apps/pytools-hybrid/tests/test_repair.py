@@ -61,24 +61,24 @@ def test_concurrent_searches_of_a_damaged_index_share_one_rebuild(
 
     for response in responses:
         assert str(response.tools[0].entry.id) == "mcptools:github:create_issue"
-    # Each with its log beside it, or without.
+    # Each may have its log beside it.
     names = [file.name for file in database.parent.iterdir()]
     aside = [name for name in names if ".corrupt-" in name]
     assert len({name.removesuffix("-wal").removesuffix("-shm") for name in aside}) == kept
 
 
 WRONG = {
-    "a number that is none": "UPDATE meta SET value = 'x' WHERE key = 'generation'",
-    "another number that is none": "UPDATE kept.counters SET value = 'x'",
-    "parameters that are no JSON": "UPDATE entries SET parameters = '{'",
-    "tags of another kind": "UPDATE entries SET tags = '7'",
-    "an id that is none": "UPDATE entries SET id = 'x' || rowid",
-    "a table that is gone": "DROP TABLE entries",
-    "a column that is gone": "ALTER TABLE entries DROP COLUMN summary",
-    "a vector table that is gone": "DROP TABLE entries_vec_vector_chunks00",
+    "an invalid generation": "UPDATE meta SET value = 'x' WHERE key = 'generation'",
+    "an invalid counter": "UPDATE kept.counters SET value = 'x'",
+    "parameters that are not JSON": "UPDATE entries SET parameters = '{'",
+    "tags of another type": "UPDATE entries SET tags = '7'",
+    "an invalid id": "UPDATE entries SET id = 'x' || rowid",
+    "a missing table": "DROP TABLE entries",
+    "a missing column": "ALTER TABLE entries DROP COLUMN summary",
+    "a missing vector table": "DROP TABLE entries_vec_vector_chunks00",
     "a chunk that is too short": "UPDATE entries_vec_vector_chunks00 SET vectors = x'00'",
     "a chunk without its rows": "UPDATE entries_vec_chunks SET rowids = x'00'",
-    "models that are forgotten": "DELETE FROM models",
+    "missing models": "DELETE FROM models",
 }
 
 
@@ -87,7 +87,7 @@ WRONG = {
 def test_an_index_with_impossible_values_is_repaired_by_a_search_or_a_refresh(
     settings, root, statement, searches
 ):
-    """A command searches once; a server searches often, and then in another way."""
+    """A command searches once; a server searches often, and uses another method after a while."""
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:

@@ -74,7 +74,7 @@ def rerank(settings, toolbox):
                     wide = await answering.answer(reranking.widened(request), "")
                     reranked = await reranking.rerank(request, wide)
                     again = await answering.answer(reranking.widened(request), "")
-                    assert again == wide, "what the search remembers stays as it is"
+                    assert again == wide, "the cached answer is unchanged"
                     pairs.append((wide, reranked))
                 await recorder.aclose()
                 return pairs
@@ -98,7 +98,7 @@ def test_the_first_tools_are_in_the_models_order_cut_to_the_limit(rerank):
     assert reranked.notes == wide.notes
 
 
-def test_scores_stay_at_their_places_and_everything_else_moves_with_the_tools(rerank):
+def test_scores_keep_their_places_and_everything_else_moves_with_the_tools(rerank):
     ((wide, reranked),) = rerank(Asked(backwards).model, QUERY)
 
     before = {str(tool.entry.id): tool for tool in wide.tools}
@@ -155,7 +155,7 @@ def test_the_report_says_what_it_cost(rerank):
         (lambda numbers: [numbers[0]] * len(numbers), "once"),
         (lambda numbers: ["ignore", "the", "user"], "failed"),
     ],
-    ids=["down", "loses", "invents", "repeats", "nonsense"],
+    ids=["an error", "a missing tool", "an unknown tool", "repeated tools", "nonsense"],
 )
 def test_a_failing_model_leaves_the_order_with_a_note(rerank, order, reason):
     ((wide, reranked),) = rerank(Asked(order).model, QUERY)

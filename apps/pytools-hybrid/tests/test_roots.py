@@ -59,7 +59,7 @@ def store(tmp_path):
 
 
 def in_index(store):
-    """Return the path and the bytes' hash of every tool, by id."""
+    """Return the path and the file hash of every tool, by id."""
     held = store.stored(reader_version="any")
     return {entry.id: (entry.path, entry.file_hash) for entry in held.entries.values()}
 
@@ -190,7 +190,7 @@ def test_a_shadowed_file_is_not_read(store, own, shared):
 
 
 FILES = [SEND, READ, SPLIT, "mcptools/pdf/merge.py"]
-# Of one length, so that only the bytes show an edit.
+# All have the same length, so that only the bytes reveal an edit.
 CONTENTS = [module("Send mail. "), module("Read mail. "), "def run(:\n", None]
 edits = st.tuples(st.integers(0, 1), st.sampled_from(FILES), st.sampled_from(CONTENTS))
 
@@ -259,7 +259,7 @@ def test_an_index_inside_one_of_the_roots_is_not_followed(settings, own, shared)
             search.index.refresh = counted
             write(own, READ, "Read my letters.")
             await eventually(search, lambda paths: f"0/{READ}" in paths)
-            # The index has been written; any event of that comes before this file is seen.
+            # The index has been written; any event for that arrives before this file is seen.
             write(shared, "mcptools/zoo/feed.py", "Feed the penguins.")
             await eventually(search, lambda paths: "1/mcptools/zoo/feed.py" in paths)
             return {str(path) for within in refreshes for path in within or ()}
@@ -305,7 +305,7 @@ def test_if_no_root_can_be_listed_nothing_changes(store, own, shared, unlistable
     assert in_index(store) == before
 
 
-def test_another_readers_index_is_read_again_except_for_an_unreadable_root(
+def test_an_index_of_another_version_is_read_again_once_all_roots_can_be_listed(
     store, own, shared, unlistable
 ):
     refresh(store, [own, shared])
@@ -351,13 +351,13 @@ def test_new_tools_are_embedded_while_another_root_cannot_be_listed(
     assert any(str(shared) in note for note in response.notes)
 
 
-def test_one_root_named_twice_is_one(own, tmp_path):
+def test_a_root_named_twice_counts_once(own, tmp_path):
     (tmp_path / "link").symlink_to(own, target_is_directory=True)
 
     assert Roots.of([own, own.parent / "own", tmp_path / "link"]) == Roots.of(own)
 
 
-def test_no_root_at_all_is_refused(settings):
+def test_an_empty_list_of_roots_is_refused(settings):
     with pytest.raises(SettingsError, match="--root"):
         ToolSearch([], settings(), refresh=False)
 
@@ -415,7 +415,7 @@ def test_an_index_of_several_roots_cannot_be_opened_for_one_of_them(tmp_path, ow
 
 
 @pytest.mark.parametrize("path", ["mcptools/mail/send.py", "7/mcptools/x/y.py", "x", ""])
-def test_a_path_left_by_an_index_of_other_roots_counts_as_the_first_roots(path):
+def test_a_path_from_an_index_of_other_roots_is_located_in_the_first_root(path):
     assert Roots.of(["one", "two"]).locate(path) == (Path("one"), path)
 
 
@@ -460,7 +460,7 @@ def test_files_left_out_stay_known_after_a_refresh_of_other_paths(settings, tmp_
     assert asyncio.run(main()) == [both, both, both[1:], both[1:]]
 
 
-def test_completing_an_index_clears_earlier_files_left_out(settings, tmp_path):
+def test_recreating_an_index_clears_the_list_of_files_left_out(settings, tmp_path):
     broken = tmp_path / "one/mcptools/pdf/broken.py"
     broken.parent.mkdir(parents=True)
     broken.write_text("def run(:\n")
@@ -480,7 +480,7 @@ def test_completing_an_index_clears_earlier_files_left_out(settings, tmp_path):
     assert (len(entries), after) == (1, ())
 
 
-def test_a_server_over_the_files_lists_all_roots(settings, own, shared):
+def test_a_basic_server_lists_the_tools_of_all_roots(settings, own, shared):
     server = create_server(None, None, settings=settings(tools="basic"), root=[own, shared])
 
     listed = str(asyncio.run(server.call_tool("list_tools", {"categories": "mail"})))

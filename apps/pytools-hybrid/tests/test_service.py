@@ -1,4 +1,4 @@
-"""The product as one object: what is found, and the notes when a channel is lost."""
+"""`ToolSearch`: what it finds, and its notes when a channel is lost."""
 
 import asyncio
 import shutil
@@ -62,7 +62,7 @@ def test_an_empty_tree_and_an_empty_query_have_different_notes(settings, root, t
     assert "no tools in" in use(settings(), root, job).notes[0]
 
 
-def test_words_that_no_tool_has_return_an_empty_answer_with_advice(settings, root):
+def test_a_request_with_unknown_words_returns_an_empty_answer_with_advice(settings, root):
     async def job(search):
         await indexed(search)
         return await search.search("zxqv", mode=SearchMode.BM25)
@@ -106,7 +106,7 @@ def test_an_answer_from_an_index_that_could_not_be_refreshed_says_so(settings, r
     assert after.notes == ()
 
 
-def test_the_root_may_be_text(settings, root):
+def test_the_root_may_be_a_string(settings, root):
     async def job(search):
         return await (await indexed(search)).search("bug")
 

@@ -51,7 +51,7 @@ def test_each_setting_shows_its_source(write, monkeypatch):
     }
 
 
-def test_the_nearest_file_counts(write, monkeypatch, tmp_path):
+def test_the_nearest_file_is_used(write, monkeypatch, tmp_path):
     outer = write("pytools.toml", "limit = 7")
     inner = write("a/pytools.toml", "limit = 8")
     (tmp_path / "a" / "b").mkdir()
@@ -174,7 +174,7 @@ def test_a_byte_order_mark_is_ignored(tmp_path):
     assert Settings.from_flags({}).limit == 7
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_path_that_is_not_a_regular_file_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pyproject.toml")
     (tmp_path / "endless.toml").symlink_to("/dev/zero")

@@ -39,7 +39,7 @@ def client(folder):
 
 
 def set_up(it, folder, names=None):
-    """Do what the command does once all servers, or those named, are imported."""
+    """Do what the command does after it has imported all servers, or the named ones."""
     ours = ServersFile(folder / "servers.json")
     change = Change.planned(it, ours, [folder / "tools"], folder)
     ours.save()
@@ -128,7 +128,7 @@ def is_killed(work, number):
     return ended != 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks, and kills the fork")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_run_killed_at_any_point_loses_nothing_and_the_next_one_completes(tmp_path):
     before = b'{"mcpServers": {"clock": {"command": "uvx", "args": ["clock"]}}}'

@@ -1,4 +1,4 @@
-"""The SQLite store keeps the promises of toolindex's `ToolStore`, also beside other processes."""
+"""The SQLite store keeps the promises of toolindex's `ToolStore`, even with other processes."""
 
 import itertools
 import subprocess
@@ -23,7 +23,7 @@ def write(path, ended):
         print("writing", flush=True)
         while not ended.is_set():
             store.query_vectors.put("another model", {"a query": [1.0, 2.0]})
-            # SQLite's lock is not fair: without a pause, others may never get it.
+            # SQLite's lock is not fair: without this wait, others may never get it.
             ended.wait(0.001)
 
 thread, ended = None, threading.Event()
@@ -121,7 +121,7 @@ def test_the_next_search_finds_what_another_process_wrote(make, root, write_tool
 
 
 def test_vectors_kept_as_bytes_follow_the_writes_of_others(make, root, monkeypatch):
-    """Here, even the smallest table counts as large; searches of one state find the same."""
+    """Here, even the smallest table counts as large. Searches of one state find the same."""
     monkeypatch.setattr("pytools_hybrid.index._store._FLOATS_IN_MEMORY", 0)
     with make() as store, SQLiteStore(store.path) as other:
         store.sync(scan(root), reader_version="1")

@@ -40,7 +40,7 @@ def loaded():
 
 @pytest.fixture
 def slow(loaded):
-    """An embedder whose weights are loaded already."""
+    """An embedder whose weights are already loaded."""
     embedder = Slow()
     embedder.__dict__["_transformer"] = loaded._transformer
     yield embedder
@@ -146,7 +146,9 @@ def test_misspelt_words_are_corrected_for_the_accurate_model(settings, toolbox, 
 
     assert wrong.model == ACCURATE
     assert [(it.id, it.score) for it in wrong.tools] == [(it.id, it.score) for it in right.tools]
-    assert len(reads) == 3, "for the model and the words, for the tools, and for a note on them"
+    assert len(reads) == 3, (
+        "one for the model and the words, one for the tools, one for a note on them"
+    )
 
 
 def test_an_interrupted_takeover_continues_in_any_process(settings, toolbox, slow):
@@ -177,7 +179,7 @@ def test_an_interrupted_takeover_continues_in_any_process(settings, toolbox, slo
     half, done, rest, after = asyncio.run(main())
 
     assert half[0] == STATIC
-    assert any("out of memory" in note for note in half[2]), "what fails is said"
+    assert any("out of memory" in note for note in half[2]), "the failure is reported"
     assert 0 < done < 27
     assert (done + rest, after[0]) == (27, ACCURATE)
 
@@ -200,7 +202,7 @@ def test_the_static_model_answers_if_the_accurate_one_cannot_embed_the_request(
     assert notes == (f"searched with vectors of {STATIC} (embedding model '{ACCURATE}': broken)",)
 
 
-def test_a_waiting_caller_waits_for_a_few_accurate_vectors_at_most(settings, toolbox, slow):
+def test_a_waiting_caller_waits_for_at_most_a_few_accurate_vectors(settings, toolbox, slow):
     slow.may_work.set()
 
     async def main():

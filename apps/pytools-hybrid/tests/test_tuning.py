@@ -199,7 +199,7 @@ def test_a_tuning_read_from_its_file_maps_the_same_without_numpy(down, up, vecto
     assert str(read) == str(tuning)
 
 
-def test_few_requests_move_vectors_little():
+def test_a_few_requests_change_vectors_only_a_little():
     import numpy as np
 
     generator = np.random.default_rng(0)

@@ -180,7 +180,7 @@ def test_a_file_name_that_is_not_utf8_does_not_stop_the_follower(settings, root,
                 with open(name, "w"):  # noqa: PTH123
                     pass
             except OSError:
-                pytest.skip("this file system takes no such names")
+                pytest.skip("this file system does not allow such names")
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
             await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
 
@@ -222,7 +222,7 @@ def test_without_syncing_or_watching_no_vectors_are_written(settings, root):
             return await subagent.index.statistics()
 
     statistics = asyncio.run(main())
-    assert statistics.searches == 1, "what the agent has written down is the agent's"
+    assert statistics.searches == 1, "only the agent's search is recorded"
 
 
 def test_a_pattern_of_the_policy_that_matches_nothing_is_reported(settings, root, caplog):

@@ -150,7 +150,7 @@ def test_a_report_as_text_has_totals_days_tools_and_queries():
     ]
 
 
-def test_a_long_report_is_cut_and_says_so():
+def test_a_long_report_is_truncated_and_says_so():
     day = 86_400.0
     searches = [search(str(n), n * day) for n in range(20)]
     outcomes = [outcome(None, f"mail:tool_{n}") for n in range(20)]

@@ -58,7 +58,7 @@ def test_without_a_model_it_is_not_mentioned(root, settings):
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
 @pytest.mark.parametrize("model", ["static", "openai:stub"])
-def test_without_numpy_too_searches_use_words(root, settings, openai, model):
+def test_without_numpy_either_searches_use_words(root, settings, openai, model):
     response, told = answer(root, settings(embedding_model=model))
 
     assert MERGE in scores(response)
@@ -78,7 +78,7 @@ def test_without_numpy_a_providers_vectors_are_kept_for_later(root, settings, op
     assert len(openai.texts) == 4
 
 
-def test_a_server_without_the_extension_does_not_take_vectors_from_one_with_it(
+def test_a_server_without_the_extension_does_not_remove_the_vectors_of_one_with_it(
     root, settings, write_tool, request
 ):
     async def main():
