@@ -185,10 +185,12 @@ def test_a_broken_file_is_left_as_it_is(setup, cursor, content, reason):
 
 
 def test_a_read_only_file_is_left_as_it_is(setup, cursor):
+    before = cursor.read_bytes()
     cursor.chmod(0o444)
     status, _, said = setup("cursor", "--yes")
     assert status == 1
     assert "read-only" in said
+    assert cursor.read_bytes() == before
 
 
 def test_our_own_entry_is_updated_and_never_imported(setup, cursor):

@@ -74,8 +74,9 @@ def test_without_numpy_a_providers_vectors_are_kept_for_later(root, settings, op
             await tools.index.refresh()
             await tools.index.embed_pending()
 
-    asyncio.run(main())
-    assert len(openai.texts) == 4
+    for _ in range(2):
+        asyncio.run(main())
+        assert len(openai.texts) == 4
 
 
 def test_a_server_without_the_extension_does_not_remove_the_vectors_of_one_with_it(
