@@ -89,7 +89,7 @@ def test_without_a_root_the_one_in_the_settings_is_searched(root, from_environme
 
 
 def test_without_any_root_the_error_names_the_flag_and_the_variable():
-    with pytest.raises(SettingsError, match="^--root / PYTOOLS_DIR: give the folder"):
+    with pytest.raises(SettingsError, match=r"^--root / PYTOOLS_DIR: give the folder"):
         ToolSearch()
 
 
