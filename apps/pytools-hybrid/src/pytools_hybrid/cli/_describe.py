@@ -9,7 +9,7 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Exclude, Include, Output, Root
 from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
-from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable
+from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,13 +51,18 @@ def describe(
     settings = settings_from(root=root, database=db, include=include, exclude=exclude)
     roots = existing_roots(settings)
 
-    async def look() -> ToolDescription:
-        from pytools_hybrid.search import DetailLevel
+    async def look() -> ToolDescription | str:
+        from pytools_hybrid.search import DetailLevel, why_no_tools
 
         async with current(settings, roots) as tools:
+            if not await tools.categories():
+                return why_no_tools(tools.index, await tools.index.away())
             return await tools.describe(name, DetailLevel(detail))
 
     described = run(look())
+    if isinstance(described, str):
+        say(described)
+        raise typer.Exit(1)
     if output == "json":
         print_json(described.model_dump(exclude_none=True))
     elif is_terminal():

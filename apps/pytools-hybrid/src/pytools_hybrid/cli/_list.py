@@ -52,28 +52,27 @@ def list_(
     settings = settings_from(root=root, database=db, include=include, exclude=exclude)
     roots = existing_roots(settings)
 
-    async def look() -> tuple[tuple[CategoryCount, ...], tuple[ToolEntry, ...]]:
+    async def look() -> tuple[tuple[CategoryCount, ...], tuple[ToolEntry, ...], str]:
         from toolindex import ToolFilter
 
-        from pytools_hybrid.search import check_categories
+        from pytools_hybrid.search import check_categories, why_no_tools
 
         async with current(settings, roots) as tools:
             counts = await tools.categories()
-            if categories:
+            why = "" if counts else why_no_tools(tools.index, await tools.index.away())
+            if categories and counts:
                 check_categories(categories, {it.category for it in counts})
             if not categories and output != "ids":
-                return counts, ()
-            return counts, await tools.entries(ToolFilter(categories=categories or ()))
+                return counts, (), why
+            return counts, await tools.entries(ToolFilter(categories=categories or ())), why
 
-    counts, entries = run(look())
+    counts, entries, why = run(look())
     if categories or output == "ids":
         _print_tools(entries, roots, output)
     else:
         _print_categories(counts, output)
-    if not counts:
-        from pytools_hybrid.settings import no_tools
-
-        say(no_tools(roots))
+    if why:
+        say(why)
         raise typer.Exit(1)
 
 

@@ -127,7 +127,9 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         rows += [("model", f"{model}: {share}"), ("searched by", used)]
     if is_tuned:
         rows.append(("tuned", f"{tuning} ({tools.tuning.path})"))
-    rows.append(("changed", _ago(changed_at)))
+    # On a host that only reads, the notes say why.
+    never = "never" if settings.only_reads else "never: run pytools-hybrid index"
+    rows.append(("changed", never if changed_at is None else _ago(changed_at)))
     rows += [("note", note) for note in notes]
     rows.append(("searches", _searches(usage)))
     if waiting:
@@ -163,9 +165,7 @@ def _kind(settings: Settings, *, read_only: bool) -> str:
     return " in this host's copy" + ", written by other hosts" * settings.only_reads
 
 
-def _ago(at: float | None) -> str:
-    if at is None:
-        return "never: run pytools-hybrid index"
+def _ago(at: float) -> str:
     moment = datetime.fromtimestamp(at, UTC)
     seconds = max((datetime.now(UTC) - moment).total_seconds(), 0.0)
     for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):

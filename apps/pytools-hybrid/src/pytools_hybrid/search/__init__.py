@@ -20,6 +20,7 @@ from pytools_hybrid.search._lookup import (
     found_as,
     nearest_first,
 )
+from pytools_hybrid.search._notes import why_no_tools
 from pytools_hybrid.search._query_vectors import QueryEmbedder
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tool_search import ToolSearch
@@ -72,5 +73,6 @@ __all__ = [
     "reason",
     "remove_tuning",
     "short",
+    "why_no_tools",
     "write_tuning",
 ]

@@ -73,6 +73,26 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
     return ()
 
 
+def why_no_tools(index: Index, away: str) -> str:
+    """Explain why an index has no tools, and what to try; for `away`, see `why_empty`."""
+    settings = index.settings
+    if away and settings.server is not None and settings.server.is_engine:
+        return (
+            "the server has no pages of this tree yet: run pytools-hybrid index on a host that "
+            "writes, with mode=engine in its address"
+        )
+    if away:
+        return f"this host has no copy of the tree yet: {away}"
+    if settings.only_reads:
+        return (
+            "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "
+            "with the same PYTOOLS_DATABASE; or its tree has another name, or this role may not "
+            "read it (pytools-hybrid database grant)"
+        )
+    remedy = "" if settings.sync else "; syncing is off: run pytools-hybrid index"
+    return f"{no_tools(index.roots)}{remedy}"
+
+
 def why_empty(
     index: Index,
     request: SearchRequest,
@@ -101,22 +121,8 @@ def why_empty(
         return f"the tools of {roots} are still being indexed{far}: try again in a moment"
     if response.tool_count and not count:
         return "no tool can be found: the settings include and exclude hide all of them"
-    if count == 0 and away and settings.server is not None and settings.server.is_engine:
-        return (
-            "the server has no pages of this tree yet: run pytools-hybrid index on a host that "
-            "writes, with mode=engine in its address"
-        )
-    if count == 0 and away:
-        return "this host has no copy of the tree yet: it is made once the server can be reached"
-    if count == 0 and settings.only_reads:
-        return (
-            "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "
-            "with the same PYTOOLS_DATABASE; or its tree has another name, or this role may not "
-            "read it (pytools-hybrid database grant)"
-        )
     if count == 0:
-        remedy = "" if settings.sync else "; syncing is off: run pytools-hybrid index"
-        return f"{no_tools(roots)}{remedy}"
+        return why_no_tools(index, away)
     if not query_terms(request.text):
         return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:
