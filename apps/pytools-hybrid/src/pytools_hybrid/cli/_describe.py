@@ -56,7 +56,7 @@ def describe(
 
         async with current(settings, roots) as tools:
             if not await tools.categories():
-                return why_no_tools(tools.index, await tools.index.away())
+                return why_no_tools(tools.index)
             return await tools.describe(name, DetailLevel(detail))
 
     described = run(look())

@@ -15,7 +15,12 @@ from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._index import Index
 from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
 from pytools_hybrid.index._scan import Filling, refresh
-from pytools_hybrid.index._shared import SharedIndex, answers_from_copy, check_installed
+from pytools_hybrid.index._shared import (
+    SharedIndex,
+    answers_from_copy,
+    away_reason,
+    check_installed,
+)
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
 from pytools_hybrid.index._union import Listing, left_out, scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
@@ -38,6 +43,7 @@ __all__ = [
     "SQLiteStore",
     "SharedIndex",
     "answers_from_copy",
+    "away_reason",
     "check_installed",
     "configured_embedder",
     "has_numpy",

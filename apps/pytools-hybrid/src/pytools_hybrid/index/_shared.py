@@ -139,6 +139,12 @@ def answers_from_copy(store: ToolStore) -> bool:
     return freshness is not None and freshness.has_copy and bool(freshness.problem)
 
 
+def away_reason(store: ToolStore) -> str:
+    """Return why the server of a shared index was unreachable at the last access, or ""."""
+    freshness = store.freshness(asks=False) if isinstance(store, SharedIndex) else None
+    return "" if freshness is None else freshness.problem
+
+
 def away_note(store: ToolStore, *, asks: bool) -> str:
     """Return the note of answers while the server cannot be reached, or an empty string.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from toolindex import SearchRecord, ToolFilter
 from toolrank import RECOMMENDED_CONFIDENCE, query_terms
 
-from pytools_hybrid.index import left_out
+from pytools_hybrid.index import away_reason, left_out
 from pytools_hybrid.settings import no_tools
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
     return ()
 
 
-def why_no_tools(index: Index, away: str) -> str:
-    """Explain why an index has no tools, and what to try; for `away`, see `why_empty`."""
-    settings = index.settings
+def why_no_tools(index: Index) -> str:
+    """Explain why an index has no tools, and what to try."""
+    settings, away = index.settings, away_reason(index.store)
     if away and settings.server is not None and settings.server.is_engine:
         return (
             "the server has no pages of this tree yet: run pytools-hybrid index on a host that "
@@ -99,7 +99,6 @@ def why_empty(
     response: SearchResponse,
     *,
     count: int,
-    away: str,
     is_filtered: bool,
 ) -> str:
     """Explain why nothing was found, and what to try.
@@ -109,7 +108,6 @@ def why_empty(
         request: The request.
         response: The empty answer.
         count: How many tools can be found at all.
-        away: Why the server of a shared index is unreachable, or an empty string.
         is_filtered: Whether the caller set a filter.
     """
     settings, roots = index.settings, index.roots
@@ -122,7 +120,7 @@ def why_empty(
     if response.tool_count and not count:
         return "no tool can be found: the settings include and exclude hide all of them"
     if count == 0:
-        return why_no_tools(index, away)
+        return why_no_tools(index)
     if not query_terms(request.text):
         return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:

@@ -185,8 +185,7 @@ class ToolSearch:
             self.index.sync.changed.set()
         if reranking is not None:
             response = await reranking.rerank(request, response)
-        away = await self.index.away()
-        notes = stale(self.index, response, away)
+        notes = stale(self.index, response, await self.index.away())
         early = ""
         if not response.tools:
             why = await asyncio.to_thread(
@@ -195,7 +194,6 @@ class ToolSearch:
                 request,
                 response,
                 count=await self._findable(response),
-                away=away,
                 is_filtered=request.where != under_policy(self.policy, None),
             )
             notes = (*notes, why)
