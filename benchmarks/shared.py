@@ -454,6 +454,15 @@ def _build_trees(server: Server, folder: Path, tools: int) -> None:
             _sync(store, portions)
 
 
+def _warm(server: Server) -> None:
+    """Read the server's files, so that the system has them in memory as after a day of searches."""
+    for file in (server.folder / "data" / "base").rglob("*"):
+        if file.is_file():
+            with file.open("rb") as content:
+                while content.read(1 << 24):
+                    pass
+
+
 def _recall(address: str, folder: Path, tools: int) -> float:
     """Return the share of the ten nearest tools that engine mode finds."""
     import numpy as np
@@ -520,6 +529,7 @@ def main() -> None:
         if not (folder / "built").exists():
             _build(folder, server, tools)
             (folder / "built").touch()
+        _warm(server)
         if "engine" in arguments.modes:
             print(f"recall {_recall(address, folder, tools):.4f}; {_sizes(address)}")
         _print_head()

@@ -92,7 +92,8 @@ def test_a_uv_tool_keeps_the_sources_of_additional_packages(installed):
 @pytest.fixture
 def clone(tmp_path):
     """A clone with the packages that pip needs as arguments."""
-    for name in ("apps/pytools-hybrid", "packages/toolembed-accurate", "packages/toolscan"):
+    extras = ("packages/toolembed-accurate", "packages/toolindex-postgres")
+    for name in ("apps/pytools-hybrid", *extras, "packages/toolscan"):
         folder = tmp_path / "clone" / name
         folder.mkdir(parents=True)
         (folder / "pyproject.toml").touch()
@@ -107,10 +108,13 @@ def test_a_clone_is_updated_and_pip_gets_all_its_packages(installed, clone):
     )
 
 
-def test_pip_gets_the_package_with_the_accurate_weights(installed, clone):
+@pytest.mark.parametrize(
+    ("extra", "package"), [("accurate", "toolembed-accurate"), ("postgres", "toolindex-postgres")]
+)
+def test_pip_gets_the_package_of_an_extra(installed, clone, extra, package):
     app = clone / "apps" / "pytools-hybrid"
-    assert installed(url=app.as_uri()).command("pytools-hybrid[accurate]") == (
-        f'/env/python -m pip install {clone / "packages" / "toolembed-accurate"} "{app}[accurate]"'
+    assert installed(url=app.as_uri()).command(f"pytools-hybrid[{extra}]") == (
+        f'/env/python -m pip install {clone / "packages" / package} "{app}[{extra}]"'
     )
 
 

@@ -16,6 +16,7 @@ from toolindex_postgres import (
 from toolindex_postgres._connection import Connection
 
 from .sqlite_store import SQLiteStore
+from .test_faults import until
 from .trees import MODEL, embed, ids, known, sync
 
 ONE = {"mail/send": "Send a message to somebody."}
@@ -378,6 +379,33 @@ def test_a_role_without_grants_is_refused_and_grants_are_replaced(own, host, rol
         for no_tree in ("", "*"):
             with pytest.raises(ValueError, match="not the name of a tree"):
                 owner.grant(name, write=False, trees=["t", no_tree])
+
+
+def test_a_refused_login_says_what_to_check(server, own, role):
+    name = role("locked")
+    hba = server.folder / "data" / "pg_hba.conf"
+    before = hba.read_text()
+    with psycopg.connect(own, autocommit=True) as connection:
+        connection.execute(f"ALTER ROLE {name} PASSWORD 'right'")
+        hba.write_text(f"local all {name} scram-sha-256\n{before}")
+        try:
+            connection.execute("SELECT pg_reload_conf()")
+            rules = "SELECT count(*) FROM pg_hba_file_rules WHERE auth_method = 'scram-sha-256'"
+            assert connection.execute(rules).fetchone() == (1,)
+            address = own.replace("user=postgres", f"user={name} password=wrong")
+
+            def is_refused():
+                with Database(address) as database:
+                    try:
+                        database.status()
+                    except UnreachableStoreError as error:
+                        return "check the user in the address, and its password" in str(error)
+                return False
+
+            until(is_refused, "the server asks for a password")
+        finally:
+            hba.write_text(before)
+            connection.execute("SELECT pg_reload_conf()")
 
 
 def test_invalid_addresses_are_refused_without_showing_passwords(tmp_path):

@@ -27,7 +27,7 @@ _RECEIPT = "uv-receipt.toml"
 # The keys of uv's receipt for a requirement that was a folder or a file.
 _FOLDERS = ("directory", "editable", "path")
 _PACKAGES = "packages/tool*/pyproject.toml"
-_ACCURATE = "toolembed-accurate"
+_EXTRAS = {"toolembed-accurate": "accurate", "toolindex-postgres": "postgres"}
 _OWN = re.compile(rf"{_NAME}(?:\[(?P<extras>[^\]]*)\])?")
 _PLAIN = re.compile(r"[\w@%+=:,./\\-]+")
 
@@ -114,12 +114,12 @@ class Installation:
         """Return the packages of a clone that pip would look for on an index."""
         if not ours or not self._is_clone:
             return []
-        wants_accurate = any("accurate" in it for it in ours)
         found = sorted(file.parent for file in Path(self.source).parents[1].glob(_PACKAGES))
+        wanted = {name for name, extra in _EXTRAS.items() if any(extra in it for it in ours)}
         return [
             str(folder)
             for folder in found
-            if (wants_accurate if folder.name == _ACCURATE else again)
+            if folder.name in wanted or (again and folder.name not in _EXTRAS)
         ]
 
     def _as_tool(self, wanted: Sequence[str], *, again: bool) -> str:

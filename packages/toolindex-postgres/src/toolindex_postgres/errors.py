@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 from toolindex.errors import DatabaseError
 
 __all__ = ["AddressError", "DeniedError", "SchemaError", "UnreachableStoreError"]
+
+
+_LOGIN = re.compile(r"password|authentication|pg_hba")
 
 
 class UnreachableStoreError(DatabaseError):
     """The server cannot be reached, or does not answer in time; the data is not affected."""
 
     def __init__(self, where: str, reason: str) -> None:
-        super().__init__(
-            where,
-            f"the server cannot be reached ({reason}); "
-            "check that the server runs and that the address is right",
-        )
+        advice = "check that the server runs and that the address is right"
+        if _LOGIN.search(reason):
+            advice = "check the user in the address, and its password (PGPASSWORD or ~/.pgpass)"
+        super().__init__(where, f"the server cannot be reached ({reason}); {advice}")
 
 
 class AddressError(DatabaseError):
