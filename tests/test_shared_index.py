@@ -211,6 +211,18 @@ def test_database_commands_create_grant_show_and_drop(host, server, tree):
     assert "no trees" in host("a", "database", "status", **own).stderr
 
 
+def test_a_host_without_the_files_does_not_empty_the_tree_of_all_hosts(host, tree, tmp_path):
+    host("writer", "index", "--root", tree)
+    for there in (tmp_path / "empty", tmp_path / "broken"):
+        (there / "mcptools" / "pdf").mkdir(parents=True)
+    (tmp_path / "broken" / "mcptools" / "pdf" / "merge_pdfs.py").write_text("def run(:")
+    for there in ("empty", "broken"):
+        refused = host("other", "index", "--root", tmp_path / there)
+        assert refused.returncode != 0
+        assert f"{there} has no tools, and would remove all 119 of " in refused.stderr
+    assert found(search(host, "reader", **READS)) == ["mcptools:pdf:merge_pdfs"]
+
+
 def test_migrate_copies_an_index_to_a_server_and_back(host, tree, tmp_path):
     file, back, address = tmp_path / "search.db", tmp_path / "back.db", host.address
     search(host, "a", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(file))

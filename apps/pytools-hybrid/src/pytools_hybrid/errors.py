@@ -15,6 +15,7 @@ __all__ = [
     "AmbiguousToolError",
     "IndexNotReadyError",
     "PytoolsError",
+    "RootEmptiedError",
     "RootUnreadableError",
     "SettingsError",
     "ToolArgumentsError",
@@ -79,6 +80,19 @@ class RootUnreadableError(PytoolsError):
         super().__init__(f"{root}: {reason} Check the permissions of the folder.")
         self.root = root
         self.report: SyncReport | None = None
+
+
+class RootEmptiedError(RootUnreadableError):
+    """A tree that hosts share would lose all its tools, because this host has no files for it."""
+
+    def __init__(self, root: Path, tree: str, tools: int) -> None:
+        PytoolsError.__init__(
+            self,
+            f"{root} has no tools, and would remove all {tools} of {tree} for every host; give the "
+            "right folder, or delete the tree with pytools-hybrid database drop",
+        )
+        self.root = root
+        self.report = None
 
 
 class IndexNotReadyError(PytoolsError):

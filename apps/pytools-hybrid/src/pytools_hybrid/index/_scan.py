@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from toolindex import DatabaseBusyError
 from toolscan import ScanReport
 
+from pytools_hybrid.errors import RootEmptiedError
 from pytools_hybrid.index._shared import SharedIndex
 from pytools_hybrid.index._union import Listing, scan_roots
 from pytools_hybrid.settings import Roots
@@ -79,6 +80,7 @@ def refresh(
     Raises:
         RootUnreadableError: A root cannot be listed; its tools are unchanged, and those of other
             roots are up to date.
+        RootEmptiedError: A tree that hosts share would lose all its tools; it is unchanged.
         toolindex.DatabaseError: The store cannot be written; earlier portions are kept.
     """
     roots = Roots.of(root)
@@ -117,6 +119,10 @@ def refresh(
         # Files with entries by another version are read again, and all replaced together.
         found=portions if stored.is_current else None,
     )
+    is_empty = not (union.scanned.records or union.scanned.unchanged or union.unreadable)
+    if is_shared and paths is None and is_empty and len(stored.entries) > 1:
+        # Perhaps the folder is wrong, or a disk is not mounted.
+        raise RootEmptiedError(next(iter(roots)), store.where, len(stored.entries))
     issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
     scanned = replace(portions.completed(union.scanned), issues=issues)
     report = store.sync(scanned, reader_version=roots.reader_version, within=paths, stored=stored)
