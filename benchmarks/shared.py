@@ -49,7 +49,7 @@ from pytools_hybrid.index import SQLiteStore
 from tool_tree import queries, records
 from toolembed import StaticEmbedder
 from toolindex import ToolFilter
-from toolindex_postgres import Database, EngineStore, SharedStore
+from toolindex_postgres import Database, EngineStore, SharedStore, UnreachableStoreError
 from toolindex_postgres._connection import Connection
 from toolindex_postgres._near_build import NearBuilder
 from toolindex_postgres._notes import Note, Notes
@@ -454,13 +454,24 @@ def _build_trees(server: Server, folder: Path, tools: int) -> None:
             _sync(store, portions)
 
 
-def _warm(server: Server) -> None:
-    """Read the server's files, so that the system has them in memory as after a day of searches."""
+def _warm(folder: Path, server: Server, tools: int) -> None:
+    """Search until the server has read what it needs from its files, as after a day of searches."""
     for file in (server.folder / "data" / "base").rglob("*"):
         if file.is_file():
             with file.open("rb") as content:
                 while content.read(1 << 24):
                     pass
+    texts, stopped = queries(_REQUESTS, tools), 0
+    vectors = StaticEmbedder().encode_queries(texts)
+    with closing(_opened("engine", server.address("postgres"), folder)) as store:
+        waiting = list(zip(texts, vectors, strict=True))
+        while waiting and stopped < 10 * _REQUESTS:
+            try:
+                _search(store, *waiting[-1], by_vectors=True)
+                waiting.pop()
+            except UnreachableStoreError:
+                stopped += 1
+    print(f"{stopped} searches were stopped by the server's limit while it read its files")
 
 
 def _recall(address: str, folder: Path, tools: int) -> float:
@@ -529,8 +540,8 @@ def main() -> None:
         if not (folder / "built").exists():
             _build(folder, server, tools)
             (folder / "built").touch()
-        _warm(server)
         if "engine" in arguments.modes:
+            _warm(folder, server, tools)
             print(f"recall {_recall(address, folder, tools):.4f}; {_sizes(address)}")
         _print_head()
         _print_table(folder, tools, clients, [server], address, arguments.modes)
