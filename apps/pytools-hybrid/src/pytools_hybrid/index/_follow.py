@@ -38,6 +38,9 @@ _READ_ONLY_PAUSE = 30.0
 # A scan may read what exists only for a moment, which the watcher need not have noticed. So places
 # where a scan found changes are scanned again, until it finds none.
 _CONFIRMING_PAUSE = 1.0
+# While changes never stop, this takes about a twentieth of the time: it may scan a large tree.
+_RESTING = 20.0
+_LONGEST_REST = 30.0
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
@@ -125,24 +128,31 @@ class Follower(FirstSync):
 
     async def _refresh_unconfirmed(self, within: Collection[PurePosixPath] | None) -> None:
         """Refresh, and again after a moment if anything has changed."""
-        if await self._refresh(within):
+        is_changed, within = await self._refresh(within)
+        if is_changed:
             known = self._unconfirmed
             self._unconfirmed = None if known is None or within is None else known.union(within)
             self._is_unconfirmed.set()
 
     async def _confirm(self) -> None:
+        time = asyncio.get_running_loop().time
+        rested = 0.0
         while True:
             await self._is_unconfirmed.wait()
-            await asyncio.sleep(_CONFIRMING_PAUSE)
+            await asyncio.sleep(max(_CONFIRMING_PAUSE, rested - time()))
             self._is_unconfirmed.clear()
             within, self._unconfirmed = self._unconfirmed, set()
+            began = time()
             await self._refresh_unconfirmed(within)
+            rested = time() + min(_RESTING * (time() - began), _LONGEST_REST)
 
-    async def _refresh(self, within: Collection[PurePosixPath] | None) -> bool:
+    async def _refresh(
+        self, within: Collection[PurePosixPath] | None
+    ) -> tuple[bool, Collection[PurePosixPath] | None]:
         """Refresh until it works: a lock or a full disk must not leave the index stale.
 
         Returns:
-            Whether tools were added, updated or removed.
+            Whether tools may have been added, updated or removed, and where.
         """
         failures = 0
         while True:
@@ -177,7 +187,8 @@ class Follower(FirstSync):
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
                 self.refreshed.set()
-                return is_changed
+                # What a failed refresh has stored is unknown.
+                return is_changed or failures > 0, within
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: its own writes would trigger endless updates."""
