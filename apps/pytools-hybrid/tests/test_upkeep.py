@@ -214,6 +214,30 @@ def test_endless_changes_are_not_scanned_for_all_the_time(settings, root, write_
     assert max(asyncio.run(main())) > 1.0
 
 
+def test_servers_that_undo_each_others_changes_do_not_go_on_forever(
+    settings, root, write_tool, monkeypatch
+):
+    monkeypatch.setattr("pytools_hybrid.index._follow._CONFIRMING_PAUSE", 0.01)
+
+    async def main():
+        scans = []
+        async with kept_up(settings(), root) as search:
+
+            async def refresh_what_the_other_undid(within=None):
+                scans.append(within)
+                return SyncReport(updated=1)
+
+            monkeypatch.setattr(search.index, "refresh", refresh_what_the_other_undid)
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            async with asyncio.timeout(60):
+                while len(scans) < 3:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(2)
+        return len(scans)
+
+    assert asyncio.run(main()) < 30
+
+
 def test_without_watching_the_index_stays_as_it_was_at_the_start(
     settings, root, write_tool, tmp_path
 ):

@@ -36,8 +36,10 @@ _REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
 _READ_ONLY_PAUSE = 30.0
 # A scan may read what exists only for a moment, which the watcher need not have noticed. So places
-# where a scan found changes are scanned again, until it finds none.
+# where a scan found changes are scanned again, until it finds none, or for a few times: a server
+# with other settings may undo them each time.
 _CONFIRMING_PAUSE = 1.0
+_MOST_CONFIRMATIONS = 5
 # While changes never stop, this takes about a twentieth of the time: it may scan a large tree.
 _RESTING = 20.0
 _LONGEST_REST = 30.0
@@ -68,6 +70,7 @@ class Follower(FirstSync):
         # Places to scan again; None: everywhere.
         self._unconfirmed: set[PurePosixPath] | None = set()
         self._is_unconfirmed = asyncio.Event()
+        self._confirmations = 0
 
     async def run(self) -> None:
         """Work until cancelled, or until there is nothing to follow."""
@@ -130,9 +133,13 @@ class Follower(FirstSync):
         """Refresh, and again after a moment if anything has changed."""
         is_changed, within = await self._refresh(within)
         if is_changed:
-            known = self._unconfirmed
-            self._unconfirmed = None if known is None or within is None else known.union(within)
-            self._is_unconfirmed.set()
+            self._confirmations = 0
+            self._note_unconfirmed(within)
+
+    def _note_unconfirmed(self, within: Collection[PurePosixPath] | None) -> None:
+        known = self._unconfirmed
+        self._unconfirmed = None if known is None or within is None else known.union(within)
+        self._is_unconfirmed.set()
 
     async def _confirm(self) -> None:
         time = asyncio.get_running_loop().time
@@ -143,7 +150,10 @@ class Follower(FirstSync):
             self._is_unconfirmed.clear()
             within, self._unconfirmed = self._unconfirmed, set()
             began = time()
-            await self._refresh_unconfirmed(within)
+            self._confirmations += 1
+            is_changed, within = await self._refresh(within)
+            if is_changed and self._confirmations < _MOST_CONFIRMATIONS:
+                self._note_unconfirmed(within)
             rested = time() + min(_RESTING * (time() - began), _LONGEST_REST)
 
     async def _refresh(
