@@ -2,12 +2,16 @@
 
 import asyncio
 import os
+import time
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Follower
+from pytools_hybrid.index._open_index import OpenIndex
+from toolindex import SyncReport
 
 
 @asynccontextmanager
@@ -130,6 +134,108 @@ def test_a_file_that_only_a_scan_saw_is_removed_from_the_index(
             assert seen[0].added == 2
 
     asyncio.run(main())
+
+
+class Scans:
+    """Counts the refreshes of an index, and puts a brief file there while some of them run.
+
+    The watcher looks before and after a refresh, but not meanwhile.
+    """
+
+    def __init__(self, monkeypatch, brief):
+        self.count, self.during = 0, {}
+        self._brief, self._refresh = brief, OpenIndex.refresh
+        monkeypatch.setattr(OpenIndex, "refresh", lambda index, within=None: self(index, within))
+
+    async def __call__(self, index, within):
+        self.count += 1
+        acts = self.during.get(self.count, ())
+        if "brief" in acts:
+            self._brief.write_text("def run(text: str) -> str:\n    '''Count the penguins.'''\n")
+        report = None if "nothing" in acts else await self._refresh(index, within)
+        if "unlink" in acts:
+            self._brief.unlink()
+        if "fail" in acts:
+            raise OSError("the disk is full")
+        return report
+
+    async def until(self, count):
+        async with asyncio.timeout(60):
+            while self.count < count:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "during",
+    [
+        pytest.param({3: "fail nothing", 4: "brief unlink"}, id="the retry found it"),
+        pytest.param({3: "brief fail", 4: "unlink"}, id="the failed scan found it"),
+    ],
+)
+def test_a_brief_file_is_removed_from_the_index_after_a_failure(
+    settings, root, write_tool, monkeypatch, during
+):
+    async def main():
+        write_tool("mcptools/ark/load.py", "Load the ark.")
+        write_tool("mcptools/zoo/feed.py", "Feed the lions.")
+        scans = Scans(monkeypatch, root / "mcptools/ark/brief.py")
+        async with kept_up(settings(), root) as search:
+            # At the start, everything is scanned twice.
+            await scans.until(2)
+            await asyncio.sleep(0.5)
+            scans.during = during
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            await scans.until(max(during))
+            await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
+
+    asyncio.run(main())
+
+
+def test_endless_changes_are_not_scanned_for_all_the_time(settings, root, write_tool, monkeypatch):
+    monkeypatch.setattr("pytools_hybrid.index._follow._CONFIRMING_PAUSE", 0.01)
+
+    async def main():
+        scans = []
+        async with kept_up(settings(), root) as search:
+
+            async def refresh_slowly(within=None):
+                began = time.monotonic()
+                await asyncio.sleep(0.1)
+                scans.append((began, time.monotonic()))
+                return SyncReport(updated=1)
+
+            monkeypatch.setattr(search.index, "refresh", refresh_slowly)
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            async with asyncio.timeout(60):
+                while len(scans) < 4:
+                    await asyncio.sleep(0.01)
+        return [began - ended for (_, ended), (began, _) in pairwise(scans)]
+
+    assert max(asyncio.run(main())) > 1.0
+
+
+def test_servers_that_undo_each_others_changes_do_not_go_on_forever(
+    settings, root, write_tool, monkeypatch
+):
+    monkeypatch.setattr("pytools_hybrid.index._follow._CONFIRMING_PAUSE", 0.01)
+
+    async def main():
+        scans = []
+        async with kept_up(settings(), root) as search:
+
+            async def refresh_what_the_other_undid(within=None):
+                scans.append(within)
+                return SyncReport(updated=1)
+
+            monkeypatch.setattr(search.index, "refresh", refresh_what_the_other_undid)
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            async with asyncio.timeout(60):
+                while len(scans) < 3:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(2)
+        return len(scans)
+
+    assert asyncio.run(main()) < 30
 
 
 def test_without_watching_the_index_stays_as_it_was_at_the_start(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from toolindex import Coverage, ToolIndex, ToolIndexError, VectorError
-from toolscan import embedding_text, scan
+from toolscan import ScanReport, embedding_text, scan
 
 ONE = {"mcptools:mail:send": "Send a message."}
 THREE = ONE | {"mcptools:mail:read": "Read a message.", "gentools:pdf:merge": "Merge files."}
@@ -196,6 +196,18 @@ def test_a_changed_text_loses_its_old_vector_at_once(index, fill):
     fill(index, THREE | {"mcptools:mail:send": "Now it does something else."})
     assert coverage(index).vectors == 2
     assert len(index.pending("m", limit=10)) == 1
+
+
+def test_a_text_that_changed_while_its_file_moved_loses_its_old_vector(index, make_record):
+    old = make_record("mcptools:mail:send", "Old.", path="mcptools/mail/send.py")
+    index.sync(ScanReport(records=(old,)), reader_version="1")
+    for hash_ in index.pending("m", limit=1):
+        index.put_vectors("m", {hash_: [1.0, 0.0]})
+    # A copy is updated in portions, in which new paths come before old ones are removed.
+    new = make_record("mcptools:mail:send", "New.", path="mcptools/mail/send/__init__.py")
+    index.sync(ScanReport(records=(new,)), reader_version="1", within=[new.path])
+    assert nearest(index, [1.0, 0.0]) == []
+    assert coverage(index).vectors == 0
 
 
 def test_vectors_of_several_models_can_be_searched_side_by_side(index, path, fill, check_sound):

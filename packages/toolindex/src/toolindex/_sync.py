@@ -200,8 +200,16 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     if not (changed or plan.removed):
         return
     tables = writable_tables(connection)
-    # A row whose file changed must not be found by the meaning of its old text.
-    stale = [*(str(record.id) for record in plan.updated), *plan.removed]
+    # A row whose file changed must not be found by the meaning of its old text. A tool that a sync
+    # of some paths adds may have a row, with a path elsewhere.
+    held = connection.executemany(
+        "SELECT id FROM entries WHERE id = ?", ((str(record.id),) for record in plan.added)
+    )
+    stale = [
+        *(str(id_) for (id_,) in held),
+        *(str(record.id) for record in plan.updated),
+        *plan.removed,
+    ]
     for table in tables:
         forget(connection, table, stale)
     _keep_vectors_of_moved(connection, plan)

@@ -36,8 +36,13 @@ _REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
 _READ_ONLY_PAUSE = 30.0
 # A scan may read what exists only for a moment, which the watcher need not have noticed. So places
-# where a scan found changes are scanned again, until it finds none.
+# where a scan found changes are scanned again, until it finds none, or for a few times: a server
+# with other settings may undo them each time.
 _CONFIRMING_PAUSE = 1.0
+_MOST_CONFIRMATIONS = 5
+# While changes never stop, this takes about a twentieth of the time: it may scan a large tree.
+_RESTING = 20.0
+_LONGEST_REST = 30.0
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
@@ -65,6 +70,7 @@ class Follower(FirstSync):
         # Places to scan again; None: everywhere.
         self._unconfirmed: set[PurePosixPath] | None = set()
         self._is_unconfirmed = asyncio.Event()
+        self._confirmations = 0
 
     async def run(self) -> None:
         """Work until cancelled, or until there is nothing to follow."""
@@ -125,24 +131,38 @@ class Follower(FirstSync):
 
     async def _refresh_unconfirmed(self, within: Collection[PurePosixPath] | None) -> None:
         """Refresh, and again after a moment if anything has changed."""
-        if await self._refresh(within):
-            known = self._unconfirmed
-            self._unconfirmed = None if known is None or within is None else known.union(within)
-            self._is_unconfirmed.set()
+        is_changed, within = await self._refresh(within)
+        if is_changed:
+            self._confirmations = 0
+            self._note_unconfirmed(within)
+
+    def _note_unconfirmed(self, within: Collection[PurePosixPath] | None) -> None:
+        known = self._unconfirmed
+        self._unconfirmed = None if known is None or within is None else known.union(within)
+        self._is_unconfirmed.set()
 
     async def _confirm(self) -> None:
+        time = asyncio.get_running_loop().time
+        rested = 0.0
         while True:
             await self._is_unconfirmed.wait()
-            await asyncio.sleep(_CONFIRMING_PAUSE)
+            await asyncio.sleep(max(_CONFIRMING_PAUSE, rested - time()))
             self._is_unconfirmed.clear()
             within, self._unconfirmed = self._unconfirmed, set()
-            await self._refresh_unconfirmed(within)
+            began = time()
+            self._confirmations += 1
+            is_changed, within = await self._refresh(within)
+            if is_changed and self._confirmations < _MOST_CONFIRMATIONS:
+                self._note_unconfirmed(within)
+            rested = time() + min(_RESTING * (time() - began), _LONGEST_REST)
 
-    async def _refresh(self, within: Collection[PurePosixPath] | None) -> bool:
+    async def _refresh(
+        self, within: Collection[PurePosixPath] | None
+    ) -> tuple[bool, Collection[PurePosixPath] | None]:
         """Refresh until it works: a lock or a full disk must not leave the index stale.
 
         Returns:
-            Whether tools were added, updated or removed.
+            Whether tools may have been added, updated or removed, and where.
         """
         failures = 0
         while True:
@@ -177,7 +197,8 @@ class Follower(FirstSync):
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
                 self.refreshed.set()
-                return is_changed
+                # What a failed refresh has stored is unknown.
+                return is_changed or failures > 0, within
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: its own writes would trigger endless updates."""
