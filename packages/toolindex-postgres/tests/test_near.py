@@ -10,7 +10,7 @@ from toolindex_postgres import Database, EngineStore
 
 from .sqlite_store import SQLiteStore
 from .test_faults import background, until
-from .trees import EVERY, MODEL, embed, sync, vector
+from .trees import EVERY, MODEL, embed, report, sync, vector
 
 TOOLS = {f"{'mail' if n % 4 else 'files'}/do_{n}": f"Do thing {n}." for n in range(120)}
 MORE = {f"mail/more_{n}": f"Do more {n}." for n in range(40)}
@@ -271,6 +271,24 @@ def test_roles_have_the_same_rights_to_vector_tables_as_to_the_tree(
             ).fetchall()
             assert rows == [] or role == "near_stranger"
     assert_alike(writer, alone)
+
+
+def test_tools_that_are_read_again_keep_their_indexed_vectors(engine, alone, database, tables):
+    here, before = engine(), tables(database)
+    fill(here, alone)
+    index(here)
+    (name,) = tables(database) - before
+
+    def versions():
+        with psycopg.connect(database) as connection:
+            return connection.execute(f"SELECT text_hash, xmin FROM toolindex.{name}").fetchall()
+
+    indexed = versions()
+    # As after an update of the program, or a rebuild: all files are read, no text is new.
+    for store in (here, alone):
+        store.sync(report(TOOLS), reader_version="2")
+    assert versions() == indexed
+    assert_alike(here, alone)
 
 
 def test_a_model_that_embeds_again_replaces_the_vectors_one_by_one(engine, alone):
