@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import time
 from contextlib import asynccontextmanager
 
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.index import Follower
+from pytools_hybrid.index import Follower, _follow
+from toolembed import Backoff
 
 
 @asynccontextmanager
@@ -130,6 +132,35 @@ def test_a_file_that_only_a_scan_saw_is_removed_from_the_index(
             assert seen[0].added == 2
 
     asyncio.run(main())
+
+
+def test_processes_that_disagree_about_the_files_scan_them_less_and_less_often(
+    settings, root, write_tool, monkeypatch
+):
+    async def main():
+        theirs = settings(layouts=("mcptools",))
+        async with (
+            kept_up(settings(), root) as search,
+            ToolSearch(root, theirs, refresh=False) as other,
+        ):
+            refresh, scans = search.index.refresh, []
+
+            async def refresh_and_be_undone(within=None):
+                report = await refresh(within)
+                await other.index.refresh()
+                scans.append(time.monotonic())
+                return report
+
+            monkeypatch.setattr(search.index, "refresh", refresh_and_be_undone)
+            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            # The watcher may ask for the first three.
+            async with asyncio.timeout(60):
+                while len(scans) < 8:
+                    await asyncio.sleep(0.01)
+            return scans[-1] - scans[-2]
+
+    monkeypatch.setattr(_follow, "_CONFIRMING", Backoff(first=0.05))
+    assert asyncio.run(main()) > 0.75
 
 
 def test_without_watching_the_index_stays_as_it_was_at_the_start(

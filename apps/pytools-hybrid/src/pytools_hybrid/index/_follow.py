@@ -36,8 +36,9 @@ _REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
 _READ_ONLY_PAUSE = 30.0
 # A scan may read what exists only for a moment, which the watcher need not have noticed. So places
-# where a scan found changes are scanned again, until it finds none.
-_CONFIRMING_PAUSE = 1.0
+# where a scan found changes are scanned again, until it finds none. The delays grow, because
+# processes with other versions, settings or files may undo each other's changes.
+_CONFIRMING = Backoff(first=1.0, longest=60.0)
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
@@ -123,20 +124,23 @@ class Follower(FirstSync):
                 await asyncio.sleep(_RESTART_PAUSE)
                 await self._refresh(None)
 
-    async def _refresh_unconfirmed(self, within: Collection[PurePosixPath] | None) -> None:
-        """Refresh, and again after a moment if anything has changed."""
-        if await self._refresh(within):
-            known = self._unconfirmed
-            self._unconfirmed = None if known is None or within is None else known.union(within)
-            self._is_unconfirmed.set()
+    async def _refresh_unconfirmed(self, within: Collection[PurePosixPath] | None) -> bool:
+        """Refresh, and again after a moment if anything has changed; return whether it has."""
+        if not await self._refresh(within):
+            return False
+        known = self._unconfirmed
+        self._unconfirmed = None if known is None or within is None else known.union(within)
+        self._is_unconfirmed.set()
+        return True
 
     async def _confirm(self) -> None:
+        scans = 1
         while True:
             await self._is_unconfirmed.wait()
-            await asyncio.sleep(_CONFIRMING_PAUSE)
+            await asyncio.sleep(_CONFIRMING.delay(scans))
             self._is_unconfirmed.clear()
             within, self._unconfirmed = self._unconfirmed, set()
-            await self._refresh_unconfirmed(within)
+            scans = scans + 1 if await self._refresh_unconfirmed(within) else 1
 
     async def _refresh(self, within: Collection[PurePosixPath] | None) -> bool:
         """Refresh until it works: a lock or a full disk must not leave the index stale.
