@@ -1,12 +1,14 @@
 """Trees whose vectors pgvector searches: large ones, here of more than 40 tools."""
 
 import os
+import threading
 from contextlib import ExitStack
 
 import psycopg
 import pytest
 from toolindex import ToolFilter
-from toolindex_postgres import Database, EngineStore
+from toolindex_postgres import Database, EngineStore, _near
+from toolindex_postgres._refresh import Refresher
 
 from .sqlite_store import SQLiteStore
 from .test_faults import background, until
@@ -303,6 +305,14 @@ def test_a_model_that_embeds_again_replaces_the_vectors_one_by_one(engine, alone
     assert_alike(here, alone)
 
 
+def is_waiting(connection, function):
+    """Return whether a statement with a function waits for a lock."""
+    return connection.execute(
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s",
+        (f"%toolindex.{function}%",),
+    ).rowcount
+
+
 def test_closing_stops_indexing_and_leaves_no_table(engine, database, tables):
     here, before = engine(), tables(database)
     fill(here)
@@ -312,14 +322,42 @@ def test_closing_stops_indexing_and_leaves_no_table(engine, database, tables):
     ):
         other.execute("LOCK TABLE toolindex.near IN EXCLUSIVE MODE")
         here.prune()
-        until(
-            lambda: watching.execute(
-                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                "AND query LIKE '%make_near%'"
-            ).fetchone(),
-            "the table is being made",
-        )
+        until(lambda: is_waiting(watching, "make_near"), "the table is being made")
         here.close()
     until(lambda: not background(), "indexing has stopped")
     assert tables(database) == before
     assert is_approximate(engine()) is False
+
+
+def test_closing_stops_a_statement_that_begins_at_that_moment(
+    engine, database, tables, monkeypatch
+):
+    here, before = engine(), tables(database)
+    fill(here)
+    is_copied, is_closing = threading.Event(), threading.Event()
+    copy, close = _near.copy, Refresher.close
+
+    def copy_and_wait(*arguments):
+        copy(*arguments)
+        is_copied.set()
+        assert is_closing.wait(60)
+
+    def close_during_the_next_statement(refresher):
+        # The fixture closes the store again.
+        if not is_closing.is_set():
+            is_closing.set()
+            until(lambda: is_waiting(watching, "index_near"), "the table is being indexed")
+        return close(refresher)
+
+    monkeypatch.setattr(_near, "copy", copy_and_wait)
+    monkeypatch.setattr(Refresher, "close", close_during_the_next_statement)
+    with (
+        psycopg.connect(database) as other,
+        psycopg.connect(database, autocommit=True) as watching,
+    ):
+        other.execute("LOCK TABLE toolindex.entry IN SHARE UPDATE EXCLUSIVE MODE")
+        here.prune()
+        assert is_copied.wait(60)
+        here.close()
+        until(lambda: not background(), "indexing has stopped")
+    assert tables(database) == before
