@@ -275,6 +275,28 @@ def test_roles_have_the_same_rights_to_vector_tables_as_to_the_tree(
     assert_alike(writer, alone)
 
 
+def test_roles_may_use_pgvector_even_if_its_schema_is_not_open_to_all_roles(
+    server, alone, tmp_path
+):
+    own = server.new_database()
+    server.execute("DROP ROLE IF EXISTS near_closed; CREATE ROLE near_closed LOGIN")
+    address = psycopg.conninfo.make_conninfo(own, user="near_closed")
+    with Database(own) as owner, ExitStack() as stack:
+        owner.init()
+        with psycopg.connect(own) as connection:
+            connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        owner.grant("near_closed", write=True)
+        here = EngineStore(
+            lambda pages: SQLiteStore(tmp_path / "here.db", pages=pages), address, tree="t"
+        )
+        stack.callback(here.close)
+        fill(here, alone)
+        index(here)
+        assert_alike(here, alone)
+        fill(here, alone, tools=TOOLS | MORE)
+        assert_alike(here, alone)
+
+
 def test_tools_that_are_read_again_keep_their_indexed_vectors(engine, alone, database, tables):
     here, before = engine(), tables(database)
     fill(here, alone)
