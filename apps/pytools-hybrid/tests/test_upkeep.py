@@ -2,16 +2,14 @@
 
 import asyncio
 import os
-import time
 from contextlib import asynccontextmanager
-from itertools import pairwise
 
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.index import Follower
+from pytools_hybrid.index import Follower, _follow
 from pytools_hybrid.index._open_index import OpenIndex
-from toolindex import SyncReport
+from toolembed import Backoff
 
 
 @asynccontextmanager
@@ -182,7 +180,6 @@ def test_a_brief_file_is_removed_from_the_index_after_a_failure(
         async with kept_up(settings(), root) as search:
             # At the start, everything is scanned twice.
             await scans.until(2)
-            await asyncio.sleep(0.5)
             scans.during = during
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
             await scans.until(max(during))
@@ -191,51 +188,34 @@ def test_a_brief_file_is_removed_from_the_index_after_a_failure(
     asyncio.run(main())
 
 
-def test_endless_changes_are_not_scanned_for_all_the_time(settings, root, write_tool, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.index._follow._CONFIRMING_PAUSE", 0.01)
-
+def test_processes_that_disagree_about_the_files_do_not_scan_them_forever(
+    settings, root, write_tool, monkeypatch
+):
     async def main():
-        scans = []
-        async with kept_up(settings(), root) as search:
+        theirs = settings(layouts=("mcptools",))
+        async with (
+            kept_up(settings(), root) as search,
+            ToolSearch(root, theirs, refresh=False) as other,
+        ):
+            refresh, scans = search.index.refresh, []
 
-            async def refresh_slowly(within=None):
-                began = time.monotonic()
-                await asyncio.sleep(0.1)
-                scans.append((began, time.monotonic()))
-                return SyncReport(updated=1)
+            async def refresh_and_be_undone(within=None):
+                report = await refresh(within)
+                await other.index.refresh()
+                scans.append(report)
+                return report
 
-            monkeypatch.setattr(search.index, "refresh", refresh_slowly)
+            monkeypatch.setattr(search.index, "refresh", refresh_and_be_undone)
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
             async with asyncio.timeout(60):
                 while len(scans) < 4:
                     await asyncio.sleep(0.01)
-        return [began - ended for (_, ended), (began, _) in pairwise(scans)]
+                seen = 0
+                while seen != (seen := len(scans)):
+                    await asyncio.sleep(1)
 
-    assert max(asyncio.run(main())) > 1.0
-
-
-def test_servers_that_undo_each_others_changes_do_not_go_on_forever(
-    settings, root, write_tool, monkeypatch
-):
-    monkeypatch.setattr("pytools_hybrid.index._follow._CONFIRMING_PAUSE", 0.01)
-
-    async def main():
-        scans = []
-        async with kept_up(settings(), root) as search:
-
-            async def refresh_what_the_other_undid(within=None):
-                scans.append(within)
-                return SyncReport(updated=1)
-
-            monkeypatch.setattr(search.index, "refresh", refresh_what_the_other_undid)
-            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            async with asyncio.timeout(60):
-                while len(scans) < 3:
-                    await asyncio.sleep(0.01)
-            await asyncio.sleep(2)
-        return len(scans)
-
-    assert asyncio.run(main()) < 30
+    monkeypatch.setattr(_follow, "_CONFIRMING", Backoff(first=0.01, longest=0.01, tries=3))
+    asyncio.run(main())
 
 
 def test_without_watching_the_index_stays_as_it_was_at_the_start(

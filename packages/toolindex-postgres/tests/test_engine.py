@@ -316,6 +316,44 @@ def test_searches_fail_while_the_server_is_stopped_and_recover_afterwards(mortal
         assert ids(store) == ["mail:send"]
 
 
+@pytest.mark.parametrize("search", ["lexical", "fuzzy", "named"])
+def test_a_search_whose_connection_is_ended_says_that_the_server_cannot_be_reached(
+    engine, database, search
+):
+    sync(engine(), many(150))
+
+    def interrupted():
+        with engine(read_only=True).reading() as reader:
+            with psycopg.connect(database, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE application_name = 'toolindex' AND state = 'idle in transaction' "
+                    "AND datname = current_database()"
+                )
+            depth = {} if search == "named" else {"depth": 9}
+            getattr(reader, search)("tool_1 message", where=EVERY, **depth)
+
+    with pytest.raises(UnreachableStoreError, match="terminating connection"):
+        interrupted()
+
+
+def test_a_search_is_not_answered_without_a_page_that_the_server_refused(engine, monkeypatch):
+    sync(engine(), many(150))
+
+    def refused(view, numbers):
+        view.connection.execute("SELECT 1 / 0")
+
+    def searched():
+        with engine(read_only=True).reading() as reader:
+            monkeypatch.setattr(PageView, "_get", refused)
+            # As rankers do if an index has no positions for phrases.
+            with suppress(Exception):
+                reader.lexical("message", where=EVERY, depth=9)
+
+    with pytest.raises(DatabaseError, match="division by zero"):
+        searched()
+
+
 def test_concurrent_reads_and_writes_do_not_reset_the_page_cache(engine):
     pages = []
     here, there = engine(seen=pages), engine()

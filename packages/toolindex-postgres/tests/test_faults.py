@@ -1,5 +1,6 @@
 """Servers that go away, freeze or refuse, and writers that are killed."""
 
+import asyncio
 import os
 import signal
 import threading
@@ -369,6 +370,31 @@ def test_a_lease_of_a_killed_process_is_released(host, tmp_path):
         assert not mine.acquire(timeout=0)
     assert mine.acquire(timeout=PATIENCE)
     mine.release()
+
+
+def test_a_silent_server_does_not_block_the_event_loop_when_a_lease_is_released(
+    host, database, monkeypatch
+):
+    here = host()
+    monkeypatch.setattr(limits.Connection, "patience", 2.0)
+
+    async def thaw(pid):
+        os.kill(pid, signal.SIGCONT)
+
+    async def release():
+        async with here.lease("files").turn(patience=PATIENCE):
+            with psycopg.connect(database) as connection:
+                ((holder,),) = connection.execute(
+                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+                    "AND state = 'idle in transaction' AND query LIKE '%toolindex.lease%'"
+                )
+            os.kill(holder, signal.SIGSTOP)
+            thawing = asyncio.create_task(thaw(holder))
+        is_thawed = thawing.done()
+        await thawing
+        return is_thawed
+
+    assert asyncio.run(release())
 
 
 def test_a_lease_is_acquired_even_if_the_server_ends_the_connection_meanwhile(

@@ -1,16 +1,18 @@
 """Large trees, whose vectors pgvector searches; here, those with more than 40 tools."""
 
 import os
+import threading
 from contextlib import ExitStack
 
 import psycopg
 import pytest
 from toolindex import ToolFilter
-from toolindex_postgres import Database, EngineStore
+from toolindex_postgres import Database, EngineStore, _near
+from toolindex_postgres._refresh import Refresher
 
 from .sqlite_store import SQLiteStore
 from .test_faults import background, until
-from .trees import EVERY, MODEL, embed, sync, vector
+from .trees import EVERY, MODEL, embed, report, sync, vector
 
 TOOLS = {f"{'mail' if n % 4 else 'files'}/do_{n}": f"Do thing {n}." for n in range(120)}
 MORE = {f"mail/more_{n}": f"Do more {n}." for n in range(40)}
@@ -273,6 +275,46 @@ def test_roles_have_the_same_rights_to_vector_tables_as_to_the_tree(
     assert_alike(writer, alone)
 
 
+def test_roles_may_use_pgvector_even_if_its_schema_is_not_open_to_all_roles(
+    server, alone, tmp_path
+):
+    own = server.new_database()
+    server.execute("DROP ROLE IF EXISTS near_closed; CREATE ROLE near_closed LOGIN")
+    address = psycopg.conninfo.make_conninfo(own, user="near_closed")
+    with Database(own) as owner, ExitStack() as stack:
+        owner.init()
+        with psycopg.connect(own) as connection:
+            connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        owner.grant("near_closed", write=True)
+        here = EngineStore(
+            lambda pages: SQLiteStore(tmp_path / "here.db", pages=pages), address, tree="t"
+        )
+        stack.callback(here.close)
+        fill(here, alone)
+        index(here)
+        assert_alike(here, alone)
+        fill(here, alone, tools=TOOLS | MORE)
+        assert_alike(here, alone)
+
+
+def test_tools_that_are_read_again_keep_their_indexed_vectors(engine, alone, database, tables):
+    here, before = engine(), tables(database)
+    fill(here, alone)
+    index(here)
+    (name,) = tables(database) - before
+
+    def versions():
+        with psycopg.connect(database) as connection:
+            return connection.execute(f"SELECT text_hash, xmin FROM toolindex.{name}").fetchall()
+
+    indexed = versions()
+    # As after an update of the program, or a rebuild: all files are read, no text is new.
+    for store in (here, alone):
+        store.sync(report(TOOLS), reader_version="2")
+    assert versions() == indexed
+    assert_alike(here, alone)
+
+
 def test_a_model_that_embeds_again_replaces_the_vectors_one_by_one(engine, alone):
     here = engine()
     fill(here, alone)
@@ -285,6 +327,14 @@ def test_a_model_that_embeds_again_replaces_the_vectors_one_by_one(engine, alone
     assert_alike(here, alone)
 
 
+def is_waiting(connection, function):
+    """Return whether a statement with a function waits for a lock."""
+    return connection.execute(
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s",
+        (f"%toolindex.{function}%",),
+    ).rowcount
+
+
 def test_closing_stops_indexing_and_leaves_no_table(engine, database, tables):
     here, before = engine(), tables(database)
     fill(here)
@@ -294,14 +344,42 @@ def test_closing_stops_indexing_and_leaves_no_table(engine, database, tables):
     ):
         other.execute("LOCK TABLE toolindex.near IN EXCLUSIVE MODE")
         here.prune()
-        until(
-            lambda: watching.execute(
-                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                "AND query LIKE '%make_near%'"
-            ).fetchone(),
-            "the table is being made",
-        )
+        until(lambda: is_waiting(watching, "make_near"), "the table is being made")
         here.close()
     until(lambda: not background(), "indexing has stopped")
     assert tables(database) == before
     assert is_approximate(engine()) is False
+
+
+def test_closing_stops_a_statement_that_begins_at_that_moment(
+    engine, database, tables, monkeypatch
+):
+    here, before = engine(), tables(database)
+    fill(here)
+    is_copied, is_closing = threading.Event(), threading.Event()
+    copy, close = _near.copy, Refresher.close
+
+    def copy_and_wait(*arguments):
+        copy(*arguments)
+        is_copied.set()
+        assert is_closing.wait(60)
+
+    def close_during_the_next_statement(refresher):
+        # The fixture closes the store again.
+        if not is_closing.is_set():
+            is_closing.set()
+            until(lambda: is_waiting(watching, "index_near"), "the table is being indexed")
+        return close(refresher)
+
+    monkeypatch.setattr(_near, "copy", copy_and_wait)
+    monkeypatch.setattr(Refresher, "close", close_during_the_next_statement)
+    with (
+        psycopg.connect(database) as other,
+        psycopg.connect(database, autocommit=True) as watching,
+    ):
+        other.execute("LOCK TABLE toolindex.entry IN SHARE UPDATE EXCLUSIVE MODE")
+        here.prune()
+        assert is_copied.wait(60)
+        here.close()
+        until(lambda: not background(), "indexing has stopped")
+    assert tables(database) == before

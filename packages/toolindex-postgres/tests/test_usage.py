@@ -256,6 +256,19 @@ def test_events_recorded_during_an_outage_are_sent_afterwards(mortal, tmp_path):
         there.close()
 
 
+def test_cleared_events_no_longer_count_as_waiting(mortal, tmp_path):
+    address = mortal.address()
+    with Database(address) as owner:
+        owner.init()
+    with closing(SharedStore(SQLiteStore(tmp_path / "a.db"), address, tree="t")) as here:
+        sync(here, ONE)
+        mortal.stop()
+        here.usage.record_outcomes([outcome()])
+        assert here.freshness(asks=False).waiting == 1
+        here.usage.clear()
+        assert here.freshness(asks=False).waiting == 0
+
+
 def test_a_promoted_server_gets_the_last_events_again(mortal, tmp_path):
     address = mortal.address()
     with Database(address) as owner:

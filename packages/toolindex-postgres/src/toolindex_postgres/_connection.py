@@ -49,10 +49,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     Attributes:
         patience: How many seconds to wait for a statement.
         is_ending: Whether a transaction is ending and its reply has not been read yet.
+        failure: The first error of the server while the connection is lent.
     """
 
     patience: float = _PATIENCE_SECONDS
     is_ending: bool = False
+    failure: psycopg.Error | None = None
 
     def end_soon(self) -> None:
         """End a transaction that changes nothing, without waiting for the reply."""
@@ -74,10 +76,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 super().wait(fetch_many(self.pgconn), interval, timeout)
                 timeout = max(0.0, deadline - time.monotonic())
             return super().wait(gen, interval, timeout)
-        except psycopg.OperationalError as error:
-            if error.sqlstate is None and not self.closed:
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.OperationalError) and not (error.sqlstate or self.closed):
                 self.close()
+                self.failure = self.failure or SilentError("it is silent")
                 raise SilentError("it is silent") from error
+            self.failure = self.failure or error
             raise
 
 

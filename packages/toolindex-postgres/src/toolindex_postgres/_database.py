@@ -193,6 +193,15 @@ class Database:
                 ]
             for statement in statements:
                 connection.execute(statement.format(role=name).encode())
+            # If another role owns the schema of pgvector, that role decides about it.
+            with suppress(psycopg.Error), connection.transaction():
+                schema = _one(
+                    connection,
+                    "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace AS n "
+                    "ON n.oid = extnamespace WHERE extname = 'vector'",
+                )
+                if schema is not None:
+                    connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {name}".encode())
             connection.execute("DELETE FROM toolindex.access WHERE role = %s", (role,))
             names = [encoded(tree) for tree in trees] or [_EVERY_TREE]
             connection.execute(

@@ -165,8 +165,9 @@ class EngineStore(SharedStore):
 
     def close(self) -> None:
         """Release everything, and stop indexing."""
-        self._builder.close()
+        # In this order: once the connections are closed, indexing begins no other statement.
         super().close()
+        self._builder.close()
 
     def _follow_rows(self) -> None:
         # If this role may not write, or another host is changing the tree or its pages, searches

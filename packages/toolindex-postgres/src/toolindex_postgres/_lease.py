@@ -108,7 +108,8 @@ class SharedLease:
                     delay = min(2 * delay, _LONGEST_DELAY)
                 yield
             finally:
-                self._end()
+                # The server may be silent, so the event loop does not wait for its reply.
+                await finish_in_thread(self._end)
 
     def _try(self) -> bool:
         """Take the lease, if nobody else has it; return whether work may begin.

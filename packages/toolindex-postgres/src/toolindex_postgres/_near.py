@@ -91,24 +91,27 @@ def add(connection: Connection, tree: int, state: int) -> None:
     """
     tables = tables_of(connection, tree)
     for (model, length), table in tables.items():
-        put(connection, table, new_vectors(connection, tree, model, length, since=table.upto))
+        put(connection, table, new_vectors(connection, table, tree, model, length))
     if tables:
         connection.execute("SELECT toolindex.keep_near(%s, %s)", (tree, state))
 
 
 def new_vectors(
-    connection: Connection, tree: int, model: str, length: int, *, since: int
+    connection: Connection, table: NearTable, tree: int, model: str, length: int
 ) -> list[tuple[str, bytes]]:
-    """Return the vectors that a tree's tools have received since a state, by text hash."""
+    """Return the vectors that a tree's tools have and a table lacks, by text hash."""
     return connection.execute(
-        "SELECT text_hash, v FROM toolindex.tree_vector WHERE tree_id = %(tree)s "
+        "SELECT text_hash, v FROM toolindex.tree_vector WHERE tree_id = %(tree)s "  # noqa: S608 - see put
         "AND model = %(model)s AND dimensions = %(length)s AND generation > %(since)s "
-        # The text of a tool may have been changed back to one whose vector is older.
-        "UNION SELECT text_hash, v FROM toolindex.tree_vector WHERE tree_id = %(tree)s "
+        # The text of a tool may have been changed back to one whose vector is older. Vectors that
+        # are indexed already are left out, because indexing them again would take minutes if all
+        # files are read again.
+        "UNION SELECT text_hash, v FROM toolindex.tree_vector AS v WHERE tree_id = %(tree)s "
         "AND model = %(model)s AND dimensions = %(length)s AND text_hash IN (SELECT text_hash "
         "FROM toolindex.entry WHERE tree_id = %(tree)s AND generation > %(since)s "
-        "AND record IS NOT NULL)",
-        {"tree": tree, "model": encoded(model), "length": length, "since": since},
+        f"AND record IS NOT NULL) AND NOT EXISTS (SELECT FROM toolindex.{table.name} AS n "
+        "WHERE n.text_hash = v.text_hash)".encode(),
+        {"tree": tree, "model": encoded(model), "length": length, "since": table.upto},
         binary=True,
     ).fetchall()
 

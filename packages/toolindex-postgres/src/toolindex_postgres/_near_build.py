@@ -115,12 +115,12 @@ class NearBuilder:
         while is_late:
             self._check_open()
             state = tree_.state(connection, tree, where).generation
-            new = _near.new_vectors(connection, now.tree, model, length, since=table.upto)
+            new = _near.new_vectors(connection, table, now.tree, model, length)
             _near.put(connection, table, new)
             table = table._replace(upto=state)
             is_late = len(new) > _REST
         now = tree_.lock(connection, tree, where)
-        rest = _near.new_vectors(connection, now.tree, model, length, since=table.upto)
+        rest = _near.new_vectors(connection, table, now.tree, model, length)
         _near.put(connection, table, rest)
         self._check_open()
         # The new state tells other hosts about the table.

@@ -125,7 +125,15 @@ class Connections:
             connection, rows = self._begun(f"{begin}; {statements}", patient, parameters)
             try:
                 yield connection, rows
+                # A ranker may ignore an error of the server, and continue without a page.
+                if connection.failure is not None:
+                    raise connection.failure
                 connection.end_soon()
+            except Exception as error:
+                # Its own error says nothing about the server.
+                if connection.failure is None or connection.failure is error:
+                    raise
+                raise connection.failure from error
             finally:
                 self.end(connection)
 
@@ -344,6 +352,7 @@ class Connections:
         return make_conninfo("", **(defaults | _NETWORK | given))
 
     def _give_back(self, connection: Connection) -> bool:
+        connection.failure = None
         is_usable = not connection.closed and (
             connection.is_ending
             or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE

@@ -143,6 +143,7 @@ class SharedUsage:
     def clear(self) -> RemovedRecords:
         """Delete the record on this host, including unsent events."""
         self._notes.clear_events()
+        self._waiting = 0
         return self._local.clear()
 
     def waiting(self, *, sends: bool = True) -> int:

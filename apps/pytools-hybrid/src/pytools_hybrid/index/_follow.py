@@ -36,13 +36,9 @@ _REFUSED_SECONDS = 10.0
 _RESTART_PAUSE = 2.0
 _READ_ONLY_PAUSE = 30.0
 # A scan may read what exists only for a moment, which the watcher need not have noticed. So places
-# where a scan found changes are scanned again, until it finds none, or for a few times: a server
-# with other settings may undo them each time.
-_CONFIRMING_PAUSE = 1.0
-_MOST_CONFIRMATIONS = 5
-# While changes never stop, this takes about a twentieth of the time: it may scan a large tree.
-_RESTING = 20.0
-_LONGEST_REST = 30.0
+# where a scan found changes are scanned again, until it finds none. The number is limited, because
+# processes with other versions, settings or files may undo each other's changes.
+_CONFIRMING = Backoff(first=1.0, longest=30.0, tries=5)
 _TIDY_AFTER = 30.0
 _TIDY_EVERY = 24 * 3600.0
 
@@ -70,7 +66,6 @@ class Follower(FirstSync):
         # Places to scan again; None: everywhere.
         self._unconfirmed: set[PurePosixPath] | None = set()
         self._is_unconfirmed = asyncio.Event()
-        self._confirmations = 0
 
     async def run(self) -> None:
         """Work until cancelled, or until there is nothing to follow."""
@@ -133,7 +128,6 @@ class Follower(FirstSync):
         """Refresh, and again after a moment if anything has changed."""
         is_changed, within = await self._refresh(within)
         if is_changed:
-            self._confirmations = 0
             self._note_unconfirmed(within)
 
     def _note_unconfirmed(self, within: Collection[PurePosixPath] | None) -> None:
@@ -142,19 +136,18 @@ class Follower(FirstSync):
         self._is_unconfirmed.set()
 
     async def _confirm(self) -> None:
-        time = asyncio.get_running_loop().time
-        rested = 0.0
+        scans = 0
         while True:
             await self._is_unconfirmed.wait()
-            await asyncio.sleep(max(_CONFIRMING_PAUSE, rested - time()))
+            scans += 1
+            await asyncio.sleep(_CONFIRMING.delay(scans))
             self._is_unconfirmed.clear()
             within, self._unconfirmed = self._unconfirmed, set()
-            began = time()
-            self._confirmations += 1
             is_changed, within = await self._refresh(within)
-            if is_changed and self._confirmations < _MOST_CONFIRMATIONS:
+            if is_changed and scans < _CONFIRMING.tries:
                 self._note_unconfirmed(within)
-            rested = time() + min(_RESTING * (time() - began), _LONGEST_REST)
+            else:
+                scans = 0
 
     async def _refresh(
         self, within: Collection[PurePosixPath] | None
