@@ -3,11 +3,12 @@
 import os
 import threading
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import psycopg
 import pytest
 from toolindex import ToolFilter
-from toolindex_postgres import Database, EngineStore, _near
+from toolindex_postgres import Database, EngineStore, _near, _near_build
 from toolindex_postgres._refresh import Refresher
 
 from .sqlite_store import SQLiteStore
@@ -383,3 +384,23 @@ def test_closing_stops_a_statement_that_begins_at_that_moment(
         here.close()
         until(lambda: not background(), "indexing has stopped")
     assert tables(database) == before
+
+
+def test_indexing_that_fails_is_repeated_only_after_many_times_as_long(engine, monkeypatch):
+    here, now, attempts = engine(), [0.0], []
+    fill(here)
+
+    def fails(*_):
+        attempts.append(now[0])
+        now[0] += 600
+        raise psycopg.errors.DiskFull("no room")
+
+    monkeypatch.setattr(_near, "copy", fails)
+    monkeypatch.setattr(_near_build, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    for _ in range(3):
+        here.prune()
+        until(lambda: not background(), "indexing has ended")
+    assert attempts == [0.0]
+    now[0] += 20 * 600
+    here.prune()
+    until(lambda: len(attempts) == 2, "the vectors are indexed again")

@@ -135,9 +135,13 @@ class NearBuilder:
             raise DatabaseError(self._connections.where, "the index has been closed")
 
     def _run(self) -> None:
+        began = time.monotonic()
         try:
             self.build()
         except DatabaseError as error:
+            # Otherwise a server without room for the index would be busy all the time.
+            now = time.monotonic()
+            self._again_at = now + _REST_FACTOR * (now - began)
             _log.info("the vectors of %s were not indexed: %s", self._tree, error)
 
 
