@@ -199,6 +199,8 @@ def test_database_commands_create_grant_show_and_drop(host, server, tree):
     for name in ("", "*"):
         refused = host("a", "database", "grant", "agents", "--tree", name, **own)
         assert (refused.returncode, "--tree: a tree " in refused.stderr) == (2, True)
+    early = host("a", "database", "grant", "agents", "--tree", "tema", **own)
+    assert "there is no tree tema yet" in early.stderr
     granted = host("a", "database", "grant", "agents", **own)
     assert granted.stderr == "agents may read team\n"
     assert found(search(host, "b", **READS, **theirs)) == ["mcptools:pdf:merge_pdfs"]
@@ -234,6 +236,9 @@ def test_migrate_copies_an_index_to_a_server_and_back(host, tree, tmp_path):
     there = search(host, "b", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(back))
     assert found(there) == ["mcptools:pdf:merge_pdfs"]
     assert "indexed" not in there.stderr
+    nothing = host("b", "migrate", address.replace("team", "tema"), tmp_path / "none.db")
+    assert (nothing.returncode, "tema has no tools" in nothing.stderr) == (2, True)
+    assert not list(tmp_path.glob("none.db*"))
     # The usage record beside it cannot be recreated, so it is not replaced either.
     back.unlink()
     assert "back.db-kept exists already" in host("b", "migrate", address, back).stderr

@@ -80,7 +80,7 @@ def test_a_file_can_be_named(write, monkeypatch, tmp_path):
     monkeypatch.setenv("PYTOOLS_CONFIG", str(other))
     assert Settings.from_flags({}).limit == 8
     monkeypatch.setenv("PYTOOLS_CONFIG", str(tmp_path / "absent.toml"))
-    with pytest.raises(SettingsError, match=r"absent\.toml: cannot be read"):
+    with pytest.raises(SettingsError, match=r"absent\.toml: does not exist"):
         Settings.from_flags({})
 
 

@@ -108,7 +108,7 @@ def test_a_server_hidden_by_another_of_the_same_name_is_reported(tmp_path):
 
 
 def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(ServersFileError, match=r"none\.json: cannot be read"):
+    with pytest.raises(ServersFileError, match=r"none\.json: does not exist"):
         read_servers(tmp_path / "none.json")
 
 

@@ -61,11 +61,13 @@ class SettingsError(PytoolsError):
 
     Attributes:
         setting: The flag or variable to change.
+        message: What is wrong with its value.
     """
 
     def __init__(self, setting: str, message: str) -> None:
         super().__init__(f"{setting}: {message}")
         self.setting = setting
+        self.message = message
 
 
 class RootUnreadableError(PytoolsError):

@@ -146,8 +146,11 @@ def grant(
         raise SettingsError("--tree", str(error)) from None
     with database:
         database.grant(role, write=write, trees=named)
+        there = {it.name for it in database.status().trees}
     may = "write" if write else "read"
-    say(f"{role} may {may} {', '.join(trees) if trees else 'all trees'}")
+    say(f"{role} may {may} {', '.join(named) if named else 'all trees'}")
+    if absent := [name for name in named if name not in there]:
+        say(f"note: there is no tree {', '.join(absent)} yet; see pytools-hybrid database status")
 
 
 @_database.command(

@@ -93,6 +93,11 @@ def index(
         device=device,
         watch=watch or None,
     )
+    if settings.only_reads:
+        raise SettingsError(
+            settings.origins.get("sync", "PYTOOLS_SYNC"),
+            f"this host only reads {settings.server}; run index on a host that has the tools",
+        )
     roots = existing_roots(settings)
     problems = run(
         _index(settings, roots, check=check, rebuild=rebuild, watch=watch, output=output)

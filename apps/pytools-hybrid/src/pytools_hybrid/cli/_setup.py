@@ -117,7 +117,11 @@ def _chosen(names: Sequence[str]) -> tuple[Client, ...]:
     chosen = tuple(it for it in known if (it.name in names if names else it.is_installed))
     if missing := [it for it in chosen if not it.is_installed]:
         there = missing[0]
-        raise SettingsError("CLIENT", f"{there.title} is not installed: no {there.trace}")
+        raise SettingsError(
+            "CLIENT",
+            f"{there.title} is not installed: there is no {there.trace}; start it once, or print "
+            "the entry with --print",
+        )
     if not chosen:
         raise SettingsError("CLIENT", f"none of {listed} is installed; --print prints the entry")
     return chosen

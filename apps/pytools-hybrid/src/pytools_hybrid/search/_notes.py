@@ -112,7 +112,10 @@ def why_empty(
     """
     settings, roots = index.settings, index.roots
     if not response.is_complete and index.sync.failure is not None:
-        return f"the tools of {roots} could not be indexed: pytools-hybrid doctor says more"
+        return (
+            f"the tools of {roots} could not be indexed ({index.sync.failure}): pytools-hybrid "
+            "doctor says more"
+        )
     if not response.is_complete and settings.sync:
         filling = index.sync.filling
         far = "" if filling is None else f" ({filling})"

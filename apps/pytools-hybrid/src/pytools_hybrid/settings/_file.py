@@ -107,6 +107,8 @@ def _content(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
+        if not path.exists():
+            raise SettingsError(str(path), "does not exist; give the path of a settings file")
         # Reading a pipe or a device might never end.
         if not path.is_file():
             raise SettingsError(str(path), "cannot be read: it is not a regular file")

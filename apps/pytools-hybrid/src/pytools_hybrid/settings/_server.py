@@ -18,7 +18,8 @@ _SCHEME = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?P<slashes>//?)(?!\\)", re
 _SCHEMES = frozenset({"postgres", "postgresql"})
 # A misspelt address, or libpq's keywords, must not become a file with a password in its name.
 _MEANT = re.compile(
-    r"\s*(postgres(ql)?(:/|//)|(host|hostaddr|dbname|user|password)\s*=)|.*\spassword\s*=",
+    r"\s*(postgres(ql)?(:/|//)|(host|hostaddr|dbname|user|password)\s*=)|.*\spassword\s*="
+    r"|.*\?(.*&)?(tree|mode)=|[^/\s]+@[^/\s]+/[^/.\s]+$",
     re.IGNORECASE | re.DOTALL,
 )
 # Strict, because any part of other text might be a password.
@@ -57,7 +58,7 @@ class Server:
         if scheme.lower() not in _SCHEMES or match is None:
             raise ValueError(
                 "it is not an address; write postgresql://user@host/db?tree=NAME, and special "
-                "characters in a name or password in percent encoding (an @ as %40)"
+                "characters in a name or password in percent encoding (an @ as %40, a space as %20)"
             )
         given = [part for part in (match["query"] or "").split("&") if part]
         ours: dict[str, str] = {}

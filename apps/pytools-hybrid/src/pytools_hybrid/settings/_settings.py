@@ -64,6 +64,8 @@ _OTHER_ROOT = "PYTOOLS_ROOT"
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
 _MOST_OF_NAME = 60
+# In place of pydantic's, by the type of its error.
+_MESSAGES = {"bool_parsing": "it is neither true nor false"}
 EXPOSING = (
     *("transport", "host", "token", "allowed_hosts", "outside_links"),
     *("run_python", "python"),
@@ -118,7 +120,13 @@ class Settings(SettingFields):
             return Roots.of(self.root, self.resolved_layouts), None
         try:
             return default_roots(self.resolved_layouts)
-        except SettingsError:
+        except SettingsError as error:
+            if not self.only_reads and self.server is not None:
+                raise SettingsError(
+                    error.setting,
+                    f"{error.message}; or set PYTOOLS_SYNC=false if this host only reads the "
+                    "shared index",
+                ) from None
             if not self.only_reads:
                 raise
             # The tools are on other hosts.
@@ -256,7 +264,8 @@ class Settings(SettingFields):
             names = " / ".join(filter(None, [flag(field), variable(field)]))
             if settings_file is not None and origins.get(field) == str(settings_file.path):
                 names = f"{settings_file.path}: {field}"
-            raise SettingsError(names, first["msg"].removeprefix("Value error, ")) from None
+            message = _MESSAGES.get(first["type"], first["msg"]).removeprefix("Value error, ")
+            raise SettingsError(names, message) from None
         settings._origins = origins
         settings._is_found = named is None and settings_file is not None
         return settings

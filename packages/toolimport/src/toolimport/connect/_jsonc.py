@@ -23,6 +23,10 @@ def read_json(file: Path) -> JsonValue:
     """Read a JSON file that may have comments and trailing commas; errors have the position."""
     try:
         text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise ServersFileError(
+            file, "does not exist; give the file in which an MCP client configures its servers"
+        ) from error
     except OSError as error:
         raise ServersFileError(file, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -81,7 +81,7 @@ async def to_file(given: Settings, wanted: Settings) -> Moved:
     """Copy a tree from a server to a new file, which is created complete or not at all.
 
     Raises:
-        SettingsError: The file exists, or the tree is not named.
+        SettingsError: The file exists, or the tree is not named or has no tools.
         PytoolsError: The server cannot be reached.
         ToolIndexError: The server refuses, or the file cannot be written.
     """
@@ -97,6 +97,13 @@ async def to_file(given: Settings, wanted: Settings) -> Moved:
         with closing(open_store(roots, given)) as store:
             if isinstance(store, SharedIndex) and (problem := store.freshness().problem):
                 raise PytoolsError(problem)
+            with store.reading() as reader:
+                if not reader.coverage("").tools:
+                    raise SettingsError(
+                        "FROM",
+                        f"{given.resolved_server(roots)} has no tools; pytools-hybrid database "
+                        "status lists the trees",
+                    )
             # This includes the records of other hosts.
             store.usage.statistics()
             _copy_whole(given.resolved_database(roots), target)
