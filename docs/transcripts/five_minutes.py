@@ -54,7 +54,7 @@ server = StdioServerParameters(command="pytools-hybrid", args=["serve", "--root"
 
 
 async def main():
-    request = {"query": "show the latest commits", "limit": 2}
+    request = {"query": "show the commit log", "limit": 2}
     async with Client(stdio_client(server)) as client:
         found = await client.call_tool("search_tools", request)
         for tool in found.structured_content["result"]:
