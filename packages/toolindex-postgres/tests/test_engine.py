@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from toolindex import DamagedDatabaseError, DatabaseError, OutcomeRecord, ToolFilter
 from toolindex_postgres import Database, EngineStore, UnreachableStoreError
+from toolindex_postgres._connection import Connection
 from toolindex_postgres._page_view import PageView
 
 from .sqlite_store import SQLiteStore
@@ -144,6 +145,20 @@ def test_the_rows_of_many_hits_are_fetched_together(engine, fetched):
         assert sorted(reader.entries(asked)) == sorted(asked)
     assert sum(fetched) > 50
     assert len(fetched) < 10
+
+
+def test_the_first_search_of_a_process_does_not_fetch_the_history_of_the_pages(engine, monkeypatch):
+    sync(engine(), ONE)
+    statements, execute = [], Connection.execute
+
+    def noted(connection, query, *arguments, **options):
+        statements.append(query)
+        return execute(connection, query, *arguments, **options)
+
+    monkeypatch.setattr(Connection, "execute", noted)
+    assert ids(engine(read_only=True)) == ["mail:send"]
+    assert statements
+    assert not [it for it in statements if "changed" in it]
 
 
 def test_a_host_does_not_fetch_pages_that_it_has_written(engine, fetched):

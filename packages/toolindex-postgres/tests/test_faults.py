@@ -397,6 +397,29 @@ def test_a_silent_server_does_not_block_the_event_loop_when_a_lease_is_released(
     assert asyncio.run(release())
 
 
+def test_a_lease_is_held_longer_than_the_server_lets_transactions_last(server, tmp_path):
+    own = server.new_database()
+    with Database(own) as owner:
+        owner.init()
+    with psycopg.connect(own, autocommit=True) as connection, ExitStack() as stack:
+        if connection.info.server_version < 170_000:
+            pytest.skip("this PostgreSQL has no limit for transactions")
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET transaction_timeout = 500")
+        here, there = (
+            stack.enter_context(closing(SharedStore(SQLiteStore(tmp_path / it), own, tree="t")))
+            for it in "ab"
+        )
+        mine = here.lease("files")
+        assert mine.acquire(timeout=PATIENCE)
+        young = (
+            "SELECT FROM pg_stat_activity WHERE application_name = 'toolindex' AND "
+            "datname = current_database() AND clock_timestamp() < xact_start + interval '2s'"
+        )
+        until(lambda: not connection.execute(young).rowcount, "the time is over")
+        assert not there.lease("files").acquire(timeout=0)
+        mine.release()
+
+
 def test_a_lease_is_acquired_even_if_the_server_ends_the_connection_meanwhile(
     host, database, monkeypatch
 ):

@@ -10,7 +10,7 @@ import psycopg.errors
 from toolindex import LeaseHeldError, finish_in_thread
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._pool import SETTINGS
+from toolindex_postgres._pool import SETTINGS, UNLIMITED
 from toolindex_postgres._texts import encoded
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 _EMBEDDING = "embed-"
-_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {SETTINGS}"
+_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {SETTINGS}; {UNLIMITED}"
 _OF = "(SELECT %s, CASE WHEN %s THEN current_user ELSE '' END, %s)"
 MAKE = f"INSERT INTO toolindex.lease {_OF} ON CONFLICT DO NOTHING"
 LOCK = f"SELECT FROM toolindex.lease WHERE (tree, role, purpose) = {_OF} FOR UPDATE SKIP LOCKED"

@@ -104,7 +104,8 @@ class NearBuilder:
         ).fetchone()
         if found is None:
             return False
-        table = NearTable(*found, upto=now.generation, rows=rows)
+        name, pgvector = found
+        table = NearTable(name, pgvector, upto=now.generation, rows=rows)
         vectors = tree_.vectors_of_model(connection, now.tree, model, length)
         while part := list(islice(vectors, _PORTION)):
             self._check_open()

@@ -84,11 +84,14 @@ class PageCache:
         known = self.state
         if not self._is_news(state, moves):
             return
-        rows = connection.execute(
-            "SELECT generation, changed FROM toolindex.image "
-            "WHERE tree_id = %s AND generation >= %s",
-            (tree, known),
-        ).fetchall()
+        rows: list[tuple[int, list[int] | None]] = []
+        # A process that has just started has no page that could have changed.
+        if known:
+            rows = connection.execute(
+                "SELECT generation, changed FROM toolindex.image "
+                "WHERE tree_id = %s AND generation >= %s",
+                (tree, known),
+            ).fetchall()
         changed = [numbers for generation, numbers in rows if generation > known]
         with self._lock:
             if not self._is_news(state, moves):

@@ -37,6 +37,11 @@ SETTINGS = (
     f"{_SAFE}; SET LOCAL tcp_keepalives_idle = 10; SET LOCAL tcp_keepalives_interval = 2; "
     "SET LOCAL tcp_keepalives_count = 5"
 )
+# A server may limit how long transactions last, since PostgreSQL 17.
+UNLIMITED = (
+    "SELECT set_config('transaction_timeout', '0', true) "
+    "WHERE current_setting('transaction_timeout', true) IS NOT NULL"
+)
 _BEGIN = "BEGIN {}; SET LOCAL statement_timeout = {}; " + SETTINGS
 _ASK = f"BEGIN; SET LOCAL statement_timeout = {{}}; {_SAFE}; {{}}; COMMIT"
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
@@ -182,6 +187,7 @@ class Connections:
             DatabaseError: The server refuses, or the work was stopped; nothing has changed.
         """
         with self._transaction("", _WORK_MS, patient=True) as connection:
+            connection.execute(UNLIMITED)
             # The server then stops the work if this process ends. PostgreSQL 13 has no such
             # setting.
             with suppress(psycopg.Error), connection.transaction():

@@ -299,6 +299,7 @@ def _events(
         numbers: How many outcomes equal to each have been recorded; these are counted, too.
     """
     for record in records:
+        key: object
         if isinstance(record, SearchRecord):
             what = [record.at, None, None, None, None, json.dumps(asdict(record), default=str)]
             key = record.id
