@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from contextlib import contextmanager
 
 import apsw
 import pytest
@@ -111,3 +112,25 @@ def test_the_root_may_be_a_string(settings, root):
         return await (await indexed(search)).search("bug")
 
     assert ids(use(settings(), str(root), job))
+
+
+def test_the_answer_of_a_read_that_failed_at_its_end_is_not_used_again(settings, root, monkeypatch):
+    async def job(search):
+        await indexed(search)
+        store, read = search.index.store, search.index.store.reading
+
+        @contextmanager
+        def fail_at_the_end():
+            with read() as reader:
+                # As if the server of a shared index had stopped while this was read.
+                monkeypatch.setattr(reader, "lexical", lambda *_, **__: [])
+                yield reader
+            raise DatabaseBusyError(store.where)
+
+        monkeypatch.setattr(store, "reading", fail_at_the_end)
+        with pytest.raises(DatabaseBusyError):
+            await search.search("report a bug", mode=SearchMode.BM25)
+        monkeypatch.setattr(store, "reading", read)
+        return await search.search("report a bug", mode=SearchMode.BM25)
+
+    assert ids(use(settings(), root, job))[0] == "mcptools:github:create_issue"

@@ -149,7 +149,7 @@ class Searcher:
                     )
             if coverage.tools and vector is None and shortfall:
                 lost.append(f"vector channel lost ({shortfall}): searched by words")
-            ranked = self._ranked(reader, Asked(request, vector, wanted, coverage, encode))
+            key, ranked = self._ranked(reader, Asked(request, vector, wanted, coverage, encode))
             response = SearchResponse(
                 tools=ranked.tools,
                 placing=ranked.placing,
@@ -163,9 +163,11 @@ class Searcher:
                 shortfall=shortfall,
                 fuller_models=() if wanted is None else _fuller(reader, wanted, length),
             )
+        # Only now is it certain that nothing failed in the read.
+        self._remember(key, ranked)
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
 
-    def _ranked(self, reader: StoreReader, asked: Asked) -> _Ranked:
+    def _ranked(self, reader: StoreReader, asked: Asked) -> tuple[Hashable, _Ranked]:
         vector = asked.vector
         key = (
             asked.request,
@@ -177,15 +179,15 @@ class Searcher:
             reader.usage_generation(),
         )
         with self._lock:
-            if (answer := self._answers.get(key)) is not None:
-                self._answers.move_to_end(key)
-                return answer
-        answer = self._rank(reader, asked)
+            known = self._answers.get(key)
+        return key, known or self._rank(reader, asked)
+
+    def _remember(self, key: Hashable, answer: _Ranked) -> None:
         with self._lock:
             self._answers[key] = answer
+            self._answers.move_to_end(key)
             if len(self._answers) > _CACHED_RESULTS:
                 self._answers.popitem(last=False)
-        return answer
 
     def _rank(self, reader: StoreReader, asked: Asked) -> _Ranked:
         request, vector = asked.request, asked.vector
