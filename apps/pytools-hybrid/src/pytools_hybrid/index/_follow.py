@@ -107,7 +107,7 @@ class Follower(FirstSync):
         from toolwatch import ToolWatchError, awatch_tools
 
         roots = self._index.roots
-        # The first batch of each root asks for a full scan, which is left out if the start had none.
+        # The first batch of each root asks for a full scan; it is ignored if the start had none.
         passed = {root.absolute() for root in roots} if settings.sync else set[Path]()
         while True:
             try:
