@@ -85,9 +85,9 @@ def indexed(settings, root, database):
 
 @pytest.fixture
 def look_at_tree(settings, root, database, commands):
-    def look(*, given=None, note=None):
+    def look(*, given=None, is_default=False):
         trees = Roots.of(given or root)
-        return look_at_root(settings(), trees, 0, database, commands, note=note)
+        return look_at_root(settings(), trees, 0, database, commands, is_default=is_default)
 
     return look
 
@@ -339,7 +339,8 @@ def test_an_invalid_capabilities_file_is_reported(look_at_tree, root):
 
 
 def test_why_a_tree_was_chosen_is_reported(look_at_tree):
-    assert "(nobody named one): 4 tools" in look_at_tree(note="nobody named one").message
+    found = look_at_tree(is_default=True)
+    assert found.message.endswith("(no --root or PYTOOLS_DIR given): 4 tools")
 
 
 def test_files_that_an_index_has_read_are_not_read_again(look_at_tree, root, indexed):

@@ -260,7 +260,7 @@ def test_the_configuration_can_be_another_file(file, tmp_path, monkeypatch):
     moved = tmp_path / "moved.json"
     file.rename(moved)
     runner = ToolRunner("shop", file)
-    with pytest.raises(ToolCallError, match=r"cannot be read.*PYTOOLS_SERVERS"):
+    with pytest.raises(ToolCallError, match=r"does not exist.*PYTOOLS_SERVERS"):
         runner.run_sync("echo", {})
     monkeypatch.setenv("PYTOOLS_SERVERS", str(moved))
     assert runner.run_sync("echo", {}) == "{}"

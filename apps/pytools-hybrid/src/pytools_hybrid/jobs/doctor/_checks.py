@@ -48,21 +48,24 @@ def checks(
         yield Check("embedder", partial(look_at_embedder, settings, None, None), 120.0)
         yield Check("watcher", partial(look_at_watching, None, is_wanted=settings.watch), 20.0)
         return
-    yield from _of_roots(settings, roots, note, database, settings_file)
+    yield from _of_roots(settings, roots, database, settings_file, is_default=note is not None)
 
 
 def _of_roots(
     settings: Settings,
     roots: Roots,
-    note: str | None,
     database: Path,
     settings_file: Path | None,
+    *,
+    is_default: bool,
 ) -> Iterator[Check]:
     commands = Commands(settings, roots)
     # If this host only reads a shared index, the files are on other hosts.
     for number in range(0 if settings.only_reads else len(roots)):
         name = "root" if len(roots) == 1 else f"root {number + 1}"
-        look = partial(look_at_root, settings, roots, number, database, commands, note=note)
+        look = partial(
+            look_at_root, settings, roots, number, database, commands, is_default=is_default
+        )
         yield Check(name, look, 60.0)
     looking = (
         partial(look_at_database, database, roots, commands)

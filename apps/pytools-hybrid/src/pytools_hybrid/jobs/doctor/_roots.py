@@ -35,13 +35,13 @@ def look_at_root(
     database: Path,
     commands: Commands,
     *,
-    note: str | None = None,
+    is_default: bool = False,
 ) -> Verdict:
     """Check one tree by scanning it, skipping files that the index has already read."""
     from toolscan import Reason, RootNotFoundError, ToolReadError, find_tools, scan
 
     root = roots.paths[number]
-    shown = f"{root} (no --root or PYTOOLS_DIR given)" if note else str(root)
+    shown = f"{root} (no --root or PYTOOLS_DIR given)" if is_default else str(root)
     # If a parent folder cannot be entered, os.path returns False, while pathlib raises.
     if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112
         return failed(f"{root} is a file", "give the folder that contains the tools with --root")
