@@ -28,7 +28,7 @@ def descriptors():
 def all_given_back(threads, files):
     """Wait until all new threads and descriptors are gone, and return whether they are.
 
-    A library may close files in a separate thread, and those of an earlier test only now.
+    A library may close files in a separate thread, even some time after the test that opened them.
     """
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:

@@ -21,10 +21,10 @@ _TEXTS = [
 
 
 async def check_embedder(embedder: Embedder) -> None:
-    """Check that an embedder keeps the promises of the `Embedder` protocol.
+    """Check that an embedder does what the `Embedder` protocol asks.
 
     Raises:
-        AssertionError: It breaks one; the message says which.
+        AssertionError: It does not; the message says what is wrong.
     """
     assert embedder.model_id, "model_id is empty"
     announced = embedder.dimensions
