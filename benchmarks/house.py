@@ -188,7 +188,7 @@ async def print_traces(tree: Path, trace: Trace, *, lists: bool) -> None:
             path.write_text(TOOL, "utf-8")
             while kept.execute("SELECT count(*) FROM embeddings").fetchone() == (before,):
                 await asyncio.sleep(0.02)
-            # The index is told right after that.
+            # The index learns of it right after that.
             await asyncio.sleep(0.3)
         print_counted("a saved file", counted, lists=lists)
         assert (await search.index.coverage()).vectors == before + 1

@@ -65,7 +65,7 @@ class StderrTail:
     def writing(self) -> Generator[TextIO]:
         """Provide a file to use as a process's stderr."""
         read, write = os.pipe()
-        # Not joined, because a grandchild may keep the other end open for ever.
+        # Not joined, because a grandchild may keep the other end open forever.
         thread = threading.Thread(
             target=self._collect, args=(read,), name="mcp-stderr", daemon=True
         )

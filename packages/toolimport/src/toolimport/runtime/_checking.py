@@ -19,7 +19,7 @@ _VALIDATORS = 256
 def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what is wrong with some arguments, in at most two sentences; none if they are valid.
 
-    Patterns are ignored, because an untrusted regular expression may take for ever. So are schemas
+    Patterns are ignored, because an untrusted regular expression may take forever. So are schemas
     that are invalid or large. The server checks everything anyway.
     """
     try:

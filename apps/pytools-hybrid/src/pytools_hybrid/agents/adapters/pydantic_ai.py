@@ -35,7 +35,7 @@ def toolset(hits: Iterable[FoundTool]) -> FunctionToolset[Any]:
     """Return the results of a search as a toolset, for `Agent.run(…, toolsets=[…])`.
 
     This imports the tools' modules and lets the model run them. A tool that cannot be imported is
-    left out, and the log says why. The model is told about invalid arguments.
+    left out, and the log says why. Invalid arguments are reported to the model.
     """
     tools: dict[str, Tool[Any]] = {}
     for hit in {hit.id: hit for hit in hits}.values():
