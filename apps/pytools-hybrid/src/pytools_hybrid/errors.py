@@ -84,17 +84,14 @@ class RootUnreadableError(PytoolsError):
         self.report: SyncReport | None = None
 
 
-class RootEmptiedError(RootUnreadableError):
+class RootEmptiedError(PytoolsError):
     """A tree that hosts share would lose all its tools, because this host has no files for it."""
 
     def __init__(self, root: Path, tree: str, tools: int) -> None:
-        PytoolsError.__init__(
-            self,
+        super().__init__(
             f"{root} has no tools, and would remove all {tools} of {tree} for every host; give the "
-            "right folder, or delete the tree with pytools-hybrid database drop",
+            "right folder, or delete the tree with pytools-hybrid database drop"
         )
-        self.root = root
-        self.report = None
 
 
 class IndexNotReadyError(PytoolsError):

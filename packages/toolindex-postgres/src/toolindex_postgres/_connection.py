@@ -79,8 +79,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         except psycopg.Error as error:
             if isinstance(error, psycopg.OperationalError) and not (error.sqlstate or self.closed):
                 self.close()
-                self.failure = self.failure or SilentError("it is silent")
-                raise SilentError("it is silent") from error
+                silent = SilentError("it is silent")
+                self.failure = self.failure or silent
+                raise silent from error
             self.failure = self.failure or error
             raise
 

@@ -202,8 +202,9 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     tables = writable_tables(connection)
     # A row whose file changed must not be found by the meaning of its old text. A tool that a sync
     # of some paths adds may have a row, with a path elsewhere.
+    added = plan.added if tables else ()
     held = connection.executemany(
-        "SELECT id FROM entries WHERE id = ?", ((str(record.id),) for record in plan.added)
+        "SELECT id FROM entries WHERE id = ?", ((str(record.id),) for record in added)
     )
     stale = [
         *(str(id_) for (id_,) in held),

@@ -146,7 +146,7 @@ def grant(
         raise SettingsError("--tree", str(error)) from None
     with database:
         database.grant(role, write=write, trees=named)
-        there = {it.name for it in database.status().trees}
+        there = {it.name for it in database.status().trees} if named else set[str]()
     may = "write" if write else "read"
     say(f"{role} may {may} {', '.join(named) if named else 'all trees'}")
     if absent := [name for name in named if name not in there]:

@@ -9,6 +9,7 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Exclude, Include, Output, Root
 from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
+from pytools_hybrid.errors import UnknownToolError
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
 
 if TYPE_CHECKING:
@@ -55,9 +56,12 @@ def describe(
         from pytools_hybrid.search import DetailLevel, why_no_tools
 
         async with current(settings, roots) as tools:
-            if not await tools.categories():
+            try:
+                return await tools.describe(name, DetailLevel(detail))
+            except UnknownToolError:
+                if (await tools.index.state()).coverage.tools:
+                    raise
                 return why_no_tools(tools.index)
-            return await tools.describe(name, DetailLevel(detail))
 
     described = run(look())
     if isinstance(described, str):

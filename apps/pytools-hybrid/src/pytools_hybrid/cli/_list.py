@@ -60,7 +60,7 @@ def list_(
         async with current(settings, roots) as tools:
             counts = await tools.categories()
             why = "" if counts else why_no_tools(tools.index)
-            if categories and counts:
+            if categories:
                 check_categories(categories, {it.category for it in counts})
             if not categories and output != "ids":
                 return counts, (), why

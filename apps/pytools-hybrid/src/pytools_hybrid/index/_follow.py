@@ -67,6 +67,11 @@ class Follower(FirstSync):
         self._unconfirmed: set[PurePosixPath] | None = set()
         self._is_unconfirmed = asyncio.Event()
 
+    @property
+    def _watches(self) -> bool:
+        settings = self._index.settings
+        return settings.watch and not settings.only_reads
+
     async def run(self) -> None:
         """Work until cancelled, or until there is nothing to follow."""
         self._note_opened()
@@ -75,7 +80,7 @@ class Follower(FirstSync):
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._follow_files())
                     settings = self._index.settings
-                    if settings.watch and not settings.only_reads:
+                    if self._watches:
                         tasks.create_task(self._confirm())
                     if settings.follows_files:
                         tasks.create_task(self._follow_entries())
@@ -102,7 +107,7 @@ class Follower(FirstSync):
         else:
             self._embedded.set()
         await self._tell_of_idle_patterns()
-        if not settings.watch or settings.only_reads:
+        if not self._watches:
             return
         from toolwatch import ToolWatchError, awatch_tools
 

@@ -135,13 +135,13 @@ def check_installed(settings: Settings) -> None:
 
 def answers_from_copy(store: ToolStore) -> bool:
     """Return whether this host's copy answers because the server cannot be reached."""
-    freshness = store.freshness(asks=False) if isinstance(store, SharedIndex) else None
+    freshness = _freshness(store, asks=False)
     return freshness is not None and freshness.has_copy and bool(freshness.problem)
 
 
 def away_reason(store: ToolStore) -> str:
     """Return why the server of a shared index was unreachable at the last access, or ""."""
-    freshness = store.freshness(asks=False) if isinstance(store, SharedIndex) else None
+    freshness = _freshness(store, asks=False)
     return "" if freshness is None else freshness.problem
 
 
@@ -152,7 +152,7 @@ def away_note(store: ToolStore, *, asks: bool) -> str:
         store: The index.
         asks: Whether to ask the server; otherwise the note is as of the last read.
     """
-    freshness = store.freshness(asks=asks) if isinstance(store, SharedIndex) else None
+    freshness = _freshness(store, asks=asks)
     if freshness is None or not freshness.problem:
         return ""
     if not freshness.has_copy:
@@ -161,3 +161,7 @@ def away_note(store: ToolStore, *, asks: bool) -> str:
     if freshness.as_of is not None:
         when = f"as of {datetime.fromtimestamp(freshness.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"this answer is {when}: {freshness.problem}"
+
+
+def _freshness(store: ToolStore, *, asks: bool) -> Freshness | None:
+    return store.freshness(asks=asks) if isinstance(store, SharedIndex) else None

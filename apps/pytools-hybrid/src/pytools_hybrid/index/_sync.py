@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
 from toolscan import Reason
 
-from pytools_hybrid.errors import RootUnreadableError
+from pytools_hybrid.errors import RootEmptiedError, RootUnreadableError
 from pytools_hybrid.index._aliases import Annotator
 from pytools_hybrid.index._scan import refresh
 from pytools_hybrid.index._sqlite_file import damage_note
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
-SYNC_ERRORS = (ToolIndexError, RootUnreadableError, OSError)
+SYNC_ERRORS = (ToolIndexError, RootUnreadableError, RootEmptiedError, OSError)
 """Errors of a refresh that may be temporary."""
 
 _LEASE_SECONDS = 30.0

@@ -107,10 +107,10 @@ def _content(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        if not path.exists():
-            raise SettingsError(str(path), "does not exist; give the path of a settings file")
         # Reading a pipe or a device might never end.
         if not path.is_file():
+            if not path.exists():
+                raise SettingsError(str(path), "does not exist; give the path of a settings file")
             raise SettingsError(str(path), "cannot be read: it is not a regular file")
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES + 1)

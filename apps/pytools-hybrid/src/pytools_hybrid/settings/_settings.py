@@ -121,16 +121,16 @@ class Settings(SettingFields):
         try:
             return default_roots(self.resolved_layouts)
         except SettingsError as error:
-            if not self.only_reads and self.server is not None:
-                raise SettingsError(
-                    error.setting,
-                    f"{error.message}; or set PYTOOLS_SYNC=false if this host only reads the "
-                    "shared index",
-                ) from None
-            if not self.only_reads:
+            if self.only_reads:
+                # The tools are on other hosts.
+                return Roots.of(DEFAULT_ROOT, self.resolved_layouts), None
+            if self.server is None:
                 raise
-            # The tools are on other hosts.
-            return Roots.of(DEFAULT_ROOT, self.resolved_layouts), None
+            raise SettingsError(
+                error.setting,
+                f"{error.message}; or set PYTOOLS_SYNC=false if this host only reads the shared "
+                "index",
+            ) from None
 
     @property
     def resolved_layouts(self) -> tuple[Layout, ...]:
