@@ -79,8 +79,7 @@ class NearBuilder:
         with self._connections.reading(patient=True, copies=True) as connection:
             missing = _missing(connection, self._tree)
         # Counting a million vectors takes a second, and this method is called after every change.
-        now = time.monotonic()
-        self._again_at = now + _REST_FACTOR * (now - began)
+        self._rest(began)
         for model, length, rows in missing:
             turn = encoded(self._tree), False, encoded(f"near-{model}-{length}")
             with self._connections.writing() as connection:
@@ -135,14 +134,18 @@ class NearBuilder:
         if self._connections.closed:
             raise DatabaseError(self._connections.where, "the index has been closed")
 
+    def _rest(self, began: float) -> None:
+        """Do not begin again for a while that fits what the work took."""
+        now = time.monotonic()
+        self._again_at = now + _REST_FACTOR * (now - began)
+
     def _run(self) -> None:
         began = time.monotonic()
         try:
             self.build()
         except DatabaseError as error:
             # Otherwise a server without room for the index would be busy all the time.
-            now = time.monotonic()
-            self._again_at = now + _REST_FACTOR * (now - began)
+            self._rest(began)
             _log.info("the vectors of %s were not indexed: %s", self._tree, error)
 
 

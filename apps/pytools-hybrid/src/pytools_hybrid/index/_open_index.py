@@ -109,6 +109,7 @@ class OpenIndex:
             LeaseHeldError: Another process has been refreshing the index for half a minute.
             DatabaseError: The index cannot be written.
             RootUnreadableError: A root cannot be listed; the others are up to date.
+            RootEmptiedError: A tree that hosts share would lose all its tools; it is unchanged.
         """
         return await self.sync.refresh(within, trusts_stamps=trusts_stamps, progress=progress)
 
