@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing, suppress
 
 import apsw
 import pytest
@@ -45,25 +46,39 @@ def initialize(server):
     assert answer["result"]["serverInfo"]["name"] == "pytools"
 
 
-def initialize_and_index(server, database):
-    """Initialize, and wait until the index exists, which is opened after that."""
+def initialize_and_begin(server, database):
+    """Initialize, and wait until the index exists: it is opened after that, and then filled."""
     initialize(server)
     server.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
     server.stdin.flush()
-    wait_for(database)
+    wait_for(database.exists)
 
 
-def wait_for(database):
+def initialize_and_index(server, database):
+    initialize_and_begin(server, database)
+    wait_for(lambda: count_tools(database))
+
+
+def wait_for(condition):
     deadline = time.monotonic() + PATIENCE
-    while not database.exists():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
-def assert_sound(database):
+def count_tools(database):
+    """Return the number of indexed tools; 0 while the index is being created."""
+    with suppress(apsw.Error):
+        connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+        with closing(connection):
+            return connection.execute("SELECT count(*) FROM entries").get
+    return 0
+
+
+def assert_intact(database):
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
-    assert connection.pragma("integrity_check") == "ok"
-    connection.close()
+    with closing(connection):
+        assert connection.pragma("integrity_check") == "ok"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
@@ -76,7 +91,7 @@ def test_a_signal_ends_the_server(server, tmp_path, number):
     assert server.wait(PATIENCE) == 0
     assert server.stdout.read() == ""
     assert "Traceback" not in server.stderr.read()
-    assert_sound(tmp_path / "index.db")
+    assert_intact(tmp_path / "index.db")
 
 
 def test_a_closed_stdin_ends_the_server(server, tmp_path):
@@ -86,16 +101,32 @@ def test_a_closed_stdin_ends_the_server(server, tmp_path):
 
     assert server.wait(PATIENCE) == 0
     assert server.stdout.read() == ""
-    assert_sound(tmp_path / "index.db")
+    assert_intact(tmp_path / "index.db")
+
+
+def test_a_server_that_ends_while_it_opens_its_index_leaves_nothing_that_disturbs_the_next(
+    server, tree, tmp_path, run
+):
+    database = tmp_path / "index.db"
+    initialize_and_begin(server, database)
+
+    server.stdin.close()
+
+    assert server.wait(PATIENCE) == 0
+    assert server.stdout.read() == ""
+    result = run("search", "merge pdf files", "--root", tree, "--db", database)
+    assert result.returncode == 0, result.stderr
+    assert "mcptools:pdf:merge_pdfs" in result.stdout
+    assert_intact(database)
 
 
 def test_a_kill_leaves_an_intact_index(server, tmp_path):
-    initialize_and_index(server, tmp_path / "index.db")
+    initialize_and_begin(server, tmp_path / "index.db")
 
     server.kill()
 
     server.wait(PATIENCE)
-    assert_sound(tmp_path / "index.db")
+    assert_intact(tmp_path / "index.db")
 
 
 def test_the_next_start_removes_what_a_kill_left_behind(
@@ -161,7 +192,7 @@ def test_stdout_has_only_protocol_messages(server):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 def test_ctrl_c_ends_indexing_and_leaves_an_intact_index(installed, tree, tmp_path, environment):
-    for number in range(2000):
+    for number in range(5000):
         tool = tree / "mcptools" / "many" / f"tool_{number}.py"
         tool.parent.mkdir(exist_ok=True)
         tool.write_text(f"def run():\n    '''Do the thing of number {number}.'''\n")
@@ -172,9 +203,9 @@ def test_ctrl_c_ends_indexing_and_leaves_an_intact_index(installed, tree, tmp_pa
         env=environment,
         text=True,
     ) as process:
-        wait_for(database)
+        wait_for(lambda: count_tools(database))
         process.send_signal(signal.SIGINT)
 
         assert process.wait(PATIENCE) == 130
         assert process.stderr.read() == "interrupted\n"
-    assert_sound(database)
+    assert_intact(database)
