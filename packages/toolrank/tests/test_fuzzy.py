@@ -15,8 +15,7 @@ from toolrank import (
     RetrievalError,
 )
 from toolrank._approximate import approximate_terms
-from toolrank._spelling import osa_distance
-from toolrank._vocabulary import Vocabulary
+from toolrank._spelling import Vocabulary, osa_distance
 
 from .lexical import bm25, fuzzy
 

@@ -8,8 +8,8 @@ import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank._spelling import letters_of, osa_distance
-from toolrank._vocabulary import Vocabulary, read_vocabulary
+from toolrank._full_text import FullTextTable
+from toolrank._spelling import Vocabulary, letters_of, osa_distance
 
 WORDS = st.text("abcd", max_size=8)
 
@@ -125,13 +125,13 @@ def test_similar_terms_are_from_the_vocabulary_and_ordered(vocabulary, word):
 
 
 def test_the_terms_of_a_table_are_read_with_their_row_counts(documents):
-    vocabulary = Vocabulary(read_vocabulary(documents, "docs_fts"))
+    vocabulary = Vocabulary(FullTextTable(documents, table="docs_fts").vocabulary())
     (issue,) = vocabulary.similar("isue")
     assert (issue.term, issue.documents) == ("issu", 2)
 
 
 def test_reading_the_vocabulary_leaves_no_temporary_table(documents):
-    read_vocabulary(documents, "docs_fts")
+    FullTextTable(documents, table="docs_fts").vocabulary()
     (count,) = next(iter(documents.execute("SELECT count(*) FROM temp.sqlite_master", ())))
     assert count == 0
 
@@ -146,7 +146,9 @@ def test_the_vocabulary_of_a_read_only_database_can_be_read(tmp_path, in_transac
         reader.execute("PRAGMA query_only = 1")
         if in_transaction:
             reader.execute("BEGIN")
-        assert terms(Vocabulary(read_vocabulary(reader, "docs_fts")), "isue") == ["issue"]
+        assert terms(Vocabulary(FullTextTable(reader, table="docs_fts").vocabulary()), "isue") == [
+            "issue"
+        ]
         assert reader.pragma("query_only") == 1
 
 
@@ -154,5 +156,5 @@ def test_a_missing_table_leaves_the_connection_as_it_was():
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute("PRAGMA query_only = 1")
         with pytest.raises(apsw.SQLError):
-            read_vocabulary(connection, "missing")
+            FullTextTable(connection, table="missing").vocabulary()
         assert connection.pragma("query_only") == 1

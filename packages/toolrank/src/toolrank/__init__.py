@@ -72,11 +72,11 @@ if TYPE_CHECKING:
         RerankWhen,
         clear_lead,
     )
+    from toolrank._spelling import SimilarTerm
     from toolrank._sql import Content
     from toolrank._stop_words import STOP_WORDS
     from toolrank._terms import TermMatch, TermStatistics
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
-    from toolrank._vocabulary import SimilarTerm
 else:
     # Imported on first use, so that ranking by words alone does not wait for the rest.
     def __getattr__(name: str) -> object:
@@ -179,11 +179,11 @@ _HOMES = {
         "_ranker": "Channel HybridRanker Ranking",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
         "_rerank": "Candidate LLMReranker RerankOutcome RerankWhen clear_lead",
+        "_spelling": "SimilarTerm",
         "_sql": "Content",
         "_stop_words": "STOP_WORDS",
         "_terms": "TermMatch TermStatistics",
         "_vector": "MAX_NEIGHBOURS VectorRetriever",
-        "_vocabulary": "SimilarTerm",
     }.items()
     for name in names.split()
 }

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolrank._spelling import stems
-from toolrank._vocabulary import SimilarTerm
+from toolrank._spelling import SimilarTerm, stems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolrank._vocabulary import Vocabulary
+    from toolrank._spelling import Vocabulary
 
 _MIN_LETTERS = 3
 MAX_LETTERS = 32

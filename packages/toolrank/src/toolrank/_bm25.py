@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from toolrank._records import Filter, Hit, Query
-    from toolrank._vocabulary import SimilarTerm
+    from toolrank._spelling import SimilarTerm
     from toolrank.protocols import Lexicon
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from toolrank._checks import check_weight
 from toolrank._postings import Posting
 from toolrank._query import match_expression
 from toolrank._sql import identifier, rows_of_keys
-from toolrank._vocabulary import read_vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence, Set
@@ -89,8 +89,26 @@ class FullTextTable:
         return Posting(rows=rows, scores=scores, documents=len(rows))
 
     def vocabulary(self) -> Mapping[str, int]:
-        """Return the terms of all columns, with the number of rows that contain each."""
-        return read_vocabulary(self._connection, self._table)
+        """Return the terms of all columns, with the number of rows that contain each.
+
+        They are read through a temporary table that is removed again. A connection that is set to
+        `query_only` may write during that time, to its temporary database only.
+        """
+        # Threads may share a connection, and with it its temporary tables.
+        view = f"toolrank_vocabulary_{get_ident()}"
+        create = f"CREATE VIRTUAL TABLE temp.{view} USING fts5vocab (main, {self._table}, 'row')"
+        ((query_only,),) = self._rows("PRAGMA query_only", ())
+        if query_only:
+            self._rows("PRAGMA query_only = 0", ())
+        try:
+            self._rows(create, ())
+            try:
+                return dict(self._rows(f"SELECT term, doc FROM temp.{view}", ()))  # noqa: S608
+            finally:
+                self._rows(f"DROP TABLE temp.{view}", ())
+        finally:
+            if query_only:
+                self._rows("PRAGMA query_only = 1", ())
 
     def spellings(self, term: str) -> list[str]:
         """Return the words that have this stem, as rows spell them, in lower case."""

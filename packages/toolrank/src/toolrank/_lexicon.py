@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolrank._postings import Posting, Postings, best_sums
 from toolrank._records import Hit
-from toolrank._spelling import forms
-from toolrank._vocabulary import SimilarTerm, Vocabulary
+from toolrank._spelling import SimilarTerm, Vocabulary, forms
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolrank._vocabulary import SimilarTerm
+    from toolrank._spelling import SimilarTerm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
