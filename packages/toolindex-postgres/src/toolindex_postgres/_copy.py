@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import LeaseHeldError
 
-from toolindex_postgres._follow import follow
+from toolindex_postgres._copy_changes import follow
 from toolindex_postgres._notes import Note, Notes
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from toolindex import DatabaseError
 
 from toolindex_postgres import _tree as tree_
 from toolindex_postgres._copy import Copy
-from toolindex_postgres._follow import follow
+from toolindex_postgres._copy_changes import follow
 from toolindex_postgres._near import Near, NearReader
 from toolindex_postgres._near_build import NearBuilder
 from toolindex_postgres._pages import PageConnections, ServerPages

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import psycopg
 from toolindex import DatabaseError
 
-from toolindex_postgres import _changes as changes
 from toolindex_postgres import _near
 from toolindex_postgres import _tree as tree_
+from toolindex_postgres import _tree_changes as changes
 from toolindex_postgres._lease import LOCK, MAKE
 from toolindex_postgres._near import NearTable
 from toolindex_postgres._texts import decoded, encoded

@@ -10,11 +10,11 @@ from toolindex import (
     ReadOnlyIndexError,
 )
 
-from toolindex_postgres import _changes as changes
 from toolindex_postgres import _near as near
 from toolindex_postgres import _tree as tree_
+from toolindex_postgres import _tree_changes as changes
 from toolindex_postgres._copy import Copy
-from toolindex_postgres._follow import put_vectors
+from toolindex_postgres._copy_changes import put_vectors
 from toolindex_postgres._lease import SharedLease
 from toolindex_postgres._planning import changes_aliases, checked, plan_of
 from toolindex_postgres._pool import Connections
