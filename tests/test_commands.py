@@ -302,6 +302,12 @@ class TestList:
 
         assert "pdf" not in result.stdout
 
+    def test_settings_that_hide_all_tools_are_named(self, run, tree):
+        result = run("list", "--root", tree, "--exclude", "*")
+
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "the settings include and exclude hide all of them" in result.stderr
+
 
 class TestDescribe:
     def test_a_tool_is_described_by_any_of_its_names(self, run, tree):

@@ -59,7 +59,10 @@ def list_(
 
         async with current(settings, roots) as tools:
             counts = await tools.categories()
-            why = "" if counts else why_no_tools(tools.index)
+            why = ""
+            if not counts:
+                hidden = (await tools.index.state()).coverage.tools
+                why = why_no_tools(tools.index, hidden=hidden)
             if categories:
                 check_categories(categories, {it.category for it in counts})
             if not categories and output != "ids":

@@ -73,8 +73,15 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
     return ()
 
 
-def why_no_tools(index: Index) -> str:
-    """Explain why an index has no tools, and what to try."""
+def why_no_tools(index: Index, *, hidden: int = 0) -> str:
+    """Explain why no tool can be found in an index, and what to try.
+
+    Args:
+        index: The index.
+        hidden: How many tools it has that the policy hides.
+    """
+    if hidden:
+        return "no tool can be found: the settings include and exclude hide all of them"
     settings, away = index.settings, away_reason(index.store)
     if away and settings.server is not None and settings.server.is_engine:
         return (
@@ -120,10 +127,8 @@ def why_empty(
         filling = index.sync.filling
         far = "" if filling is None else f" ({filling})"
         return f"the tools of {roots} are still being indexed{far}: try again in a moment"
-    if response.tool_count and not count:
-        return "no tool can be found: the settings include and exclude hide all of them"
     if count == 0:
-        return why_no_tools(index)
+        return why_no_tools(index, hidden=response.tool_count)
     if not query_terms(request.text):
         return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:
