@@ -148,9 +148,9 @@ class Follower(FirstSync):
             await asyncio.sleep(_CONFIRMING.delay(scans))
             self._is_unconfirmed.clear()
             within, self._unconfirmed = self._unconfirmed, set()
-            is_changed, within = await self._refresh(within)
+            is_changed, scanned = await self._refresh(within)
             if is_changed and scans < _CONFIRMING.tries:
-                self._note_unconfirmed(within)
+                self._note_unconfirmed(scanned)
             else:
                 scans = 0
 
