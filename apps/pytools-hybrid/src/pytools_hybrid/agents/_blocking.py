@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-S = TypeVar("S")
+S = TypeVar("S", covariant=True)
 
 _NAME = "pytools-hybrid"
 
