@@ -147,8 +147,8 @@ class Work:
     ) -> None:
         self.operation = operation
         many = plural.lower().replace(" ", "_")
-        self.count = Count(f"pytools_{many}", f"{plural}: {outcomes}.", *labels, "outcome")
-        self.durations = Durations(
+        self.count: Count = Count(f"pytools_{many}", f"{plural}: {outcomes}.", *labels, "outcome")
+        self.durations: Durations = Durations(
             f"pytools_{name}_seconds", f"How long {plural.lower()} took.", *labels, bounds=bounds
         )
 
@@ -166,8 +166,8 @@ class Observed:
 
     def __init__(self, work: Work, *labels: str) -> None:
         self._work = work
-        self.labels = labels
-        self.outcome = ""
+        self.labels: tuple[str, ...] = labels
+        self.outcome: str = ""
 
     def __enter__(self) -> Self:
         self._started = time.perf_counter()

@@ -89,9 +89,9 @@ class QueryEncoder:
     """
 
     def __init__(self, embedder: StaticEmbedder) -> None:
-        self.knows = embedder.knows
+        self.knows: Callable[[str], bool] = embedder.knows
         self._embedder = embedder
-        self.vector = lru_cache(maxsize=_REMEMBERED)(self._vector)
+        self.vector: Callable[[str], QueryVector] = lru_cache(maxsize=_REMEMBERED)(self._vector)
 
     @property
     def documents(self) -> Encode | None:

@@ -81,7 +81,9 @@ class Console:
             Route("/console/static/{name}", by("static")),
         ]
 
-    owns = staticmethod(is_console_path)
+    def owns(self, path: str) -> bool:
+        """Return whether a path is the console's."""
+        return is_console_path(path)
 
     def is_logged_in(self, scope: Scope) -> bool:
         """Return whether a request for a page has the cookie of an open session."""
