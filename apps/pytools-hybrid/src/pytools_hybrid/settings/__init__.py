@@ -3,7 +3,7 @@
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.settings._fields import MAX_LIMIT
 from pytools_hybrid.settings._file import find_settings_file, read_settings_file
-from pytools_hybrid.settings._language_models import check_model_name
+from pytools_hybrid.settings._language_models import check_model_name, why_unusable
 from pytools_hybrid.settings._layouts import shown_layouts
 from pytools_hybrid.settings._nearby import (
     check_roots,
@@ -47,5 +47,6 @@ __all__ = [
     "shown_layouts",
     "tuned_path",
     "variable",
+    "why_unusable",
     "without_tools",
 ]

@@ -1,8 +1,14 @@
-"""Names of language models, checked without importing the libraries that call them."""
+"""Language models: their names, checked without importing a library, and why one fails to load."""
 
 from __future__ import annotations
 
+from toolembed import without_keys
 from toolembed.providers import PROVIDERS, TEST_MODEL, check_provider
+
+from pytools_hybrid.settings._remedies import REMEDIES
+from pytools_hybrid.text import one_line
+
+_REASON_LENGTH = 300
 
 
 def check_model_name(name: str) -> str:
@@ -17,3 +23,11 @@ def check_model_name(name: str) -> str:
         )
     check_provider(name, usual=[it for it, each in PROVIDERS.items() if each.converses])
     return name
+
+
+def why_unusable(model: str, error: Exception) -> str:
+    """Return why a language model could not be loaded, without keys, and what to do about it."""
+    if isinstance(error.__cause__, ImportError):
+        return REMEDIES.what_to_do(model, error.__cause__)
+    # Hide keys before cutting the text, because half a key is not recognized.
+    return one_line(without_keys(str(error)), _REASON_LENGTH)
