@@ -1,12 +1,20 @@
-"""Language models: their names, checked without importing a library, and why one fails to load."""
+"""Models: names of language models, checked without a library; why one fails, and what helps."""
 
 from __future__ import annotations
 
 from toolembed import without_keys
-from toolembed.providers import PROVIDERS, TEST_MODEL, check_provider
+from toolembed.providers import PROVIDERS, TEST_MODEL, Remedies, check_provider
 
-from pytools_hybrid.settings._remedies import REMEDIES
+from pytools_hybrid.installation import install_command
 from pytools_hybrid.text import one_line
+
+REMEDIES = Remedies(
+    distribution="pytools-hybrid",
+    download="pytools-hybrid models download {model}",
+    device="set PYTOOLS_DEVICE=auto",
+    install=install_command,
+)
+"""What errors about models suggest, as our own commands and settings."""
 
 _REASON_LENGTH = 300
 
