@@ -6,10 +6,8 @@ uv run nox -s tests-3.12 -- -x   one interpreter, with arguments for pytest
 uv run nox -j 1 -s …             one session after the other, printing as it goes
 """
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -21,10 +19,9 @@ ROOT = Path(__file__).parent
 # nox runs as its own program, so this folder is not on sys.path.
 sys.path.insert(0, str(ROOT))
 
-from release.projects import read_projects  # noqa: E402
+import nox_environments as env  # noqa: E402
+from nox_environments import DEFAULT, DIST, PROJECTS, PYTHONS, SUPPORTED  # noqa: E402
 
-# Every package of the workspace, in the order of their releases.
-PROJECTS = read_projects(ROOT)
 # `WEEKLY=1`, as set by GitHub's weekly workflow: `tests` measures coverage, `lowest` runs all
 # tests, `types` runs a second checker, and hypothesis tries more examples.
 WEEKLY = "WEEKLY" in os.environ
@@ -36,8 +33,6 @@ WEEKLY = "WEEKLY" in os.environ
 COVERED = dict.fromkeys(PROJECTS, 98) | {"pytools-hybrid": 80, "toolimport": 90, "toolembed": 86}
 # More workers than cores, because many tests wait.
 BUSY = ("--numprocesses=3",)
-# The wheels that `wheels` builds, and the locked versions, for the sessions that install a wheel.
-DIST = ROOT / ".nox" / "dist"
 HYPOTHESIS = {
     "TEST_EXAMPLES": "300" if WEEKLY else "20",
     # Shared by all sessions, so that each retries examples that failed in another.
@@ -49,21 +44,7 @@ FLOORS = (
     "test_docstrings.py", "test_http_api.py", "test_greeting.py",
 )  # fmt: skip
 FOOTPRINT = ROOT / "benchmarks" / "footprint.py"
-SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 
-
-def _output(*command: str) -> str:
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-DEFAULT = f"{sys.version_info.major}.{sys.version_info.minor}"
-FOUND = json.loads(_output("uv", "python", "list", "--only-installed", "--output-format=json"))
-INSTALLED = {
-    "{major}.{minor}".format(**it["version_parts"])
-    for it in FOUND
-    if it["implementation"] == "cpython" and it.get("variant", "default") == "default"
-}
-PYTHONS = [version for version in SUPPORTED if version in INSTALLED | {DEFAULT}]
 
 # The checks start thousands of processes, each of which would compile everything it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -81,47 +62,6 @@ nox.options.sessions = [
 ]  # fmt: skip
 
 
-def _sync(session: nox.Session, *arguments: str) -> None:
-    """Sync the session's environment with the lock, given arguments of `uv sync`."""
-    location = session.virtualenv.location
-    session.run_install(
-        "uv", "sync", "--frozen", "--no-default-groups", f"--python={location}", *arguments,
-        env={"UV_PROJECT_ENVIRONMENT": location},
-    )  # fmt: skip
-
-
-def _new_environment(session: nox.Session, name: str, *packages: str) -> Path:
-    """Install packages into a separate environment, and return the folder of its executables."""
-    folder = Path(session.virtualenv.location, name)
-    python = f"--python={session.python or DEFAULT}"
-    session.run_install("uv", "venv", "--quiet", "--clear", python, str(folder))
-    install = ("uv", "pip", "install", "--quiet", "--no-sources", f"--python={folder}")
-    session.run_install(*install, *packages)
-    return folder / ("Scripts" if os.name == "nt" else "bin")
-
-
-def _install_npm(session: nox.Session, *packages: str) -> Path:
-    """Install npm packages, and return the folder of their executables."""
-    if shutil.which("npm") is None:
-        session.error("this session needs npm, which comes with Node.js")
-    folder = Path(session.virtualenv.location, "npm")
-    session.run_install(
-        "npm", "install", f"--prefix={folder}", "--no-audit", "--no-fund", "--no-save", *packages,
-        external=True, silent=True,
-    )  # fmt: skip
-    return folder / "node_modules" / ".bin"
-
-
-def _program(session: nox.Session, name: str) -> str:
-    """Return the path of a program in the session's environment."""
-    return str(shutil.which(name, path=session.bin))
-
-
-def _path(*folders: Path) -> dict[str, str]:
-    """Return a PATH that begins with these folders."""
-    return {"PATH": os.pathsep.join((*map(str, folders), os.environ["PATH"]))}
-
-
 # The JSON Schemas of the files in .github.
 GITHUB_FILES = {
     "github-workflows": "workflows/*.y*ml",
@@ -134,7 +74,7 @@ GITHUB_FILES = {
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, format, layers, dependencies, workflows; for given files, only style and format."""
-    _sync(session, "--all-packages", "--group=lint")
+    env.sync(session, "--all-packages", "--group=lint")
     files = session.posargs or ["."]
     session.run("ruff", "check", *files)
     session.run("ruff", "format", "--check", *files)
@@ -154,7 +94,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def licences(session: nox.Session) -> None:
     """The licences of all dependencies: permitted, and listed in docs/licences.md; by hand."""
-    _sync(session, "--only-group=licences")
+    env.sync(session, "--only-group=licences")
     session.run("python", str(ROOT / "docs" / "make" / "licences.py"), *session.posargs)
 
 
@@ -167,9 +107,9 @@ def audit(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Strict types; with `WEEKLY=1` a second checker, and the completeness of public types."""
-    _sync(session, "--all-packages", "--group=types", "--group=release")
+    env.sync(session, "--all-packages", "--group=types", "--group=release")
     # Without --pythonpath it uses the environment that nox itself runs in.
-    session.run("basedpyright", f"--pythonpath={_program(session, 'python')}", "--threads", "2")
+    session.run("basedpyright", f"--pythonpath={env.program(session, 'python')}", "--threads", "2")
     if not WEEKLY:
         return
     sources = (str(it.folder / "src") for it in PROJECTS.values())
@@ -193,40 +133,12 @@ def wheels(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-def _wheel(package: str) -> Path:
-    (wheel,) = DIST.glob(f"{package.replace('-', '_')}-*.whl")
-    return wheel
-
-
-def _siblings(session: nox.Session, package: str, *, released: bool = False) -> str:
-    """Write the constraints that take our packages from `wheels`, and return pip's option.
-
-    With `released`, a sibling that has a release which the package accepts comes from the index.
-    """
-    accepted = {it.name: it.specifier for it in PROJECTS[package].siblings} if released else {}
-    # A copy of the files without git has no tags.
-    tags = _output("git", "tag", "--list").split() if (ROOT / ".git").exists() else []
-    published = {
-        name
-        for name, _, version in (tag.rpartition("-v") for tag in tags)
-        if name in accepted and version in accepted[name]
-    }
-    constraints = Path(session.virtualenv.location, f"siblings-of-{package}.txt")
-    ours = (f"{name} @ {_wheel(name).as_uri()}\n" for name in PROJECTS if name not in published)
-    constraints.write_text("".join(ours), "utf-8")
-    return f"--constraints={constraints}"
-
-
-def _locked() -> str:
-    return f"--constraints={DIST / 'locked.txt'}"
-
-
 def _test_wheel(
     session: nox.Session, package: str, *versions: str, covered: int = 0, tests: Iterable[Path] = ()
 ) -> None:
     """Import and measure the wheel with only its declared dependencies, then run its tests."""
     folder = PROJECTS[package].folder
-    install = ("uv", "pip", "install", "--no-sources", str(_wheel(package)), *versions)
+    install = ("uv", "pip", "install", "--no-sources", str(env.wheel(package)), *versions)
     session.run_install(*install)
     session.run("python", "-I", str(FOOTPRINT), package)
     session.run_install(*install, f"--group={folder / 'pyproject.toml'}:test")
@@ -253,7 +165,7 @@ def _test_wheel(
 def tests(session: nox.Session, package: str) -> None:
     """One package's wheel and tests, with only its declared dependencies, as locked."""
     covered = COVERED[package] if WEEKLY else 0
-    _test_wheel(session, package, _locked(), _siblings(session, package), covered=covered)
+    _test_wheel(session, package, env.LOCKED, env.siblings(session, package), covered=covered)
 
 
 @nox.session(python=SUPPORTED[0] if SUPPORTED[0] in PYTHONS else DEFAULT, requires=["wheels"])
@@ -267,7 +179,7 @@ def lowest(session: nox.Session, package: str) -> None:
         "--resolution=lowest-direct",
         # Only the requirements of this file count as direct, not those of the wheel.
         f"--requirements={folder / 'pyproject.toml'}",
-        _siblings(session, package, released=True),
+        env.siblings(session, package, released=True),
         tests=[] if WEEKLY else [it for name in FLOORS for it in (folder / "tests").rglob(name)],
     )
 
@@ -276,7 +188,7 @@ def lowest(session: nox.Session, package: str) -> None:
 @nox.parametrize("package", list(PROJECTS))
 def newest(session: nox.Session, package: str) -> None:
     """One package's wheel and tests with the newest versions; weekly, or by hand."""
-    _test_wheel(session, package, _siblings(session, package))
+    _test_wheel(session, package, env.siblings(session, package))
 
 
 @nox.session(python=PYTHONS, requires=["wheels"])
@@ -284,8 +196,8 @@ def footprint(session: nox.Session) -> None:
     """Print what each package costs to install and to import; by hand."""
     rows: list[object] = []
     for package in PROJECTS:
-        programs = _new_environment(
-            session, package, str(_wheel(package)), _locked(), _siblings(session, package)
+        programs = env.new_environment(
+            session, package, str(env.wheel(package)), env.LOCKED, env.siblings(session, package)
         )
         row = (str(programs / "python"), "-I", str(FOOTPRINT), package, "--row")
         rows.append(session.run(*row, silent=True, external=True))
@@ -299,7 +211,7 @@ def footprint(session: nox.Session) -> None:
 @nox.session(python=PYTHONS)
 def e2e(session: nox.Session) -> None:
     """The installed command and server, as processes; the examples in the documentation."""
-    _sync(session, "--all-packages", "--group=e2e", "--group=release")
+    env.sync(session, "--all-packages", "--group=e2e", "--group=release")
     # These have their own sessions and libraries.
     others = [f"--ignore={ROOT / 'tests' / name}" for name in ("adapters", "browser")]
     session.run("pytest", str(ROOT / "tests"), *others, *BUSY, *session.posargs)
@@ -308,14 +220,14 @@ def e2e(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """Random operations with several servers: ten seconds, or `-- --seconds 3600`."""
-    _sync(session, "--all-packages", "--extra=import")
+    env.sync(session, "--all-packages", "--extra=import")
     session.run("python", str(ROOT / "tests" / "soak" / "run.py"), *session.posargs)
 
 
 @nox.session
 def adapters(session: nox.Session) -> None:
     """The adapters, with the agent libraries that they support."""
-    _sync(session, "--all-packages", "--group=adapters")
+    env.sync(session, "--all-packages", "--group=adapters")
     session.run("pytest", str(ROOT / "tests" / "adapters"), *BUSY, *session.posargs)
 
 
@@ -330,7 +242,7 @@ def browser(session: nox.Session) -> None:
     """The console in the system's Chromium; skipped if there is none."""
     if CHROMIUM is None:
         session.skip(f"no Chromium on PATH: install it as one of {', '.join(BROWSERS)}")
-    _sync(session, "--all-packages", "--group=browser")
+    env.sync(session, "--all-packages", "--group=browser")
     session.run(
         "pytest", str(ROOT / "tests" / "browser"), *BUSY, *session.posargs,
         env={"CHROMIUM": CHROMIUM},
@@ -340,7 +252,7 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation site, and check every link within it."""
-    _sync(session, "--only-group=docs")
+    env.sync(session, "--only-group=docs")
     session.run("mkdocs", "build", "--strict", f"--site-dir={session.create_tmp()}/site")
 
 
@@ -355,12 +267,12 @@ CLIENTS = {
 @nox.session
 def clients(session: nox.Session) -> None:
     """The installed server with the client libraries of agents; in CI's matrix, or by hand."""
-    _sync(session, "--all-packages", "--extra=import")
+    env.sync(session, "--all-packages", "--extra=import")
     for script, library in CLIENTS.items():
         session.run(
             "uv", "run", "--isolated", "--no-project", f"--python={DEFAULT}", f"--with={library}",
             "python", str(ROOT / "tests" / "clients" / script),
-            _program(session, "pytools-hybrid"), str(ROOT / "examples" / "tools"), external=True,
+            env.program(session, "pytools-hybrid"), str(ROOT / "examples" / "tools"), external=True,
         )  # fmt: skip
     _import_servers(session)
 
@@ -368,7 +280,7 @@ def clients(session: nox.Session) -> None:
 @nox.session
 def local_models(session: nox.Session) -> None:
     """Small models of sentence-transformers, which installs gigabytes; by hand."""
-    _sync(session, "--package=pytools-hybrid", "--group=test", "--extra=sentence-transformers")
+    env.sync(session, "--package=pytools-hybrid", "--group=test", "--extra=sentence-transformers")
     app = PROJECTS["pytools-hybrid"].folder
     session.run("pytest", str(app / "tests" / "test_local_models.py"))
 
@@ -384,17 +296,17 @@ NPM_SERVERS = tuple(
 @nox.session
 def servers(session: nox.Session) -> None:
     """Import and call MCP servers of PyPI and npm; needs npm; by hand."""
-    _sync(session, "--all-packages", "--extra=import")
-    _import_servers(session, _install_npm(session, *NPM_SERVERS))
+    env.sync(session, "--all-packages", "--extra=import")
+    _import_servers(session, env.install_npm(session, *NPM_SERVERS))
 
 
 def _import_servers(session: nox.Session, *folders: Path) -> None:
     """Import and call the servers of PyPI, in a separate environment, and those in folders."""
-    programs = _new_environment(session, "servers", *PYPI_SERVERS)
+    programs = env.new_environment(session, "servers", *PYPI_SERVERS)
     session.run(
         "python", str(ROOT / "tests" / "servers" / "run.py"),
-        _program(session, "pytools-hybrid"), _program(session, "python"),
-        env=_path(*folders, programs),
+        env.program(session, "pytools-hybrid"), env.program(session, "python"),
+        env=env.path(*folders, programs),
     )  # fmt: skip
 
 
@@ -410,19 +322,19 @@ CONFORMANCE = (
 @nox.session
 def conformance(session: nox.Session) -> None:
     """MCP's official test suite and inspector; needs npm; by hand."""
-    _sync(session, "--all-packages")
-    programs = _install_npm(session, *CONFORMANCE)
+    env.sync(session, "--all-packages")
+    programs = env.install_npm(session, *CONFORMANCE)
     session.run(
         "python", str(ROOT / "tests" / "conformance" / "run.py"),
-        _program(session, "pytools-hybrid"), str(ROOT / "examples" / "tools"),
-        env=_path(programs),
+        env.program(session, "pytools-hybrid"), str(ROOT / "examples" / "tools"),
+        env=env.path(programs),
     )  # fmt: skip
 
 
 @nox.session(python=[version for version in ("3.12", "3.13") if version in PYTHONS] or [DEFAULT])
 def fuzz(session: nox.Session) -> None:
     """Coverage-guided fuzzing of toolscan for ten minutes; by hand."""
-    _sync(session, "--package=toolscan")
+    env.sync(session, "--package=toolscan")
     session.install("atheris")
     harness = PROJECTS["toolscan"].folder / "fuzz" / "fuzz_scan.py"
     with session.chdir(session.create_tmp()):
@@ -468,14 +380,14 @@ def platforms(session: nox.Session) -> None:
 @nox.session
 def api(session: nox.Session) -> None:
     """Breaking changes of public APIs, and other changes of packages, have a fragment."""
-    _sync(session, "--only-group=release")
+    env.sync(session, "--only-group=release")
     session.run("python", "-m", "release", "check")
 
 
 @nox.session(requires=["wheels"])
 def release(session: nox.Session) -> None:
     """A package index would accept the builds; with a tag, write the files to upload to `dist/`."""
-    _sync(session, "--only-group=release")
+    env.sync(session, "--only-group=release")
     session.run("twine", "check", "--strict", *map(str, sorted(DIST.glob("*-*"))))
     if session.posargs:
         session.run("python", "-m", "release", "make", *session.posargs)

@@ -79,8 +79,8 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import platformdirs
     import pytools_hybrid.index._first_sync
     import pytools_hybrid.index._follow
-    import pytools_hybrid.jobs.doctor
     import pytools_hybrid.jobs.evaluate
+    import pytools_hybrid.reports.doctor
     import pytools_hybrid.search
     import pytools_hybrid.serve.http
     import pytools_hybrid.serve.mcp

@@ -24,8 +24,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytools_hybrid import SettingsError, ToolSearch, load_tool
-from pytools_hybrid.calls import close_workers, compact_form, trust
 from pytools_hybrid.index import Follower
+from pytools_hybrid.serve.calls import close_workers, compact_form, trust
 from pytools_hybrid.serve.http import check_exposure, create_app
 from pytools_hybrid.serve.mcp import create_server
 from toolimport import ImportOptions, import_servers
@@ -903,7 +903,7 @@ async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
 async def test_long_results_of_python_tools_share_a_limit_and_are_truncated_over_http(
     running, monkeypatch
 ):
-    monkeypatch.setattr("pytools_hybrid.calls._worker._KEPT_BYTES", 2_500_000)
+    monkeypatch.setattr("pytools_hybrid.serve.calls._worker._KEPT_BYTES", 2_500_000)
 
     def links(result):
         return [Path(urlsplit(str(it.uri)).path) for it in result.content if it.type != "text"]
@@ -911,7 +911,7 @@ async def test_long_results_of_python_tools_share_a_limit_and_are_truncated_over
     async with running() as client:
         files = [file for _ in range(4) for file in links((await run_tool(client, "flood"))[0])]
         assert [file.exists() for file in files] == [False, False, True, True]
-        monkeypatch.setattr("pytools_hybrid.calls._worker._KEPT_BYTES", 900_000)
+        monkeypatch.setattr("pytools_hybrid.serve.calls._worker._KEPT_BYTES", 900_000)
         result, text = await run_tool(client, "flood")
         assert not links(result)
         assert "of 1,000,000 characters; the rest is not kept; ask for less]" in text
@@ -924,7 +924,7 @@ async def test_long_results_of_python_tools_share_a_limit_and_are_truncated_over
 async def test_concurrent_calls_of_python_tools_are_answered_or_refused(
     running, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr("pytools_hybrid.calls._worker._WAITING", 63)
+    monkeypatch.setattr("pytools_hybrid.serve.calls._worker._WAITING", 63)
     file, found = tmp_path / "go", []
     async with running() as client:
         await run_tool(client, "add", a=0)

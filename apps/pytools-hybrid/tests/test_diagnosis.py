@@ -18,21 +18,21 @@ import pytest
 from pytools_hybrid import Settings, ToolSearch
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor import Check, Status, _watcher, checks, diagnose
-from pytools_hybrid.jobs.doctor._database import look_at_database
-from pytools_hybrid.jobs.doctor._embedder import look_at_embedder, remedy_of
-from pytools_hybrid.jobs.doctor._environment import (
+from pytools_hybrid.reports.doctor import Check, Status, _watcher, checks, diagnose
+from pytools_hybrid.reports.doctor._database import look_at_database
+from pytools_hybrid.reports.doctor._embedder import look_at_embedder, remedy_of
+from pytools_hybrid.reports.doctor._environment import (
     full_text_search,
     look_at_importing,
     look_at_reranking,
     python_version,
     vector_search,
 )
-from pytools_hybrid.jobs.doctor._finding import Commands
-from pytools_hybrid.jobs.doctor._roots import look_at_root
-from pytools_hybrid.jobs.doctor._server import look_at_server
-from pytools_hybrid.jobs.doctor._settings import look_at_settings
-from pytools_hybrid.jobs.doctor._watcher import look_at_watching
+from pytools_hybrid.reports.doctor._finding import Commands
+from pytools_hybrid.reports.doctor._roots import look_at_root
+from pytools_hybrid.reports.doctor._server import look_at_server
+from pytools_hybrid.reports.doctor._settings import look_at_settings
+from pytools_hybrid.reports.doctor._watcher import look_at_watching
 from pytools_hybrid.settings import Roots
 from toolindex import ToolIndex
 
@@ -372,9 +372,9 @@ AS_SOMEBODY_ELSE = """
 import os, sys
 from pathlib import Path
 from pytools_hybrid import Settings
-from pytools_hybrid.jobs.doctor._finding import Commands
-from pytools_hybrid.jobs.doctor._database import look_at_database
-from pytools_hybrid.jobs.doctor._roots import look_at_root
+from pytools_hybrid.reports.doctor._finding import Commands
+from pytools_hybrid.reports.doctor._database import look_at_database
+from pytools_hybrid.reports.doctor._roots import look_at_root
 from pytools_hybrid.settings import Roots
 root, database = map(Path, sys.argv[1:])
 roots, settings = Roots.of(root), Settings.from_flags({"db_path": database})

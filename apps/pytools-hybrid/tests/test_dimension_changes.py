@@ -6,8 +6,8 @@ import threading
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
-from pytools_hybrid.jobs.doctor._finding import Commands, Status
+from pytools_hybrid.reports.doctor._embedder import look_at_embedder
+from pytools_hybrid.reports.doctor._finding import Commands, Status
 from toolembed import EmbeddingError
 from toolindex import ToolIndex, VectorError
 

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor import Status, model_choices
-from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
+from pytools_hybrid.reports.doctor import Status, model_choices
+from pytools_hybrid.reports.doctor._embedder import look_at_embedder
 
 MODELS = {
     "nomic-embed-text:latest": {"capabilities": ["embedding"]},

@@ -248,7 +248,7 @@ def test_a_name_without_a_known_provider_is_refused(name):
 def test_nothing_is_imported_before_the_first_use():
     code = (
         "import sys\n"
-        "from pytools_hybrid.settings._language_models import check_model_name\n"
+        "from pytools_hybrid.settings._models import check_model_name\n"
         "from pytools_hybrid.search._rerank import Reranking\n"
         "Reranking(check_model_name('openai:gpt-5-mini'))\n"
         "assert 'pydantic_ai' not in sys.modules"

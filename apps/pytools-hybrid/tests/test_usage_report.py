@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 from pytools_hybrid.cli import main
-from pytools_hybrid.jobs.usage_report import (
+from pytools_hybrid.reports.usage_report import (
     as_text,
     outcome_days,
     outcomes_table,

@@ -68,6 +68,15 @@ def pending_texts(
     }
 
 
+def text_hashes(connection: apsw.Connection, ids: Collection[str]) -> set[str]:
+    """Return the hashes of the texts of some tools."""
+    rows = connection.execute(
+        "SELECT text_hash FROM entries WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    return {str(text_hash) for (text_hash,) in rows}
+
+
 def _pending(
     connection: apsw.Connection,
     model_id: str,

@@ -34,7 +34,6 @@ from pytools_hybrid.cli import _enrich  # noqa: F401
 
 # isort: on
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._serve import serve_settings
 from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
 from pytools_hybrid.logs import are_json, use_format, write_json
 from pytools_hybrid.terminal import fail, say
@@ -43,7 +42,7 @@ from pytools_hybrid.tracing import end_tracing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["app", "main", "serve_settings"]
+__all__ = ["app", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from pytools_hybrid.jobs.doctor import Finding
+    from pytools_hybrid.reports.doctor import Finding
     from pytools_hybrid.settings import Settings
 
 _NAME_WIDTH = 11
@@ -79,7 +79,7 @@ def doctor(
     if models:
         show_models(call=call, device=device, output=output)
         return
-    from pytools_hybrid.jobs.doctor import Status, checks, diagnose
+    from pytools_hybrid.reports.doctor import Status, checks, diagnose
 
     flags = {
         "root": root,
@@ -108,7 +108,7 @@ def doctor(
 
 def show_models(*, call: bool, device: str | None, output: str) -> None:
     """Print which embedding models could be used."""
-    from pytools_hybrid.jobs.doctor import model_choices
+    from pytools_hybrid.reports.doctor import model_choices
 
     choices = model_choices(call=call, device=settings_from(device=device).device)
     if output == "json":

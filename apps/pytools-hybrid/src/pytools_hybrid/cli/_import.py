@@ -213,7 +213,7 @@ async def _imported(
 
 
 def _trust(file: Path, into: Path) -> None:
-    from pytools_hybrid.calls import trust
+    from pytools_hybrid.serve.calls import trust
 
     try:
         trust(file, into)

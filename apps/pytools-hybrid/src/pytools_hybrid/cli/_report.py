@@ -67,7 +67,7 @@ def report(
     ] = None,
 ) -> None:
     """Summarize the recorded searches: their number, outcomes and latency."""
-    from pytools_hybrid.jobs import usage_report as usage
+    from pytools_hybrid.reports import usage_report as usage
 
     if plot is not None:
         from pytools_hybrid.jobs.evaluate import require_plotting
@@ -112,7 +112,7 @@ def export(
     output: Annotated[Literal["csv", "json"], typer.Option(help="The output format.")] = "csv",
 ) -> None:
     """Write out the usage record, one search or outcome per row, oldest first."""
-    from pytools_hybrid.jobs import usage_report as usage
+    from pytools_hybrid.reports import usage_report as usage
 
     settings = settings_from(root=root, database=db)
     searches, outcomes = usage_records(settings, since)

@@ -9,7 +9,7 @@ from pytools_hybrid.index._capabilities import (
     parse_capabilities,
     read_text,
 )
-from pytools_hybrid.index._catch_up import CatchUp, IndexState
+from pytools_hybrid.index._catch_up import IndexState
 from pytools_hybrid.index._embed import configured_embedder, sooner_than
 from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._index import Index
@@ -31,7 +31,6 @@ __all__ = [
     "Capabilities",
     "CapabilitiesError",
     "Capability",
-    "CatchUp",
     "Filling",
     "Follower",
     "Index",

@@ -1,1 +1,1 @@
-"""The larger jobs of the command line: doctor, setup, evaluate, tune, enrich, usage report."""
+"""The larger jobs of the command line: setup, evaluate, tune, enrich, migrate."""

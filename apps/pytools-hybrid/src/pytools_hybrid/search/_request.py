@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from toolindex import FilterError, ToolFilter
 
 from pytools_hybrid.search._types import Scope, SearchMode, SearchRequest, cut_query
 from pytools_hybrid.settings import MAX_LIMIT
 
-
-def check_arguments(query: object, limit: object, threshold: object) -> None:
-    """Raise ValueError if an argument of a search is invalid; not all callers check types."""
-    if not isinstance(query, str):
-        raise ValueError(f"the query must be text, got {query!r}")
-    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
-        raise ValueError(f"limit must be a whole number from 1 to {MAX_LIMIT}, got {limit!r}")
-    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must be a number from 0 to 1, got {threshold!r}")
+if TYPE_CHECKING:
+    from pytools_hybrid.settings import Settings
 
 
 def search_request(
+    settings: Settings,
+    policy: ToolFilter,
     query: str,
     mode: SearchMode,
     scope: Scope,
     where: ToolFilter | None,
-    policy: ToolFilter,
-    *,
-    limit: int,
-    min_confidence: float,
+    limit: int | None,
+    threshold: float | None,
 ) -> SearchRequest:
     """Return the request for a caller's arguments, restricted by the policy.
 
     Raises:
-        ValueError: There is no such mode or scope.
+        ValueError: An argument is out of range or of another type, which not all callers check.
         FilterError: The filter and the policy both have patterns to include.
     """
+    limit = settings.limit if limit is None else limit
+    threshold = settings.threshold if threshold is None else threshold
+    _check(query, limit, threshold)
     where = under_policy(policy, where)
     if Scope(scope) is not Scope.ALL:
         where = replace(where, source=Scope(scope).value)
@@ -44,8 +41,17 @@ def search_request(
         mode=SearchMode(mode),
         where=where,
         limit=limit,
-        min_confidence=min_confidence,
+        min_confidence=threshold,
     )
+
+
+def _check(query: object, limit: object, threshold: object) -> None:
+    if not isinstance(query, str):
+        raise ValueError(f"the query must be text, got {query!r}")
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise ValueError(f"limit must be a whole number from 1 to {MAX_LIMIT}, got {limit!r}")
+    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be a number from 0 to 1, got {threshold!r}")
 
 
 def under_policy(policy: ToolFilter, where: ToolFilter | None) -> ToolFilter:

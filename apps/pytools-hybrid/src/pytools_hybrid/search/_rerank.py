@@ -19,7 +19,7 @@ from toolrank import (
 
 from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search._types import MatchType, RerankReport
-from pytools_hybrid.settings import REMEDIES
+from pytools_hybrid.settings import why_unusable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -32,7 +32,6 @@ _CANDIDATES = 10
 _AT_ONCE = 4
 # Longer texts of a tool are cut.
 _PARAMETERS_LENGTH = 200
-_REASON_LENGTH = 300
 # How long a model is not called after a failure.
 _BACKOFF = Backoff(first=1.0, longest=120.0)
 
@@ -82,7 +81,7 @@ class Reranking:
     async def prepare(self) -> str:
         """Load what the model needs, in a thread; return why it cannot be used, or ""."""
         prepared = await self._prepared()
-        return without_keys(prepared) if isinstance(prepared, str) else ""
+        return prepared if isinstance(prepared, str) else ""
 
     async def rerank(self, request: SearchRequest, response: SearchResponse) -> SearchResponse:
         """Return an answer to `widened` of a request in the model's order, cut to the limit.
@@ -140,13 +139,8 @@ class Reranking:
                 try:
                     self._reranker = await asyncio.to_thread(self._load)
                 except RankingArgumentError as error:
-                    self._reranker = self._why_unusable(error)
+                    self._reranker = why_unusable(self._name, error)
             return self._reranker
-
-    def _why_unusable(self, error: RankingArgumentError) -> str:
-        if isinstance(error.__cause__, ImportError):
-            return REMEDIES.what_to_do(self._name, error.__cause__)
-        return " ".join(str(error).split())[:_REASON_LENGTH]
 
     def _why_not(self, tools: tuple[FoundTool, ...]) -> str:
         """Return why the model need not be called, or an empty string if it has to be."""

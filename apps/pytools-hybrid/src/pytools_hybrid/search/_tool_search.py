@@ -20,7 +20,7 @@ from pytools_hybrid.search._explain import Placement, placed
 from pytools_hybrid.search._fusion import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, found_as
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
-from pytools_hybrid.search._request import check_arguments, search_request, under_policy
+from pytools_hybrid.search._request import search_request, under_policy
 from pytools_hybrid.search._rerank import configured_reranking
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
@@ -154,17 +154,14 @@ class ToolSearch:
         if None not in (limit, top_k) and limit != top_k:
             raise ValueError("top_k is another name for limit, and they differ; give one of them")
         limit = top_k if limit is None else limit
-        limit = self.settings.limit if limit is None else limit
-        threshold = self.settings.threshold if threshold is None else threshold
-        check_arguments(query, limit, threshold)
+        request = search_request(
+            self.settings, self.policy, query, mode, scope, where, limit, threshold
+        )
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
             raise SettingsError(
                 "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
             )
-        request = search_request(
-            query, mode, scope, where, self.policy, limit=limit, min_confidence=threshold
-        )
         return await observed(request.mode, self._answered(request, reranking, record=record))
 
     async def _answered(
@@ -249,13 +246,7 @@ class ToolSearch:
         """
         id_ = str((await self.find(name)).id)
         request = search_request(
-            query,
-            mode,
-            scope,
-            where,
-            self.policy,
-            limit=self.settings.limit if limit is None else limit,
-            min_confidence=self.settings.threshold if threshold is None else threshold,
+            self.settings, self.policy, query, mode, scope, where, limit, threshold
         )
         asked = replace(request, place_of=id_)
         response = await self._answer(asked)

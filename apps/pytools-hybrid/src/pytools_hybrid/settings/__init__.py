@@ -3,8 +3,8 @@
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.settings._fields import MAX_LIMIT
 from pytools_hybrid.settings._file import find_settings_file, read_settings_file
-from pytools_hybrid.settings._language_models import check_model_name
 from pytools_hybrid.settings._layouts import shown_layouts
+from pytools_hybrid.settings._models import REMEDIES, check_model_name, why_unusable
 from pytools_hybrid.settings._nearby import (
     check_roots,
     fitting_layouts,
@@ -15,7 +15,6 @@ from pytools_hybrid.settings._nearby import (
     no_tools,
     without_tools,
 )
-from pytools_hybrid.settings._remedies import REMEDIES
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
 from pytools_hybrid.settings._server import Server, is_address
 from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, tuned_path, variable
@@ -47,5 +46,6 @@ __all__ = [
     "shown_layouts",
     "tuned_path",
     "variable",
+    "why_unusable",
     "without_tools",
 ]

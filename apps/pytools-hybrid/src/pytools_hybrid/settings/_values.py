@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.settings import _language_models as language_models
 from pytools_hybrid.settings._layouts import parsed_layouts
+from pytools_hybrid.settings._models import check_model_name
 from pytools_hybrid.settings._roots import Roots
 from pytools_hybrid.settings._server import Server
 
@@ -121,7 +121,7 @@ def check_token(value: SecretStr | None) -> SecretStr | None:
 
 def check_language_model(value: str | None) -> str | None:
     """Return the current name of a language model."""
-    return None if value is None else language_models.check_model_name(value)
+    return None if value is None else check_model_name(value)
 
 
 def check_database(value: Path | Server | None) -> Path | Server | None:

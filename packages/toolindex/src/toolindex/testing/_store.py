@@ -11,7 +11,7 @@ from toolscan import FileStamp
 
 from toolindex.errors import ForeignRootError, ToolIndexError
 from toolindex.protocols import ToolStore
-from toolindex.testing import _annotating, _search, _sharing, _usage
+from toolindex.testing import _annotating, _filters, _search, _sharing, _usage, _vectors
 from toolindex.testing._trees import (
     READER,
     TOOLS,
@@ -56,7 +56,8 @@ def check_store(
     Raises:
         AssertionError: A promise is broken; the message says which.
     """
-    for check in (*_CHECKS, *_search.CHECKS, *_annotating.CHECKS, *_usage.CHECKS):
+    kits = _search, _vectors, _filters, _annotating, _usage
+    for check in (*_CHECKS, *(check for kit in kits for check in kit.CHECKS)):
         with factory() as store, _named(check):
             check(store)
     for shared in _sharing.CHECKS:

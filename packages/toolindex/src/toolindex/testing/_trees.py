@@ -46,6 +46,12 @@ TOOLS: Mapping[str, str] = {
     "mcptools/pdf/merge.py": module("Merge several files into one."),
     "gentools/pdf/split/api.py": module("Split a file into pages."),
 }
+SEND, READ, MERGE, SPLIT = (
+    "mcptools:mail:send",
+    "mcptools:mail:read",
+    "mcptools:pdf:merge",
+    "gentools:pdf:split",
+)
 
 
 def expect(actual: object, expected: object, promise: str) -> None:

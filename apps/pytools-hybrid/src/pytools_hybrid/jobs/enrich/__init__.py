@@ -6,7 +6,7 @@
 
 from pytools_hybrid.jobs.enrich._asking import Asker
 from pytools_hybrid.jobs.enrich._document import CapabilityFile, with_capabilities
-from pytools_hybrid.jobs.enrich._plan import EnrichmentPlan, Request, plan_enrichment, price_of
+from pytools_hybrid.jobs.enrich._plan import EnrichmentPlan, plan_enrichment, price_of
 from pytools_hybrid.jobs.enrich._prompt import Said, SaidOfTool, Subject, capabilities_of, prompt_of
 from pytools_hybrid.jobs.enrich._run import EnrichmentReport, enrich
 
@@ -15,7 +15,6 @@ __all__ = [
     "CapabilityFile",
     "EnrichmentPlan",
     "EnrichmentReport",
-    "Request",
     "Said",
     "SaidOfTool",
     "Subject",

@@ -5,7 +5,7 @@ compare, and `Evaluator` runs every request in every configuration and measures 
 other functions present the results.
 """
 
-from pytools_hybrid.jobs.evaluate._best import BEST_BY, Best, best
+from pytools_hybrid.jobs.evaluate._best import BEST_BY, best
 from pytools_hybrid.jobs.evaluate._configurations import (
     Configuration,
     configurations,
@@ -20,18 +20,16 @@ from pytools_hybrid.jobs.evaluate._evaluator import (
 from pytools_hybrid.jobs.evaluate._figures import Figures, measure, recall_depths
 from pytools_hybrid.jobs.evaluate._outputs import check_outputs, run_paths, write_runs
 from pytools_hybrid.jobs.evaluate._plot import require_plotting, write_plot
-from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery, QueriesFileError, read_queries
+from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery, read_queries
 from pytools_hybrid.jobs.evaluate._report import as_json, as_text, tables, title
 
 __all__ = [
     "BEST_BY",
-    "Best",
     "Configuration",
     "EvaluationQuery",
     "EvaluationReport",
     "Evaluator",
     "Figures",
-    "QueriesFileError",
     "as_json",
     "as_text",
     "best",

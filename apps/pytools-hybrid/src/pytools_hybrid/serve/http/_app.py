@@ -112,7 +112,7 @@ def create_app(
 
 def _calling(search: ToolSearch, follower: Follower) -> Route:
     # Imported here, because most servers call no tools.
-    from pytools_hybrid.calls import ToolCaller
+    from pytools_hybrid.serve.calls import ToolCaller
 
     calls = Calls(ToolCaller(search), follower)
     return Route("/api/v1/tools/{id:path}/call", calls.call, methods=["POST"])

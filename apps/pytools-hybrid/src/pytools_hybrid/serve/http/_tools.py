@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.calls import ToolCaller
 
 _STATUS = {Recording.WRITTEN: 201, Recording.PENDING: 202}
 

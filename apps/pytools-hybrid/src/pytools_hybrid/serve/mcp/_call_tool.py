@@ -18,8 +18,8 @@ from pytools_hybrid.text import readable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.index import Follower
+    from pytools_hybrid.serve.calls import ToolCaller
 
 _log = logging.getLogger("pytools_hybrid")
 

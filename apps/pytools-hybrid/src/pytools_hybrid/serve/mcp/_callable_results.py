@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel
 
-from pytools_hybrid.calls import compact_form
+from pytools_hybrid.serve.calls import compact_form
 from pytools_hybrid.text import first_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytools_hybrid.calls import CallableTool
+    from pytools_hybrid.serve.calls import CallableTool
     from pytools_hybrid.serve.results import ToolResult
 
 # Nine in ten answers with five tools have at most 700 tokens (benchmarks/tokens.py). Agents that

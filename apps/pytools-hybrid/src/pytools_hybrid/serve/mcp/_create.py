@@ -57,7 +57,7 @@ def _over_the_index(
     inventory = Inventory(search, follower)
     caller = None
     if settings.tools == "call":
-        from pytools_hybrid.calls import ToolCaller
+        from pytools_hybrid.serve.calls import ToolCaller
 
         caller = ToolCaller(search)
     tools: list[Offered] = [

@@ -167,7 +167,7 @@ async def _close_connections() -> None:
     """Stop the servers and workers of called tools, but do not wait for long."""
     from toolimport.runtime import close
 
-    from pytools_hybrid.calls import close_workers
+    from pytools_hybrid.serve.calls import close_workers
 
     closing = {asyncio.create_task(it) for it in (asyncio.to_thread(close), close_workers())}
     await asyncio.wait(closing, timeout=_FINISH_SECONDS)

@@ -47,7 +47,7 @@ class Progress:
     @property
     def meta(self) -> dict[str, Any]:
         """The client's `_meta`, without the keys that are only for this server."""
-        from pytools_hybrid.calls import PROTOCOL
+        from pytools_hybrid.serve.calls import PROTOCOL
 
         sent = (self.context and self.context.request_context.meta) or {}
         return {

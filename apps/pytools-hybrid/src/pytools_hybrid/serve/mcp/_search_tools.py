@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from mcp.types import CallToolResult
 
-    from pytools_hybrid.calls import ToolCaller
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.calls import ToolCaller
     from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._offered import Progress
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolimport.runtime import imported_servers
 
-from pytools_hybrid.jobs.doctor import checks, diagnose
+from pytools_hybrid.reports.doctor import checks, diagnose
 from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
 from pytools_hybrid.serve.http.console._catalogue_page import left_out
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from toolimport.runtime import ImportedServer
 
-    from pytools_hybrid.jobs.doctor import Finding
+    from pytools_hybrid.reports.doctor import Finding
     from pytools_hybrid.search import ToolSearch
 
 _SHOWN_SERVERS = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.jobs.usage_report import outcome_days, usage_report
+from pytools_hybrid.reports.usage_report import outcome_days, usage_report
 from pytools_hybrid.serve.http.console._plots import (
     Plot,
     bars,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolindex import OutcomeRecord, SearchRecord
     from toolindex.protocols import UsageStore
 
-    from pytools_hybrid.jobs.usage_report import ToolFigures
+    from pytools_hybrid.reports.usage_report import ToolFigures
     from pytools_hybrid.search import ToolSearch
 
 _DAYS = 30

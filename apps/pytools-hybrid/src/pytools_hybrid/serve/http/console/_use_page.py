@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytools_hybrid.jobs.usage_report import usage_report
+from pytools_hybrid.reports.usage_report import usage_report
 from pytools_hybrid.serve.http._parameters import Query, read_query
 from pytools_hybrid.serve.http.console._plots import (
     Plot,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from toolindex.protocols import UsageStore
 
-    from pytools_hybrid.jobs.usage_report import DayFigures, UsageReport
+    from pytools_hybrid.reports.usage_report import DayFigures, UsageReport
     from pytools_hybrid.search import ToolSearch
 
 _SHOWN_TOOLS = 15

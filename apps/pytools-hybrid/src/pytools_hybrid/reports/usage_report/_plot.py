@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytools_hybrid.jobs.usage_report._figures import UsageReport
+    from pytools_hybrid.reports.usage_report._figures import UsageReport
 
 
 def write_plot(path: Path, report: UsageReport) -> None:

@@ -6,21 +6,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.jobs.doctor._database import look_at_database
-from pytools_hybrid.jobs.doctor._embedder import look_at_embedder
-from pytools_hybrid.jobs.doctor._environment import (
+from pytools_hybrid.reports.doctor._database import look_at_database
+from pytools_hybrid.reports.doctor._embedder import look_at_embedder
+from pytools_hybrid.reports.doctor._environment import (
     full_text_search,
     look_at_importing,
     look_at_reranking,
     python_version,
     vector_search,
 )
-from pytools_hybrid.jobs.doctor._finding import Check, Commands
-from pytools_hybrid.jobs.doctor._roots import look_at_no_root, look_at_root
-from pytools_hybrid.jobs.doctor._server import look_at_server
-from pytools_hybrid.jobs.doctor._settings import look_at_settings
-from pytools_hybrid.jobs.doctor._shared import look_at_shared
-from pytools_hybrid.jobs.doctor._watcher import look_at_watching
+from pytools_hybrid.reports.doctor._finding import Check, Commands
+from pytools_hybrid.reports.doctor._roots import look_at_no_root, look_at_root
+from pytools_hybrid.reports.doctor._server import look_at_server
+from pytools_hybrid.reports.doctor._settings import look_at_settings
+from pytools_hybrid.reports.doctor._shared import look_at_shared
+from pytools_hybrid.reports.doctor._watcher import look_at_watching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.jobs.doctor._finding import Commands, Verdict, failed, fine, warning
+from pytools_hybrid.reports.doctor._finding import Commands, Verdict, failed, fine, warning
 from pytools_hybrid.settings import fitting_layouts, nearby_root, shown_layouts
 
 if TYPE_CHECKING:

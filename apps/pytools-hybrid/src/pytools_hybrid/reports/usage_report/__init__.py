@@ -6,21 +6,21 @@
 `table_as_json` write.
 """
 
-from pytools_hybrid.jobs.usage_report._figures import (
+from pytools_hybrid.reports.usage_report._figures import (
     DayFigures,
     ToolFigures,
     UsageReport,
     outcome_days,
     usage_report,
 )
-from pytools_hybrid.jobs.usage_report._plot import write_plot
-from pytools_hybrid.jobs.usage_report._tables import (
+from pytools_hybrid.reports.usage_report._plot import write_plot
+from pytools_hybrid.reports.usage_report._tables import (
     outcomes_table,
     searches_table,
     table_as_csv,
     table_as_json,
 )
-from pytools_hybrid.jobs.usage_report._text import as_json, as_text, days_as_csv
+from pytools_hybrid.reports.usage_report._text import as_json, as_text, days_as_csv
 
 __all__ = [
     "DayFigures",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.jobs.usage_report._figures import DayFigures, ToolFigures, UsageReport
-from pytools_hybrid.jobs.usage_report._tables import Table, table_as_csv
+from pytools_hybrid.reports.usage_report._figures import DayFigures, ToolFigures, UsageReport
+from pytools_hybrid.reports.usage_report._tables import Table, table_as_csv
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import sys
 from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from toolembed import without_keys
+from toolembed.providers import current_name
 
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor._embedder import remedy_of
-from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine, warning
+from pytools_hybrid.reports.doctor._embedder import remedy_of
+from pytools_hybrid.reports.doctor._finding import Verdict, failed, fine, warning
+from pytools_hybrid.settings import why_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,11 +109,13 @@ def vector_search() -> Verdict:
 
 def look_at_reranking(model: str) -> Verdict:
     """Check that the language model can be loaded; a call might cost money."""
-    from pytools_hybrid.search import Reranking
+    from toolrank import LLMReranker, RankingArgumentError
 
-    if problem := asyncio.run(Reranking(model).prepare()):
-        remedy = remedy_of(problem, model=model)
-        return failed(f"{model} cannot be used ({without_keys(problem)})", remedy)
+    try:
+        LLMReranker(current_name(model))
+    except RankingArgumentError as error:
+        problem = why_unusable(model, error)
+        return failed(f"{model} cannot be used ({problem})", remedy_of(problem, model=model))
     return fine(f"{model} can be loaded; it was not called")
 
 

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pytools_hybrid.errors import innermost
-from pytools_hybrid.jobs.doctor._database import name_of
-from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine
+from pytools_hybrid.reports.doctor._database import name_of
+from pytools_hybrid.reports.doctor._finding import Verdict, failed, fine
 
 if TYPE_CHECKING:
     from mcp.client.client import Client

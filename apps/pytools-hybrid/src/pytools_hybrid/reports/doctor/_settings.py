@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine, warning
+from pytools_hybrid.reports.doctor._finding import Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.jobs.doctor._finding import Verdict, failed, fine, warning
+from pytools_hybrid.reports.doctor._finding import Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
     from toolwatch import ChangeBatch

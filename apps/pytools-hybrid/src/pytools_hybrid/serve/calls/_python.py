@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 from mcp.types import CallToolResult, ResourceLink, TextContent
 from toolimport.runtime import argument_problems, call_seconds
 
-from pytools_hybrid.calls._worker import PythonWorker, Ran
 from pytools_hybrid.search import module_name
+from pytools_hybrid.serve.calls._worker import PythonWorker, Ran
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:

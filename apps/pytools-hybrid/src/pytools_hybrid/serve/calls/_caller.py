@@ -14,13 +14,13 @@ from mcp.types import ElicitRequest, ErrorData
 from toolimport.runtime import imported_tool
 from toolindex import ToolFilter
 
-from pytools_hybrid.calls._forms import compact_form
-from pytools_hybrid.calls._python import PythonTool
-from pytools_hybrid.calls._received import received, shown_question
-from pytools_hybrid.calls._trust import is_trusted
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
 from pytools_hybrid.observing import CALLS, Observed, transport
 from pytools_hybrid.search import found_as
+from pytools_hybrid.serve.calls._forms import compact_form
+from pytools_hybrid.serve.calls._python import PythonTool
+from pytools_hybrid.serve.calls._received import received, shown_question
+from pytools_hybrid.serve.calls._trust import is_trusted
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.calls._children import end_children
+from pytools_hybrid.serve.calls._children import end_children
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,10 +10,10 @@ crashes becomes a finding, and the others still run. `model_choices` lists the e
 could be used.
 """
 
-from pytools_hybrid.jobs.doctor._checks import checks
-from pytools_hybrid.jobs.doctor._finding import Check, Finding, Status
-from pytools_hybrid.jobs.doctor._models import model_choices
-from pytools_hybrid.jobs.doctor._run import diagnose
+from pytools_hybrid.reports.doctor._checks import checks
+from pytools_hybrid.reports.doctor._finding import Check, Finding, Status
+from pytools_hybrid.reports.doctor._models import model_choices
+from pytools_hybrid.reports.doctor._run import diagnose
 
 __all__ = [
     "Check",

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import innermost
-from pytools_hybrid.jobs.doctor._finding import Check, Finding, Status, Verdict, failed
+from pytools_hybrid.reports.doctor._finding import Check, Finding, Status, Verdict, failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.jobs.doctor._finding import Commands, Verdict, failed, fine, warning
+from pytools_hybrid.reports.doctor._finding import Commands, Verdict, failed, fine, warning
 
 if TYPE_CHECKING:
     from toolindex_postgres import DatabaseStatus

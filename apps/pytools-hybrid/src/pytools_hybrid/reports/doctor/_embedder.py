@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toolembed.providers import OFFLINE
 
 from pytools_hybrid.index import configured_embedder
-from pytools_hybrid.jobs.doctor._finding import Commands, Verdict, failed, fine, warning
+from pytools_hybrid.reports.doctor._finding import Commands, Verdict, failed, fine, warning
 from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:

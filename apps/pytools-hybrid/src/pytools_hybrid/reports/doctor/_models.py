@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from toolembed import create_embedder, downloaded_models, ollama_address, without_keys
 from toolembed.providers import ACCURATE, OFFLINE, PROVIDERS, Provider, has_pydantic_ai, provider_of
 
-from pytools_hybrid.jobs.doctor._embedder import PROBE, remedy_of
+from pytools_hybrid.reports.doctor._embedder import PROBE, remedy_of
 from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:

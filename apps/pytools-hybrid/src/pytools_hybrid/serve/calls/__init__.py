@@ -4,11 +4,11 @@ A tool that was imported from an MCP server is called on that server, if this us
 Other Python tools only run if that is allowed, in a separate process.
 """
 
-from pytools_hybrid.calls._caller import CallableTool, ToolCaller
-from pytools_hybrid.calls._forms import compact_form
-from pytools_hybrid.calls._python import close_workers
-from pytools_hybrid.calls._received import PROTOCOL
-from pytools_hybrid.calls._trust import trust
+from pytools_hybrid.serve.calls._caller import CallableTool, ToolCaller
+from pytools_hybrid.serve.calls._forms import compact_form
+from pytools_hybrid.serve.calls._python import close_workers
+from pytools_hybrid.serve.calls._received import PROTOCOL
+from pytools_hybrid.serve.calls._trust import trust
 
 __all__ = [
     "PROTOCOL",

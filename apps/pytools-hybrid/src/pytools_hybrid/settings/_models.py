@@ -1,0 +1,41 @@
+"""Models: names of language models, checked without a library; why one fails, and what helps."""
+
+from __future__ import annotations
+
+from toolembed import without_keys
+from toolembed.providers import PROVIDERS, TEST_MODEL, Remedies, check_provider
+
+from pytools_hybrid.installation import install_command
+from pytools_hybrid.text import one_line
+
+REMEDIES = Remedies(
+    distribution="pytools-hybrid",
+    download="pytools-hybrid models download {model}",
+    device="set PYTOOLS_DEVICE=auto",
+    install=install_command,
+)
+"""What errors about models suggest, as our own commands and settings."""
+
+_REASON_LENGTH = 300
+
+
+def check_model_name(name: str) -> str:
+    """Return the name of a language model; raise ValueError if its provider is unknown.
+
+    Only the first use can tell whether the provider has the model, and whether there is a key.
+    """
+    provider, _, model = name.partition(":")
+    if name != TEST_MODEL and not (provider and model):
+        raise ValueError(
+            f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
+        )
+    check_provider(name, usual=[it for it, each in PROVIDERS.items() if each.converses])
+    return name
+
+
+def why_unusable(model: str, error: Exception) -> str:
+    """Return why a language model could not be loaded, without keys, and what to do about it."""
+    if isinstance(error.__cause__, ImportError):
+        return REMEDIES.what_to_do(model, error.__cause__)
+    # Hide keys before cutting the text, because half a key is not recognized.
+    return one_line(without_keys(str(error)), _REASON_LENGTH)
