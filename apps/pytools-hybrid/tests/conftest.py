@@ -174,7 +174,9 @@ def openai(monkeypatch):
     with openai_stub() as stub:
         monkeypatch.setenv("OPENAI_BASE_URL", stub.address)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("NO_PROXY", "*")
+        # In lower case, it would take precedence.
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(name, "*")
         yield stub
 
 
