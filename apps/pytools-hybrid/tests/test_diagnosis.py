@@ -400,13 +400,16 @@ if os.geteuid() != 65534:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows permissions work differently")
-def test_missing_permissions_are_reported(root, indexed, tmp_path):
+def test_missing_permissions_are_reported(root, indexed, tmp_path, tmp_path_factory):
     others = tmp_path / "others"
     others.mkdir()
     database = others / "index.db"
     shutil.copy(indexed, database)
+    # Whatever the umask and the folder for tests are.
+    database.chmod(0o644)
+    base = tmp_path_factory.getbasetemp()
     for folder in (others, *others.parents):
-        if folder.name.startswith(("pytest-", "popen-", "test_", "others")):
+        if folder.is_relative_to(base) or folder.name.startswith(("pytest-", "popen-")):
             folder.chmod(0o755)
     root.chmod(0o700)
     with closing(sqlite3.connect(database)) as connection:
