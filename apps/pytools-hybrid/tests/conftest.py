@@ -8,20 +8,26 @@ from contextlib import asynccontextmanager
 
 import pytest
 import typer.main
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytools_hybrid import Follower, Settings, ToolSearch
 from pytools_hybrid.index import has_numpy
+from pytools_hybrid.search import _query_vectors
 from pytools_hybrid.serve.metrics import ToolMetrics
+from toolembed import _provider
 
 from .openai_stub import openai_stub
 
 # Seconds that a test waits for anything: many times what a slow machine needs.
 PATIENCE = 120
 
-# No deadline, because the time of an example depends on the machine. noxfile.py sets the number of
-# examples, which is higher in the weekly run.
+# No limits for the time of an example or its input, which depends on the machine. noxfile.py sets
+# the number of examples, which is higher in the weekly run.
 hypothesis_settings.register_profile(
-    "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
+    "patient",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("TEST_EXAMPLES", "40")),
 )
 hypothesis_settings.load_profile("patient")
 
@@ -162,10 +168,15 @@ def counted():
 @pytest.fixture
 def openai(monkeypatch):
     """An endpoint on loopback that serves any model called `openai:…`."""
+    # A busy machine may take long to answer a request.
+    monkeypatch.setattr(_provider, "_REQUEST_SECONDS", PATIENCE)
+    monkeypatch.setattr(_query_vectors, "_SECONDS", PATIENCE)
     with openai_stub() as stub:
         monkeypatch.setenv("OPENAI_BASE_URL", stub.address)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("NO_PROXY", "*")
+        # In lower case, it would take precedence.
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.setenv(name, "*")
         yield stub
 
 

@@ -65,6 +65,12 @@ class OpenAIStub:
         return [text for request in self.requests for text in request]
 
 
+class _Server(ThreadingHTTPServer):
+    """Connections wait for a busy machine to accept them."""
+
+    request_queue_size = 128
+
+
 @contextmanager
 def openai_stub() -> Iterator[OpenAIStub]:
     """Run an endpoint."""
@@ -104,7 +110,7 @@ def openai_stub() -> Iterator[OpenAIStub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _Server(("127.0.0.1", 0), Handler) as server:
         # A test may end while a reply is still blocked.
         server.daemon_threads = True
         server.block_on_close = False

@@ -27,6 +27,8 @@ from pytools_hybrid.index import (
 from pytools_hybrid.search import SearchMode
 from pytools_hybrid.settings import Roots
 
+from .conftest import PATIENCE
+
 ISSUE, COMMITS = "mcptools:github:create_issue", "mcptools:github:list_commits"
 MERGE, SLUG = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
 FILE = f"""
@@ -311,7 +313,7 @@ class TestSearching:
             task = asyncio.create_task(follower.run())
             await follower.ready()
             file.write_text(FILE)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while not (await tools.search("acrobat", mode=SearchMode.BM25)).tools:
                     await asyncio.sleep(0.01)
             task.cancel()

@@ -171,3 +171,26 @@ def test_an_unknown_name_during_the_first_scan_says_to_try_again(settings, root)
             assert str((await search.find(CREATE)).id) == CREATE
 
     asyncio.run(main())
+
+
+def test_an_unknown_name_is_early_even_if_the_first_scan_ends_during_the_lookup(
+    settings, root, monkeypatch
+):
+    async def main():
+        async with ToolSearch(root, settings(), refresh=False) as search:
+            scanning = asyncio.create_task(search.index.refresh())
+            await asyncio.sleep(0)
+            look = search.index.look
+
+            async def look_before_the_end(at):
+                try:
+                    return await look(at)
+                finally:
+                    await scanning
+
+            monkeypatch.setattr(search.index, "look", look_before_the_end)
+            with pytest.raises(UnknownToolError) as raised:
+                await search.find("no_such_tool")
+            assert raised.value.is_early
+
+    asyncio.run(main())

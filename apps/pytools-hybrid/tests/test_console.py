@@ -4,6 +4,7 @@ import asyncio
 import json
 import shlex
 import sys
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from itertools import pairwise
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 import pytest
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.serve.http.console import _sessions
+from pytools_hybrid.serve.http.console import _plots, _sessions
 from pytools_hybrid.serve.http.console._live import LiveState
 
 from .conftest import serving
@@ -61,6 +62,20 @@ def browse(settings, toolbox):
         return serving(made, toolbox)
 
     return serve_toolbox
+
+
+@pytest.fixture
+def _one_day(monkeypatch):
+    """Keep the day from ending between a record and a plot by days."""
+    now = datetime.now(UTC)
+
+    class Today(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return now
+
+    monkeypatch.setattr(_plots, "datetime", Today)
+    monkeypatch.setattr("time.time", now.timestamp)
 
 
 async def log_in(browser, token="secret", **fields):
@@ -183,6 +198,7 @@ async def test_the_catalogue_lists_categories_their_tools_and_left_out_files(
     assert "tool_200" in last.text
 
 
+@pytest.mark.usefixtures("_one_day")
 async def test_the_usage_page_shows_queries_with_links_to_their_searches(browse):
     async with browse() as browser:
         before = Page(await browser.get("/console/use?days=30"))
@@ -212,6 +228,7 @@ async def test_the_usage_page_shows_queries_with_links_to_their_searches(browse)
     assert all("aria-label" in it or "aria-hidden" in it for it in use.all("svg"))
 
 
+@pytest.mark.usefixtures("_one_day")
 async def test_a_tool_page_shows_outcomes_and_the_requests_that_found_it(browse):
     async with browse() as browser:
         quiet = Page(await browser.get("/console/tools/mcptools:pdf:merge_pdfs"))

@@ -10,8 +10,11 @@ from pathlib import Path
 import apsw
 import pytest
 from pytools_hybrid import Recording, SearchMode, Settings, ToolSearch
+from pytools_hybrid.index import _sync
 from toolembed import StaticEmbedder
 from toolindex import kept_path
+
+from .conftest import PATIENCE
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="Windows keeps open files from being renamed"
@@ -30,6 +33,13 @@ class Counted(StaticEmbedder):
     async def embed_documents(self, texts):
         self.embedded += len(texts)
         return await super().embed_documents(texts)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    """Let searches wait for a rebuilt index, however long a busy machine takes."""
+    monkeypatch.setattr(_sync, "_REBUILD_SECONDS", PATIENCE)
+    monkeypatch.setattr(_sync, "_OTHERS_SECONDS", PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +123,7 @@ async def go_on(search):
 def into_the_file(database):
     """Move the log into the file, so that the file has content to damage."""
     with closing(apsw.Connection(str(database))) as connection:
-        connection.set_busy_timeout(5000)
+        connection.set_busy_timeout(1000 * PATIENCE)
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
 
 

@@ -6,11 +6,13 @@ import threading
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
+from pytools_hybrid.index import _first_sync
 from pytools_hybrid.reports.doctor._embedder import look_at_embedder
 from pytools_hybrid.reports.doctor._finding import Commands, Status
 from toolembed import EmbeddingError
 from toolindex import ToolIndex, VectorError
 
+from .conftest import PATIENCE
 from .openai_stub import Reply
 
 MODEL = "openai:stub"
@@ -26,7 +28,9 @@ def use(root, settings):
     def run(job, **options):
         async def main():
             options.setdefault("refresh", False)
-            async with ToolSearch(root, settings(embedding_model=MODEL), **options) as tools:
+            # The watcher begins with a scan, after which a server would embed again.
+            made = settings(embedding_model=MODEL, watch=False)
+            async with ToolSearch(root, made, **options) as tools:
                 return await job(tools)
 
         return asyncio.run(main())
@@ -120,12 +124,14 @@ def test_a_search_falls_back_to_words_and_says_what_to_do(use, openai):
 
 
 @pytest.mark.usefixtures("embedded")
-def test_a_server_embeds_everything_again_by_itself(use, openai, tmp_path):
+def test_a_server_embeds_everything_again_by_itself(use, openai, tmp_path, monkeypatch):
     openai.dimensions = THEN
+    monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", PATIENCE)
+    monkeypatch.setattr(_first_sync, "_FIRST_EMBEDDING_SECONDS", PATIENCE)
 
     async def job(tools):
         first = await search(tools)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await search(tools, "join papers")).notes:
                 await asyncio.sleep(0.05)
         return first

@@ -23,6 +23,7 @@ from pytools_hybrid.jobs.enrich import (
     Said,
     SaidOfTool,
     Subject,
+    _document,
     capabilities_of,
     enrich,
     plan_enrichment,
@@ -70,7 +71,7 @@ class Model:
         self.prompts.append(prompt)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(0)
+        await self.pause()
         self.at_once -= 1
         if self.failures and (failure := self.failures.pop(0)) is not None:
             raise failure
@@ -83,6 +84,9 @@ class Model:
             parts=[ToolCallPart(info.output_tools[0].name, {"tools": said})],
             usage=RequestUsage(input_tokens=100, output_tokens=10),
         )
+
+    async def pause(self):
+        await asyncio.sleep(0)
 
     def asked(self):
         return [tool["tool"] for prompt in self.prompts for tool in json.loads(prompt)["tools"]]
@@ -184,7 +188,10 @@ text_hash = "1"
             file.add({ISSUE: MADE})
         assert {it.name for it in tmp_path.iterdir()} - {"cache"} == {FILE_NAME, "loop"}
 
-    def test_concurrent_additions_are_all_kept(self, tmp_path):
+    def test_concurrent_additions_are_all_kept(self, tmp_path, monkeypatch):
+        # None hangs, however long a busy machine takes.
+        monkeypatch.setattr(_document, "_PATIENCE_SECONDS", PATIENCE)
+
         def add(name):
             for number in range(10):
                 CapabilityFile(tmp_path).add({f"{name}:b:{number}": MADE})
@@ -339,7 +346,14 @@ class TestAsking:
     def test_only_a_few_requests_are_sent_at_once(self, root, write_tool):
         for number in range(9):
             write_tool(f"mcptools/category_{number}/tool.py", "Do it.")
-        model = Model()
+
+        class Meets(Model):
+            async def pause(self):
+                async with asyncio.timeout(PATIENCE):
+                    while self.most_at_once < 2:
+                        await asyncio.sleep(0)
+
+        model = Meets()
         run(root, model)
         assert 1 < model.most_at_once <= 4
 

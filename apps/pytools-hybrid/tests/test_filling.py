@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.index import Filling, Follower, SQLiteStore, refresh
+from pytools_hybrid.index import Filling, Follower, SQLiteStore, _first_sync, refresh
 from pytools_hybrid.serve.mcp import create_server
 
 from .conftest import PATIENCE
@@ -202,7 +202,7 @@ def held(monkeypatch):
 
     def slow_open(path, *args, **options):
         if str(path).endswith(".py") and next(count) == Held.after:
-            gate.wait(60)
+            gate.wait(PATIENCE)
         return opened(path, *args, **options)
 
     monkeypatch.setattr(os, "open", slow_open)
@@ -230,30 +230,40 @@ async def served(settings, root):
 def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
     settings, large, held, monkeypatch
 ):
-    monkeypatch.setattr("pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS", 0.5)
+    monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", PATIENCE)
 
     async def main():
         async with served(settings(), large) as (client, search):
             while not tools_in(search.index.store):
                 await asyncio.sleep(0.01)
-            told = []
+            told, is_told = [], asyncio.Event()
+            far = "of about 80 files read so far"
 
             async def tell(done, total, message):
                 told.append(message)
+                if far in message:
+                    is_told.set()
 
             asked = {"query": "feed penguin", "mode": "bm25"}
-            found = await client.call_tool("search_tools", asked, progress_callback=tell)
+            waiting = asyncio.create_task(
+                client.call_tool("search_tools", asked, progress_callback=tell)
+            )
+            await asyncio.wait_for(is_told.wait(), PATIENCE)
+            # From now on, searches have waited long enough.
+            monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", 0)
+            monkeypatch.setattr(_first_sync, "_FIRST_EMBEDDING_SECONDS", 0)
+            found = await client.call_tool("search_tools", asked)
             assert len(found.structured_content["result"]) == 5
-            far = "of about 80 files read so far"
             assert far in " ".join(found.structured_content["notes"])
-            assert any(far in message for message in told)
-            asked["query"] = "qwzxplorf"
+            asked = asked | {"query": "qwzxplorf"}
             early = await client.call_tool("search_tools", asked)
             assert early.is_error
             assert far in early.content[0].text
             assert "try again" in early.content[0].text
             held.go_on()
-            async with asyncio.timeout(60):
+            found = await waiting
+            assert len(found.structured_content["result"]) == 5
+            async with asyncio.timeout(PATIENCE):
                 while search.index.sync.report is None:
                     await asyncio.sleep(0.01)
             asked["query"] = "feed penguin"
@@ -266,7 +276,8 @@ def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
 
 
 def test_a_search_waits_for_the_first_tools(settings, large, held, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS", 0.1)
+    monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", 0.1)
+    monkeypatch.setattr(_first_sync, "_FIRST_TOOLS_SECONDS", PATIENCE)
     held.after = 10
 
     async def main():
@@ -285,7 +296,7 @@ def test_a_search_waits_for_the_first_tools(settings, large, held, monkeypatch):
 
 def test_the_first_tools_are_embedded_before_all_files_are_read(settings, large, held):
     async def main():
-        async with served(settings(), large) as (_, search), asyncio.timeout(60):
+        async with served(settings(), large) as (_, search), asyncio.timeout(PATIENCE):
             while not (await search.index.coverage()).vectors:
                 await asyncio.sleep(0.01)
             assert search.index.sync.filling is not None

@@ -23,6 +23,8 @@ from pytools_hybrid.index import SQLiteStore, refresh
 from toolembed import StaticEmbedder
 from toolscan import RootNotFoundError, scan
 
+from .conftest import PATIENCE
+
 CATEGORIES = ["mcptools/a", "mcptools/b", "gentools/a", "gentools/b"]
 FILES = [
     *(f"{category}/{name}.py" for category in CATEGORIES[:2] for name in "xyz"),
@@ -355,7 +357,7 @@ class Watched(AnyFileOperations):
     async def _until(self, holds):
         expected, found = on_disk(self.root), None
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while not holds(found := in_index(self.search.index.store)) or found != expected:
                     await asyncio.sleep(0.02)
                 while not self._has_all_vectors():

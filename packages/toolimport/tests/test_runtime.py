@@ -30,6 +30,7 @@ from toolimport.runtime import (
 from toolimport.runtime._arguments import arguments_of
 from toolimport.runtime._background import Background
 from toolimport.runtime._link import Link
+from toolimport.runtime._progress import ProgressRelay
 
 from .conftest import PATIENCE
 
@@ -652,6 +653,23 @@ def test_progress_and_meta_data_are_passed_on(tool):
     sent = json.loads(anyio.run(job).content[0].text)
     assert sent["example.org/user"] == "ada"
     assert told[-1] == (3.0, 3.0, "step 3")
+
+
+def test_a_report_that_is_being_passed_on_when_the_call_ends_is_not_lost():
+    async def job():
+        begun, told = asyncio.Event(), []
+
+        async def on_progress(*report):
+            begun.set()
+            await asyncio.sleep(0)
+            told.append(report)
+
+        async with ProgressRelay(on_progress) as relay:
+            await relay(1.0, 2.0, "half")
+            await begun.wait()
+        return told
+
+    assert anyio.run(job) == [(1.0, 2.0, "half")]
 
 
 def test_a_call_that_is_cancelled_is_cancelled_on_the_server(tool, calls):

@@ -86,10 +86,12 @@ async def found_as(
     made_of: Callable[[ToolEntry], T], index: Index, name: str, policy: ToolFilter
 ) -> T:
     """Find a tool, as `find_tool` does, and process it in the same thread."""
+    # The first scan may begin or end during the lookup.
+    is_early = index.sync.is_first_look
     try:
         return await index.look(lambda reader: made_of(find_tool(reader, name, policy)))
     except UnknownToolError as error:
-        if index.sync.is_first_look:
+        if is_early or index.sync.is_first_look:
             raise UnknownToolError(name, error.candidates, is_early=True) from None
         raise
 

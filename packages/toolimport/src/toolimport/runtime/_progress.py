@@ -41,7 +41,9 @@ class ProgressRelay:
     ) -> None:
         self._is_left = True
         if self._task is not None:
-            self._task.cancel()
+            # Otherwise, the last report may be lost while it is being passed on.
+            if exc is not None:
+                self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if exc is None:
             await self._pass_on()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _SHOWN_FRAMES = -5
 _SHOWN_RESULT = 50_000
@@ -49,7 +49,8 @@ def main() -> None:
                     file.write('{"stale": true}')
                 os._exit(0)
             try:
-                content = _answer(_result(call), call, process)
+                result = _result(call, lambda: _note_imported(seen, root))
+                content = _answer(result, call, process)
             except BaseException as error:  # noqa: BLE001 - also what would end the process
                 content = json.dumps({"error": _told(error)[:_SHOWN_ERROR]})
             if os.getpid() != process:
@@ -57,7 +58,7 @@ def main() -> None:
                 os._exit(0)
             with open(call["answer"], "w", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(content)
-            seen = _changed_at(root)
+            _note_imported(seen, root)
             for number, stream in ((1, sys.stdout), (2, sys.stderr)):
                 with suppress(Exception):
                     stream.flush()
@@ -95,9 +96,16 @@ def _changed_at(root: str, files: Iterable[str] | None = None) -> dict[str, floa
     return found
 
 
-def _result(call: dict[str, Any]) -> object:
+def _note_imported(seen: dict[str, float], root: str) -> None:
+    """Note when newly imported files changed, soon: an edit during a call must not be missed."""
+    for file, at in _changed_at(root).items():
+        seen.setdefault(file, at)
+
+
+def _result(call: dict[str, Any], note_imported: Callable[[], None]) -> object:
     importlib.invalidate_caches()
     module = importlib.import_module(call["module"])
+    note_imported()
     if os.path.realpath(module.__file__ or "") != os.path.realpath(call["file"]):
         raise ImportError(f"{call['module']} was imported from another folder: {module.__file__}")
     function, arguments = getattr(module, call["function"]), call["arguments"]
