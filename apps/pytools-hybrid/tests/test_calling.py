@@ -825,7 +825,7 @@ def running(served, imported, monkeypatch):
                 await close_workers()
 
     # A process that has closed its output may take long to end.
-    monkeypatch.setattr("pytools_hybrid.calls._worker._LAST_SECONDS", PATIENCE)
+    monkeypatch.setattr("pytools_hybrid.serve.calls._worker._LAST_SECONDS", PATIENCE)
     return serve
 
 
