@@ -26,12 +26,19 @@ from pytools_hybrid.serve.http._security import Gate
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _no_request_is_too_late(monkeypatch):
+    monkeypatch.setattr(_connections, "_HEADERS_SECONDS", 600)
 
 
 async def test_slots_limit_running_and_waiting_searches_and_refuse_others():
@@ -98,7 +105,7 @@ async def test_searches_that_wait_for_the_index_keep_their_slots(settings, toolb
         async with asking(app) as client:
             calls = {asyncio.create_task(client.get(path)) for _ in range(3)}
             done, waiting = await asyncio.wait(
-                calls, timeout=60, return_when=asyncio.FIRST_COMPLETED
+                calls, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
             )
             for call in waiting:
                 call.cancel()
@@ -255,7 +262,7 @@ async def exchange(address, *sent):
     """Send parts, each after receiving data for the last one, and read to the end."""
     reader, writer = await asyncio.open_connection(*address)
     received = b""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         for number, each in enumerate(sent):
             if number:
                 received += await reader.read(65536)
@@ -278,11 +285,10 @@ async def test_a_silent_connection_is_closed(monkeypatch):
 
 @pytest.mark.parametrize("sent", INCOMPLETE)
 async def test_incomplete_headers_end_the_connection(monkeypatch, sent):
-    async with serving(echo) as address, asyncio.timeout(60):
+    async with serving(echo) as address, asyncio.timeout(PATIENCE):
         reader, writer = await asyncio.open_connection(*address)
         writer.write(FIRST)
         answered = await reader.read(65536)
-        # The limit is lowered here, because the first request had to arrive within it.
         monkeypatch.setattr(_connections, "_HEADERS_SECONDS", 0.05)
         writer.write(sent)
 
@@ -351,8 +357,7 @@ def guarded(app):
     return Gate(app, hosts=HostRule("127.0.0.1", ()), token=TOKEN)
 
 
-async def test_a_new_connection_replaces_the_oldest_one_without_an_accepted_request(monkeypatch):
-    monkeypatch.setattr(_connections, "_HEADERS_SECONDS", 600)
+async def test_a_new_connection_replaces_the_oldest_one_without_an_accepted_request():
     async with serving(guarded(echo), most=3) as address:
         known = await asyncio.open_connection(*address)
         known[1].write(ASKED)

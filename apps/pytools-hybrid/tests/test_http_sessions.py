@@ -13,6 +13,8 @@ from pytools_hybrid.serve.http._app import create_app
 from pytools_hybrid.serve.mcp import create_server
 from pytools_hybrid.serve.mcp._list_changes import ListChanges
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -89,9 +91,9 @@ async def test_changes_are_announced_to_open_sessions_only():
 
 
 async def until_told(changes, expected):
-    """Wait up to a minute until this many clients would be notified; return how many would be."""
+    """Wait until this many clients would be notified, or too long; return how many would be."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while len(changes._connections) != expected:
                 await asyncio.sleep(0)
     return len(changes._connections)

@@ -13,7 +13,7 @@ import apsw
 import pytest
 import sqlite_vec
 from pytools_hybrid import Roots, Settings, ToolSearch
-from pytools_hybrid.index import open_store, set_aside_incumbent
+from pytools_hybrid.index import _opening, open_store, set_aside_incumbent
 from toolindex import DatabaseError, ToolIndex, kept_path
 
 # Seconds to wait for anything. Scripts import this module, so it cannot import from conftest.
@@ -153,7 +153,9 @@ def test_a_database_in_use_is_unchanged_and_the_error_says_what_to_do(database):
     assert names_in(set_aside_incumbent(database)) == ["a", "b", "c"]
 
 
-def test_only_one_of_several_concurrent_callers_renames_the_database(incumbent):
+def test_only_one_of_several_concurrent_callers_renames_the_database(incumbent, monkeypatch):
+    # The others look at the database first, and it is renamed once they have closed it.
+    monkeypatch.setattr(_opening, "_LOCK_MS", 1000 * PATIENCE)
     barrier, found = Barrier(4), []
 
     def set_aside():

@@ -8,8 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.reports.doctor import Status, model_choices
+from pytools_hybrid.reports.doctor import Status, _models, model_choices
 from pytools_hybrid.reports.doctor._embedder import look_at_embedder
+
+from .conftest import PATIENCE
 
 MODELS = {
     "nomic-embed-text:latest": {"capabilities": ["embedding"]},
@@ -67,6 +69,11 @@ def serving(handler):
 def _no_proxies(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_answer_is_too_late(monkeypatch):
+    monkeypatch.setattr(_models, "_OLLAMA_SECONDS", PATIENCE)
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_a_search_that_follows_the_files_finds_tools_written_later(root, setting
         async with ToolSearch(root, settings(embedding_model="none"), follow=True) as tools:
             before = await tools.search("water the plants")
             write_tool("mcptools/garden/water.py", "Water the plants of the garden.")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     after = await tools.search("water the plants")
                     if after and after[0].name == "water":
@@ -259,7 +259,7 @@ def test_a_key_in_an_error_of_a_reranking_model_is_hidden(toolbox, settings, mon
     monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
     monkeypatch.setattr(
         "pytools_hybrid.search._rerank.Reranking",
-        lambda _name, **_: Reranking(FunctionModel(fail)),
+        lambda _name, **_: Reranking(FunctionModel(fail), timeout_s=PATIENCE),
     )
     chosen = settings(embedding_model="none", rerank_model="test")
     with BlockingToolSearch(toolbox, chosen) as tools:
@@ -353,10 +353,14 @@ def test_an_index_that_cannot_be_opened_leaves_no_thread(root, settings, tmp_pat
 
 
 def test_a_search_that_is_never_closed_warns(root, settings):
+    before = set(threading.enumerate())
     tools = BlockingToolSearch(root, settings(embedding_model="none")).open()
 
     with pytest.warns(ResourceWarning, match="was never closed"):
         del tools
+    # It is closed in the background, which must not disturb the next test.
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE)
 
 
 LEAVING = """
@@ -389,7 +393,7 @@ def test_a_program_that_does_not_close_its_search_ends_and_loses_no_record(
         [sys.executable, "-c", LEAVING, str(root), how],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
 
@@ -422,7 +426,7 @@ def test_a_thread_that_outlives_the_main_thread_gets_errors_that_say_what_to_do(
         [sys.executable, "-W", "error", "-c", OUTLIVING, str(root)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
 
@@ -454,7 +458,7 @@ def test_a_forked_process_gets_an_error_and_can_still_exit(root, from_environmen
         [sys.executable, "-W", "ignore", "-c", FORKING, str(root)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
 

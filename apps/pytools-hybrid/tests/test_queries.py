@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from contextlib import closing
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -10,6 +11,8 @@ from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder, SQLiteStore
 from pytools_hybrid.search import QueryEmbedder
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
+
+from .conftest import PATIENCE
 
 
 class CountingEmbedder:
@@ -39,6 +42,12 @@ class CountingEmbedder:
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "index.db"
+
+
+@pytest.fixture(autouse=True)
+def _vectors_are_stored_at_the_end(monkeypatch):
+    """Or else it would depend on the time what is found in memory and what on disk."""
+    monkeypatch.setattr("pytools_hybrid.index._usage._DELAY_SECONDS", 10 * PATIENCE)
 
 
 def with_queries(path, job, model=CountingEmbedder):
@@ -131,7 +140,6 @@ def test_cached_query_vectors_are_limited_in_memory_and_on_disk(path, monkeypatc
     monkeypatch.setattr("pytools_hybrid.search._query_vectors._REMEMBERED", 3)
 
     async def job(queries, embedder):
-        queries._is_kept = False
         for number in (1, 2, 3, 1, 4):
             await queries.vector(f"question {number}")
         embedder.asked.clear()
@@ -143,9 +151,9 @@ def test_cached_query_vectors_are_limited_in_memory_and_on_disk(path, monkeypatc
 
 
 def test_a_failed_model_is_retried_only_after_a_while(path, monkeypatch):
-    monkeypatch.setattr(
-        "pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.2, longest=0.4)
-    )
+    clock = SimpleNamespace(now=1_000.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("toolembed._backoff.time", clock)
+    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=5.0))
 
     async def job(queries, embedder):
         embedder.failure = "no route to host"
@@ -161,9 +169,10 @@ def test_a_failed_model_is_retried_only_after_a_while(path, monkeypatch):
         assert embedder.asked == ["find a file"] * 2, "a failed request is retried once"
 
         embedder.failure = None
-        async with asyncio.timeout(60):
-            while (await queries.vector("find a file"))[0] is None:
-                await asyncio.sleep(0.01)
+        clock.now += 4.9
+        assert (await queries.vector("find a file"))[0] is None
+        clock.now += 0.2
+        assert (await queries.vector("find a file"))[1] == ""
         assert embedder.asked == ["find a file"] * 3
         assert (await queries.vector("another"))[1] == ""
 
@@ -189,7 +198,7 @@ def test_a_late_answer_of_a_model_that_timed_out_is_cached(path, monkeypatch):
         assert vector is None
         assert "no answer within" in why
         embedder.may_answer.set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while (await queries.vector("find a file"))[0] is None:
                 await asyncio.sleep(0.01)
         return embedder.asked
@@ -245,7 +254,7 @@ def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkey
         assert "within 0.05 s" in (await queries.vector("one"))[1]
         assert "within 0.01 s" in (await queries.vector("two"))[1]
         embedder.may_answer.set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while queries._asking:
                 await asyncio.sleep(0)
         assert queries._breaker.failures == 0

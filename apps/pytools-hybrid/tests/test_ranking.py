@@ -12,6 +12,8 @@ from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior
 
+from .conftest import PATIENCE
+
 BY_WORDS_AND_MEANING = (SearchMode.HYBRID, SearchMode.VECTOR)
 MERGE, SLUGIFY = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
 SEND, POST = "mcptools:mail:send_email", "mcptools:slack:post_message"
@@ -215,7 +217,7 @@ class CountingEmbedder:
 
     async def embed_query(self, text):
         self.asked.append(text)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while len(self.asked) < self.waits_for:
                 await asyncio.sleep(0.001)
         if text in self.fails_for:

@@ -54,9 +54,9 @@ def down(numbers):
 def rerank(settings, toolbox):
     """Search without reranking, then rerank, once for each query; return both answers of each."""
 
-    def run(model, *queries, limit=3, **options):
+    def run(model, *queries, limit=3, timeout_s=PATIENCE):
         async def main():
-            reranking = Reranking(model, **options)
+            reranking = Reranking(model, timeout_s=timeout_s)
             async with ToolSearch(
                 toolbox, settings(embedding_model="none"), refresh=False
             ) as tools:
@@ -263,7 +263,7 @@ def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, mon
     asked = Asked(down)
 
     async def main():
-        reranking = Reranking(asked.model)
+        reranking = Reranking(asked.model, timeout_s=PATIENCE)
         async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as tools:
             await tools.index.refresh()
             request = SearchRequest(text=QUERY, limit=3)

@@ -21,6 +21,8 @@ from pytools_hybrid.settings import Roots
 from toolindex import ForeignRootError, ToolFilter
 from toolscan import Reason, RootNotFoundError, scan
 
+from .conftest import PATIENCE
+
 SEND = "mcptools/mail/send.py"
 READ = "mcptools/mail/read.py"
 SPLIT = "gentools/pdf/split/api.py"
@@ -108,7 +110,7 @@ async def kept_up(settings, roots):
 
 
 async def eventually(search, holds):
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not holds(paths_in(search.index.store)):
             await asyncio.sleep(0.01)
 
@@ -337,7 +339,7 @@ def test_new_tools_are_embedded_while_another_root_cannot_be_listed(
             follower = Follower(search.index)
             task = asyncio.create_task(follower.run())
             try:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE):
                     while (await search.index.coverage()).vectors != 1:
                         await asyncio.sleep(0.01)
                 return await search.search("letter")

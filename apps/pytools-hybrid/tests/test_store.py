@@ -4,16 +4,30 @@ import itertools
 import subprocess
 import sys
 from contextlib import contextmanager
+from inspect import getsource
 from math import cos, sin
 
 import pytest
 from pytools_hybrid.index import SQLiteStore
 from toolindex import ToolFilter
+from toolindex._connection import ConnectionPool
 from toolindex.testing import check_store
 from toolscan import scan
 
+from .conftest import PATIENCE
+
+
+def wait_for_other_writers(patch, patience_ms):
+    """Let a write wait for one of another process, however slow that is."""
+    write = ConnectionPool.write
+    patch(ConnectionPool, "write", lambda pool, **_: write(pool, patience_ms=patience_ms))
+
+
 # Writes to a database until it gets the path of the next one.
-BUSY_WRITER = """
+BUSY_WRITER = (
+    f"from toolindex._connection import ConnectionPool\n{getsource(wait_for_other_writers)}\n"
+    f"wait_for_other_writers(setattr, {1000 * PATIENCE})"
+    """
 import sys, threading
 from pytools_hybrid.index import SQLiteStore
 
@@ -36,6 +50,7 @@ for line in sys.stdin:
     thread.start()
 ended.set()
 """
+)
 
 # Syncs the index with the tree whenever it reads a line.
 FOLLOWER = """
@@ -72,11 +87,11 @@ def running(program, *arguments):
     )
     try:
         yield process
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, "")
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
 
 
 def tell(process, line):
@@ -90,7 +105,8 @@ def reopened(store):
     return SQLiteStore(store.path)
 
 
-def test_the_sqlite_store_passes_check_store_while_another_process_writes(make):
+def test_the_sqlite_store_passes_check_store_while_another_process_writes(make, monkeypatch):
+    wait_for_other_writers(monkeypatch.setattr, 1000 * PATIENCE)
     with running(BUSY_WRITER) as writer:
 
         @contextmanager

@@ -10,6 +10,8 @@ import pytest
 from pytools_hybrid import SearchMode, Settings, ToolSearch
 from toolembed import AccurateEmbedder, EmbeddingError, FailureKind
 
+from .conftest import PATIENCE
+
 STATIC, ACCURATE = "static:tools2", "accurate:1"
 QUERY = "several documents into one"
 MERGE = "mcptools:pdf:merge_pdfs"
@@ -24,7 +26,7 @@ class Slow(AccurateEmbedder):
         self.fails = False
 
     def encode_documents(self, texts):
-        self.may_work.wait(60)
+        self.may_work.wait(PATIENCE)
         return super().encode_documents(texts)
 
     def encode_queries(self, texts):
@@ -58,7 +60,7 @@ async def asked(search):
 
 async def until(search, model):
     """Search until a model answers."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while (answer := await asked(search))[0] != model:
             await asyncio.sleep(0.01)
     return answer
@@ -94,12 +96,12 @@ def test_changes_during_the_takeover_are_found_by_both_models(settings, toolbox,
             write_tool("mcptools/zoo/feed.py", "Give the penguins their fish.")
             search.index.sync.changed.clear()
             await search.index.refresh()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while await vectors(search, STATIC) < len(await search.entries()):
                     await asyncio.sleep(0.01)
             animals = await search.search("nourish aquatic birds", mode=SearchMode.VECTOR)
             slow.may_work.set()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while await vectors(search, ACCURATE) < len(await search.entries()):
                     await asyncio.sleep(0.01)
             return animals, await asked(search)
@@ -209,7 +211,7 @@ def test_a_waiting_caller_waits_for_at_most_a_few_accurate_vectors(settings, too
         async with searching(settings, toolbox, slow, refresh=False) as search:
             counts = []
             for _ in range(8):
-                await search.index.bring_up_to_date(patience=60.0)
+                await search.index.bring_up_to_date(patience=PATIENCE)
                 counts.append(await vectors(search, ACCURATE))
             return counts, await asked(search)
 

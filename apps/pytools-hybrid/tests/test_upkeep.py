@@ -11,6 +11,8 @@ from pytools_hybrid.index import Follower, _follow
 from pytools_hybrid.index._open_index import OpenIndex
 from toolembed import Backoff
 
+from .conftest import PATIENCE
+
 
 @asynccontextmanager
 async def kept_up(settings, root):
@@ -26,7 +28,7 @@ async def kept_up(settings, root):
 
 
 async def eventually(search, query, holds):
-    async with asyncio.timeout(60):  # on a busy machine, full scans are far apart
+    async with asyncio.timeout(PATIENCE):  # on a busy machine, full scans are far apart
         while True:
             response = await search.search(query, mode=SearchMode.BM25)
             found = [str(tool.entry.id) for tool in response.tools]
@@ -55,7 +57,7 @@ def test_a_failed_refresh_is_retried(settings, root, caplog, write_tool):
             other = apsw.Connection(str(search.index.store.path))
             other.execute("BEGIN IMMEDIATE")
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while "could not be brought up to date" not in caplog.text:
                     await asyncio.sleep(0.05)
             assert (await search.search("bug")).tools, "searches go on meanwhile"
@@ -71,7 +73,7 @@ def test_files_are_followed_while_a_failing_model_is_reported(settings, root, ca
         async with kept_up(settings(embedding_model="openai:nothing"), root) as search:
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
             await eventually(search, "penguins", lambda found: found == ["mcptools:zoo:feed"])
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while "vectors are missing for now" not in caplog.text:
                     await asyncio.sleep(0.05)
 
@@ -99,7 +101,7 @@ def test_an_error_while_stopping_does_not_restart_the_follower(settings, root, c
             task = asyncio.create_task(follower.run())
             await follower.ready()
             task.cancel()
-            await asyncio.wait([task], timeout=60)
+            await asyncio.wait([task], timeout=PATIENCE)
             assert task.cancelled()
 
     asyncio.run(main())
@@ -159,7 +161,7 @@ class Scans:
         return report
 
     async def until(self, count):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while self.count < count:
                 await asyncio.sleep(0.01)
 
@@ -208,7 +210,7 @@ def test_processes_that_disagree_about_the_files_do_not_scan_them_forever(
 
             monkeypatch.setattr(search.index, "refresh", refresh_and_be_undone)
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while len(scans) < 4:
                     await asyncio.sleep(0.01)
                 seen = 0
@@ -241,7 +243,7 @@ def test_without_syncing_at_the_start_later_changes_are_still_followed(settings,
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
             write_tool("mcptools/zoo/wash.py", "Wash the penguins.")
             # Changes during the set-up of the watch count as part of the start.
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while not (await search.search("penguins", mode=SearchMode.BM25)).tools:
                     write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
                     await asyncio.sleep(0.05)
@@ -300,7 +302,7 @@ def test_without_syncing_or_watching_no_vectors_are_written(settings, root):
         other = settings(sync=False, watch=False, usage_log=False)
         async with ToolSearch(root, other, refresh=False) as subagent:
             follower = Follower(subagent.index)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 await follower.run()
             await follower.ready()
             response = await subagent.search("report a bug")
@@ -329,7 +331,7 @@ def test_a_language_model_that_cannot_be_used_is_reported_before_the_first_searc
 
     async def main():
         chosen = settings(rerank_model="openai:gpt-5-mini")
-        async with ToolSearch(root, chosen, follow=True), asyncio.timeout(60):
+        async with ToolSearch(root, chosen, follow=True), asyncio.timeout(PATIENCE):
             while "results are not reranked" not in caplog.text:
                 await asyncio.sleep(0.01)
 

@@ -17,9 +17,14 @@ from pytools_hybrid.search import Reranking
 from pytools_hybrid.settings import check_model_name
 from toolembed import EmbeddingError, FailureKind
 
+from .conftest import PATIENCE
+
 MODULE = "pydantic_ai"
 # As if it were not installed: both finding and importing it fail.
-COMMAND = f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import main; main()"
+COMMAND = (
+    f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import _search, main; "
+    f"_search._PATIENCE_SECONDS = {PATIENCE}; main()"
+)
 TO_INSTALL = [
     ("openai:x", install_command("pytools-hybrid[openai]")),
     ("gateway/openai:x", install_command("pytools-hybrid[openai]")),
@@ -40,7 +45,7 @@ def run(root):
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PATIENCE,
         )
 
     return started
@@ -67,7 +72,7 @@ def test_an_agent_is_served(root):
         server = StdioServerParameters(
             command=sys.executable, args=["-c", COMMAND, "serve", "--root", str(root)]
         )
-        async with asyncio.timeout(120), Client(stdio_client(server)) as client:
+        async with asyncio.timeout(PATIENCE), Client(stdio_client(server)) as client:
             return await client.call_tool("search_tools", {"query": "merge pdf files"})
 
     answer = asyncio.run(searched()).content

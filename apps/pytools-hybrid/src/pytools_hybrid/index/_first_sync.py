@@ -53,10 +53,11 @@ class FirstSync:
         self,
         progress: Callable[[float, str], Awaitable[None]] | None = None,
         *,
-        within: float = _OPENING_SECONDS,
+        within: float | None = None,
     ) -> bool:
         """Wait until the index is open, `within` seconds from the start; return whether it is."""
-        return await self._wait(self._opened, self._made + within, progress, "opening the index")
+        until = self._made + (_OPENING_SECONDS if within is None else within)
+        return await self._wait(self._opened, until, progress, "opening the index")
 
     async def looked(
         self,
