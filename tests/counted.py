@@ -63,17 +63,24 @@ class CountedEmbedder:
     async def _embed(self, kind: str, texts: Sequence[str]) -> list[list[float]]:
         self.write_down(kind, texts)
         await asyncio.sleep(self._seconds)
-        while self._fault.is_file():
-            match self._fault.read_text(encoding="utf-8"):
+        while (fault := self._named_fault()) is not None:
+            match fault:
                 case "down":
                     raise EmbeddingError(self.model_id, "no route to host")
                 case "no key":
                     raise EmbeddingError(
                         self.model_id, "set COUNTED_KEY", kind=FailureKind.UNAVAILABLE
                     )
-                case "hang":
-                    await asyncio.sleep(_POLL_SECONDS)
+            # It hangs, or the file is just being written.
+            await asyncio.sleep(_POLL_SECONDS)
         return [self._vector(text) for text in texts]
+
+    def _named_fault(self) -> str | None:
+        try:
+            return self._fault.read_text(encoding="utf-8") if self._fault.is_file() else None
+        except FileNotFoundError:
+            # It was removed in between.
+            return None
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.001] * self.dimensions
