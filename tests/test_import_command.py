@@ -135,8 +135,10 @@ def test_servers_over_each_transport_are_imported_found_and_called(
         ]
 
 
-def test_a_call_reconnects_to_a_restarted_http_server(run, listening, write, tmp_path, patient):
-    with listening("streamable-http") as port:
+def test_a_call_reconnects_to_a_restarted_http_server(
+    run, listening, write, tmp_path, patient, port
+):
+    with listening("streamable-http", port):
         file = write(web={"url": f"http://127.0.0.1:{port}/mcp"})
         assert run("import", file, "--root", tmp_path / "tree").returncode == 0
         program = """
