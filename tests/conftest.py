@@ -28,6 +28,8 @@ from toolindex import kept_path
 REPOSITORY = Path(__file__).parents[1]
 # The maximum seconds that a test waits for anything, many times what a slow machine needs.
 PATIENCE = 240
+# The command in a process of its own, with time limits that no busy machine reaches.
+PATIENT = (sys.executable, str(Path(__file__).with_name("patience.py")))
 # For `release.projects`.
 sys.path.append(str(REPOSITORY))
 # The SDK's client kills a server soon after closing its stdin, before a busy machine has ended it.

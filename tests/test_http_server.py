@@ -16,7 +16,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from .conftest import PATIENCE
+from .conftest import PATIENCE, PATIENT
 
 pytestmark = pytest.mark.anyio
 
@@ -402,9 +402,9 @@ def many_files():
 @pytest.mark.parametrize(("files", "connections"), [(200, 400), (2_048, 1_100)])
 @pytest.mark.usefixtures("many_files")
 async def test_slow_connections_without_the_token_do_not_block_others(
-    start, installed, tmp_path, files, connections
+    start, tmp_path, files, connections
 ):
-    limited = ("sh", "-c", f'ulimit -n {files} && exec "$0" "$@"', installed)
+    limited = ("sh", "-c", f'ulimit -n {files} && exec "$0" "$@"', *PATIENT)
     with (
         start(program=limited, PYTOOLS_TOKEN="secret") as (_, url),
         contextlib.ExitStack() as slow,
