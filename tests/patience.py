@@ -12,23 +12,24 @@ from dataclasses import replace
 from importlib import import_module
 
 SECONDS = 240.0
-# Limits of work that needs nothing from others, by the module of pytools_hybrid.
+# Limits of work that needs nothing from others, by module.
 _LIMITS = {
-    "cli._search": ["_PATIENCE_SECONDS"],
-    "index._first_sync": ["_OPENING_SECONDS", "_FIRST_SYNC_SECONDS"],
-    "index._index": ["_ENTERING_SECONDS"],
-    "index._sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
-    "jobs.doctor._watcher": ["_PATIENCE_SECONDS"],
-    "search._query_vectors": ["_SECONDS"],
-    "serve.http._connections": ["_HEADERS_SECONDS"],
-    "serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
+    "pytools_hybrid.cli._search": ["_PATIENCE_SECONDS"],
+    "pytools_hybrid.index._first_sync": ["_OPENING_SECONDS", "_FIRST_SYNC_SECONDS"],
+    "pytools_hybrid.index._index": ["_ENTERING_SECONDS"],
+    "pytools_hybrid.index._sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
+    "pytools_hybrid.jobs.doctor._watcher": ["_PATIENCE_SECONDS"],
+    "pytools_hybrid.search._query_vectors": ["_SECONDS"],
+    "pytools_hybrid.serve.http._connections": ["_HEADERS_SECONDS"],
+    "pytools_hybrid.serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
+    "toolimport.generate._worker": ["_LOAD_SECONDS"],
 }
 
 
 def be_patient() -> None:
     """Raise the time limits of this process."""
     for module, names in _LIMITS.items():
-        raised = import_module(f"pytools_hybrid.{module}")
+        raised = import_module(module)
         for name in names:
             assert getattr(raised, name) < SECONDS, f"{module}.{name}"
             setattr(raised, name, SECONDS)

@@ -160,7 +160,8 @@ async def test_the_console_opens_in_a_browser_with_a_single_use_address(console,
 
 
 async def test_without_a_browser_the_address_of_the_console_is_printed(console):
-    for variables in ({"BROWSER": "/no/such/browser"}, {}):
+    for browser in ("/no/such/browser", ""):
+        variables = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": browser}
         with console("works once", **variables) as (_, errors):
             link = errors.read_text().partition("open ")[2].split()[0]
             async with calling(link) as client:
@@ -490,6 +491,8 @@ def test_schemathesis_finds_no_errors(start, home):
                 *(program, "run", f"{url}/openapi.json", "--header"),
                 *("Authorization: Bearer geheim", "--max-examples=2", "--checks=all"),
                 *("--no-color", "--seed=1"),
+                # On a busy machine, neither data nor answers are made fast.
+                *("--suppress-health-check=too_slow", f"--request-timeout={PATIENCE}"),
             ],
             cwd=home,
             capture_output=True,
