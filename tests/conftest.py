@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ from toolindex import kept_path
 REPOSITORY = Path(__file__).parents[1]
 # The maximum seconds that a test waits for anything, many times what a slow machine needs.
 PATIENCE = 240
+# The command in a process of its own, with time limits that no busy machine reaches.
+PATIENT = (sys.executable, str(Path(__file__).with_name("patience.py")))
 # For `release.projects`.
 sys.path.append(str(REPOSITORY))
 # The SDK's client kills a server soon after closing its stdin, before a busy machine has ended it.
@@ -91,6 +94,20 @@ def patient() -> Callable[..., Any]:
             assert not expired, expired[0]
 
     return waiting
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A free port of this machine, which no other program gets before a server listens there."""
+    with socket.socket() as held:
+        # On Linux, a socket that does not listen keeps the port from being chosen for another one,
+        # but not from being used by one with this option, which servers set.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        number = held.getsockname()[1]
+        if sys.platform != "linux":
+            held.close()
+        yield number
 
 
 @pytest.fixture
@@ -251,6 +268,8 @@ def dump() -> Callable[[Path], dict[str, Any]]:
 def look_into(database: Path) -> dict[str, Any]:
     with closing(apsw.Connection(str(database))) as connection:
         run = connection.execute
+        # A server may be recording searches, and the check counts as writing.
+        connection.set_busy_timeout(1000 * PATIENCE)
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
         run("ATTACH ? AS kept", (str(kept_path(database)),))

@@ -5,8 +5,9 @@
 `COUNTED_LOG` is the log. It gets a line at the start, and one for each request before it is
 answered, with the process's `COUNTED_NAME`. `COUNTED_MODEL` is the model's name,
 `COUNTED_DIMENSIONS` the length of its vectors, `COUNTED_SECONDS` how long a request takes. While
-the file `COUNTED_FAULT` exists, its content names the failure. `COUNTED_CLOCK` is the error of
-this process's clock in seconds.
+the file `COUNTED_FAULT` exists, its content names the failure; "hang at 5" is that of the fifth
+request with tools, of all processes. `COUNTED_CLOCK` is the error of this process's clock in
+seconds.
 """
 
 from __future__ import annotations
@@ -63,17 +64,31 @@ class CountedEmbedder:
     async def _embed(self, kind: str, texts: Sequence[str]) -> list[list[float]]:
         self.write_down(kind, texts)
         await asyncio.sleep(self._seconds)
-        while self._fault.is_file():
-            match self._fault.read_text(encoding="utf-8"):
+        while (fault := self._named_fault()) is not None:
+            match fault:
                 case "down":
                     raise EmbeddingError(self.model_id, "no route to host")
                 case "no key":
                     raise EmbeddingError(
                         self.model_id, "set COUNTED_KEY", kind=FailureKind.UNAVAILABLE
                     )
-                case "hang":
-                    await asyncio.sleep(_POLL_SECONDS)
+                case str() if match := re.fullmatch(r"hang at (\d+)", fault):
+                    if kind != "document" or self._documents() < int(match[1]):
+                        break
+            # It hangs, or the file is just being written.
+            await asyncio.sleep(_POLL_SECONDS)
         return [self._vector(text) for text in texts]
+
+    def _documents(self) -> int:
+        log = Path(os.environ["COUNTED_LOG"]).read_text(encoding="utf-8")
+        return log.count('"kind": "document"')
+
+    def _named_fault(self) -> str | None:
+        try:
+            return self._fault.read_text(encoding="utf-8") if self._fault.is_file() else None
+        except FileNotFoundError:
+            # It was removed in between.
+            return None
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.001] * self.dimensions

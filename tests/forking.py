@@ -29,11 +29,19 @@ from pathlib import Path
 
 _PROGRAM = """\
 #!{python} -IS
-import json, os, signal, socket, sys
+import contextlib, json, os, signal, socket, sys
+
+def pass_on(number, _):
+    # It may have just ended.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)
 
 # The interpreter reads these variables when it starts, which a fork does not.
 if {{k: v for k, v in os.environ.items() if k.startswith({early!r})}} != {theirs!r}:
     os.execv({real[0]!r}, [*{real!r}, *sys.argv[1:]])
+numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
+# The command may run, and get a signal, before its number has arrived here.
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 with socket.socket(socket.AF_UNIX) as there:
     there.connect({address!r})
     job = dict(name={name!r}, arguments=sys.argv[1:], environment=dict(os.environ))
@@ -41,8 +49,9 @@ with socket.socket(socket.AF_UNIX) as there:
     there.sendall(json.dumps(job).encode() + b"\\n")
     answers = there.makefile()
     process = int(answers.readline())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, lambda number, _: os.kill(process, number))
+    for number in numbers:
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     status = int(answers.readline())
 if status < 0:
     if -status != signal.SIGKILL:
@@ -76,8 +85,8 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import filelock
     import griffe
     import numpy
+    import patience
     import platformdirs
-    import pytools_hybrid.index._first_sync
     import pytools_hybrid.index._follow
     import pytools_hybrid.jobs.evaluate
     import pytools_hybrid.reports.doctor
@@ -91,8 +100,7 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import typer.main
     from pytools_hybrid import cli
 
-    # A busy machine may need more than the ten seconds for which searches wait for the first scan.
-    pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS = 240.0
+    patience.be_patient()
     # Read the model's vectors once for all commands.
     toolembed.StaticEmbedder().encode_queries(["a tool"])
     # Create the options of all commands once, which is most of the cost of a start.

@@ -20,7 +20,6 @@ import runpy
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -208,20 +207,13 @@ def follow(home, examples, environment, command):
     return followed
 
 
-@pytest.fixture
-def port():
-    """A free port, in place of the documents' 8000."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def with_blocks():
     return [it for it in DOCUMENTS if it not in ELSEWHERE and blocks(it)]
 
 
 @pytest.mark.parametrize("document", with_blocks())
 def test_the_commands_of_a_document_print_what_it_shows(follow, port, document):
+    # The port is in place of the documents' 8000.
     told = [
         step._replace(
             command=step.command.replace("8000", str(port)),

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from .conftest import PATIENCE
+from .conftest import PATIENCE, PATIENT
 
 MODEL = "sentence-transformers:tiny"
 REPOSITORY = "sentence-transformers/tiny"
@@ -114,13 +114,13 @@ def test_each_check_is_a_line_and_all_pass_after_indexing(run, tree):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has private mounts")
-def test_a_root_on_a_read_only_medium_works(run, installed, tree):
+def test_a_root_on_a_read_only_medium_works(run, tree):
     """A mount, because permissions do not restrict the user root."""
     mounted = f"mount --bind {tree} {tree} && mount -o remount,ro,bind {tree} && ! touch {tree}/x"
     alone = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
     if shutil.which("unshare") is None or run(mounted, program=alone).returncode:
         pytest.skip("this user cannot mount a folder read-only")
-    program = [*alone, f'{mounted} && exec "$@"', "sh", installed]
+    program = [*alone, f'{mounted} && exec "$@"', "sh", *PATIENT]
 
     found = run("search", "open an issue on github", "--root", tree, program=program)
     told = run("doctor", "--root", tree, "--output", "json", program=program)
@@ -251,12 +251,11 @@ def test_a_hub_that_cannot_be_reached_is_reported(run, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-def test_an_interrupted_doctor_leaves_no_processes_or_files(
-    command, environment, home, tree, patient
-):
+def test_an_interrupted_doctor_leaves_no_processes_or_files(environment, home, tree, patient):
     before = sorted(str(path) for path in tree.rglob("*"))
+    # Not as a fork of a process that other tests use too: the session has to be its own.
     process = subprocess.Popen(
-        [command, "doctor", "--root", str(tree)], cwd=home, env=environment,
+        [*PATIENT, "doctor", "--root", str(tree)], cwd=home, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None

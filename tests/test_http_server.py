@@ -16,7 +16,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from .conftest import PATIENCE
+from .conftest import PATIENCE, PATIENT
 
 pytestmark = pytest.mark.anyio
 
@@ -160,7 +160,8 @@ async def test_the_console_opens_in_a_browser_with_a_single_use_address(console,
 
 
 async def test_without_a_browser_the_address_of_the_console_is_printed(console):
-    for variables in ({"BROWSER": "/no/such/browser"}, {}):
+    for browser in ("/no/such/browser", ""):
+        variables = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": browser}
         with console("works once", **variables) as (_, errors):
             link = errors.read_text().partition("open ")[2].split()[0]
             async with calling(link) as client:
@@ -402,9 +403,9 @@ def many_files():
 @pytest.mark.parametrize(("files", "connections"), [(200, 400), (2_048, 1_100)])
 @pytest.mark.usefixtures("many_files")
 async def test_slow_connections_without_the_token_do_not_block_others(
-    start, installed, tmp_path, files, connections
+    start, tmp_path, files, connections
 ):
-    limited = ("sh", "-c", f'ulimit -n {files} && exec "$0" "$@"', installed)
+    limited = ("sh", "-c", f'ulimit -n {files} && exec "$0" "$@"', *PATIENT)
     with (
         start(program=limited, PYTOOLS_TOKEN="secret") as (_, url),
         contextlib.ExitStack() as slow,
@@ -490,6 +491,8 @@ def test_schemathesis_finds_no_errors(start, home):
                 *(program, "run", f"{url}/openapi.json", "--header"),
                 *("Authorization: Bearer geheim", "--max-examples=2", "--checks=all"),
                 *("--no-color", "--seed=1"),
+                # On a busy machine, neither data nor answers are made fast.
+                *("--suppress-health-check=too_slow", f"--request-timeout={PATIENCE}"),
             ],
             cwd=home,
             capture_output=True,

@@ -40,6 +40,8 @@ def opening_hours(day: str) -> str:
 transport, *port = sys.argv[1:]
 app.run(transport, **({"port": int(port[0])} if port else {}))
 '''
+# The servers import a library that a busy machine reads for long.
+PATIENTLY = ("import", "--timeout", str(PATIENCE))
 TOOLS = ("mcptools:{}:opening_hours", "mcptools:{}:place_order")
 
 
@@ -108,7 +110,7 @@ def test_servers_over_each_transport_are_imported_found_and_called(
             web={"url": f"http://127.0.0.1:{web}/mcp"},
             events={"url": f"http://127.0.0.1:{events}/sse"},
         )
-        done = run("import", file, *tree, *database)
+        done = run(*PATIENTLY, file, *tree, *database)
         assert done.returncode == 0, done.stderr
         assert sorted(done.stdout.splitlines()) == [
             f"{name}: 2 tools (2 new)" for name in ("events", "process", "web")
@@ -129,16 +131,18 @@ def test_servers_over_each_transport_are_imported_found_and_called(
             "    print(repr(order.run(order.Params(article='tea', pieces=3))))",
         ) == 3 * ["Sunday: 9 to 18", "Result(article='tea', pieces=3)"]
 
-        again = run("import", file, *tree, *database)
+        again = run(*PATIENTLY, file, *tree, *database)
         assert sorted(again.stdout.splitlines()) == [
             f"{name}: 2 tools, unchanged" for name in ("events", "process", "web")
         ]
 
 
-def test_a_call_reconnects_to_a_restarted_http_server(run, listening, write, tmp_path, patient):
-    with listening("streamable-http") as port:
+def test_a_call_reconnects_to_a_restarted_http_server(
+    run, listening, write, tmp_path, patient, port
+):
+    with listening("streamable-http", port):
         file = write(web={"url": f"http://127.0.0.1:{port}/mcp"})
-        assert run("import", file, "--root", tmp_path / "tree").returncode == 0
+        assert run(*PATIENTLY, file, "--root", tmp_path / "tree").returncode == 0
         program = """
 from mcptools.web.opening_hours import Params, run
 from toolimport.runtime import ToolCallError
@@ -175,7 +179,7 @@ def test_a_failing_server_exits_with_1_and_the_others_are_imported(run, server, 
         good={"command": sys.executable, "args": [str(server), "stdio"]},
         bad={"command": sys.executable, "args": broken} | secret,
     )
-    done = run("import", file, "--root", tmp_path / "tree", "--output", "json")
+    done = run(*PATIENTLY, file, "--root", tmp_path / "tree", "--output", "json")
     assert done.returncode == 1
     by_name = {it["server"]: it for it in json.loads(done.stdout)["servers"]}
     assert by_name["good"]["added"] == ["opening_hours", "place_order"]
@@ -207,7 +211,7 @@ def test_for_freeact_modules_call_the_tool_server_of_mcpygen(run, server, write,
         "env": {"SHOP_KEY": "hunter2"},
     }
     root = home / ".freeact" / "generated"
-    done = run("import", write(shop=entry), "--runtime", "mcpygen", "--root", root)
+    done = run(*PATIENTLY, write(shop=entry), "--runtime", "mcpygen", "--root", root)
     assert done.returncode == 0, done.stderr
     assert "set these for mcpygen's tool server: SHOP_KEY" in done.stderr
     folder = root / "mcptools" / "shop"
@@ -233,7 +237,7 @@ def test_an_index_that_could_not_be_updated_exits_with_1(run, counted, server, w
     file = write(shop={"command": sys.executable, "args": [str(server), "stdio"]})
     counted.fault.write_text("no key")
     done = run(
-        "import", file, "--root", tmp_path / "tree", "--output", "json",
+        *PATIENTLY, file, "--root", tmp_path / "tree", "--output", "json",
         program=counted.command, **counted.variables,
     )  # fmt: skip
     assert done.returncode == 1

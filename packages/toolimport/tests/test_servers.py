@@ -4,9 +4,11 @@ import ast
 import asyncio
 import gzip
 import json
+import os
 import sys
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 from toolimport import ImportOptions, OptionError, import_servers
+from toolimport.connect import StderrTail, _client
 from toolimport.generate import _importer, _worker
 
 from .conftest import PATIENCE
@@ -239,6 +242,61 @@ def test_a_failing_server_is_reported_and_does_not_stop_others(write, run, tmp_p
     assert reports["good"].status == "imported"
     assert reports["off"].status == "disabled"
     assert [it.name for it in (tmp_path / "tree/mcptools").iterdir() if it.is_dir()] == ["good"]
+
+
+@pytest.fixture
+def tail(monkeypatch):
+    """What a server that has ended wrote, and a thread that has yet to read it."""
+    threads = []
+    monkeypatch.setattr(_client, "start", threads.append)
+    tail = StderrTail()
+    with tail.writing() as errors:
+        errors.write("cannot open the shop\n")
+        held = os.dup(errors.fileno())
+    (thread,) = threads
+    yield tail, thread, held
+    if thread.ident is None:
+        thread.start()
+    with suppress(OSError):
+        os.close(held)
+    thread.join(PATIENCE)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell what a pipe contains")
+def test_a_server_s_last_lines_are_awaited_until_their_thread_has_its_turn(tail, monkeypatch):
+    monkeypatch.setattr(_client, "_QUIET_LOOKS", 2)
+    told, thread, held = tail
+    os.close(held)
+
+    async def wait():
+        reading = asyncio.create_task(told.all_read())
+        for _ in range(20):
+            await asyncio.sleep(_client._LOOK_SECONDS)
+        thread.start()
+        await reading
+
+    asyncio.run(wait())
+    assert told.lines == ("cannot open the shop",)
+
+
+def test_a_program_that_keeps_a_server_s_stderr_open_is_not_awaited(tail):
+    told, thread, _ = tail
+    thread.start()
+    deadline = time.monotonic() + PATIENCE
+    while not told.lines:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+    asyncio.run(told.all_read())
+    assert thread.is_alive()
+
+
+def test_last_lines_that_nobody_reads_are_not_awaited_forever(tail, monkeypatch):
+    monkeypatch.setattr(_client, "_MOST_LOOKS", 2)
+    told, _, _ = tail
+
+    asyncio.run(told.all_read())
+    assert told.lines == ()
 
 
 def test_a_server_that_does_not_answer_times_out(write, run):

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from pytools_hybrid.tracing import end_tracing
 
-__all__ = ["exit_now"]
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["exit_now", "temporary_folder"]
+
+_folders: set[Path] = set()
+
+
+@contextmanager
+def temporary_folder() -> Generator[Path]:
+    """Create a folder for the duration of the block, which `exit_now` removes too."""
+    from tempfile import mkdtemp
+
+    folder = Path(mkdtemp(prefix="pytools-hybrid-"))
+    _folders.add(folder)
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+        _folders.discard(folder)
 
 
 def exit_now(status: int) -> NoReturn:
@@ -18,5 +39,13 @@ def exit_now(status: int) -> NoReturn:
     would wait for it. The index is consistent at any moment.
     """
     end_tracing()
+    for folder in tuple(_folders):
+        _remove(folder)
     sys.stderr.flush()
     os._exit(status)
+
+
+def _remove(folder: Path) -> None:
+    from shutil import rmtree
+
+    rmtree(folder, ignore_errors=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
+import sys
 import threading
 from collections import deque
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 _LINES = 20
 # Longer than what is shown, because a secret that is cut would not be found.
 _KEPT = 16 * 1024
-_LAST_WORDS_SECONDS = 0.5
-_POLL_SECONDS = 0.005
+_LOOK_SECONDS = 0.005
+# Half a second and ten, counted as looks because a busy machine may stop a process for longer.
+_QUIET_LOOKS = 100
+_MOST_LOOKS = 2_000
 _CONNECT_SECONDS = 30.0
 # A tool may take long; the caller sets the time limit of a call.
 _READ_SECONDS = 24 * 3600.0
@@ -53,6 +57,7 @@ class StderrTail:
     def __init__(self, *, is_for_calls: bool = False) -> None:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._ended = threading.Event()
+        self._read = -1
         self.status: str | None = None
         self.repairs: Repairs = Repairs(is_for_calls=is_for_calls)
 
@@ -65,6 +70,7 @@ class StderrTail:
     def writing(self) -> Generator[TextIO]:
         """Provide a file to use as a process's stderr."""
         read, write = os.pipe()
+        self._read = read
         # Not joined, because a grandchild may keep the other end open forever.
         thread = threading.Thread(
             target=self._collect, args=(read,), name="mcp-stderr", daemon=True
@@ -88,11 +94,17 @@ class StderrTail:
         self._ended.set()
 
     async def all_read(self) -> None:
-        """Wait briefly for the last lines of a server that has ended."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                while not self._ended.is_set():
-                    await asyncio.sleep(_POLL_SECONDS)
+        """Wait for the last lines of a server that has ended.
+
+        The wait is short if nothing is left to read, because a grandchild may keep the pipe open.
+        """
+        quiet = 0
+        for _ in range(_MOST_LOOKS):
+            if self._ended.is_set() or quiet >= _QUIET_LOOKS:
+                return
+            # The thread has not had its turn if there is something to read.
+            quiet = 0 if _has_input(self._read) else quiet + 1
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def note(self, response: httpx2.Response) -> None:
         """Remember the status of a failed request, until one succeeds."""
@@ -100,6 +112,15 @@ class StderrTail:
         if response.status_code != 405 or response.request.method != "GET":
             refused = f"{response.status_code} {response.reason_phrase}".strip()
             self.status = refused if response.is_error else None
+
+
+def _has_input(pipe: int) -> bool:
+    """Return whether a pipe has something to read, or its end; False if the system cannot tell."""
+    if sys.platform == "win32":
+        return False
+    look = select.poll()
+    look.register(pipe, select.POLLIN)
+    return any(not event & select.POLLNVAL for _, event in look.poll(0))
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from toolindex import SyncReport, finish_in_thread, kept_path
 from toolrank import Hit
 
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.exit import temporary_folder
 from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.jobs.evaluate._figures import DEPTH, Figures, measure
 from pytools_hybrid.jobs.evaluate._gold import UnknownGold, unknown_gold
@@ -100,8 +101,8 @@ class Evaluator:
         """
         figures: list[Figures] = []
         gold: list[tuple[int, UnknownGold]] = []
-        with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
-            database = self._database or Path(folder, "index.db")
+        with temporary_folder() as folder:
+            database = self._database or folder / "index.db"
             by_model: dict[str, list[Configuration]] = {}
             for each in compared:
                 by_model.setdefault(each.settings.embedding_model, []).append(each)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from toolindex import ToolIndex, finish_in_thread
 
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.exit import temporary_folder
 from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.jobs.evaluate import (
     BEST_BY,
@@ -133,8 +133,8 @@ async def tune(
     evaluator = Evaluator(roots, database=database, embedder=model)
     report = await evaluator.evaluate(requests, [untuned], recall_at=_RECALL_AT, by=by)
     before = report.figures[0]
-    with TemporaryDirectory(prefix="pytools-hybrid-", ignore_cleanup_errors=True) as folder:
-        copy = Path(folder, "index.db")
+    with temporary_folder() as folder:
+        copy = folder / "index.db"
         opened = settings.model_copy(update={"database": database})
         async with ToolSearch(roots, opened, embedder=model, refresh=False) as tools:
             await finish_in_thread(copy_index, tools, copy)
