@@ -1,0 +1,47 @@
+"""Raise the limits of commands that only a busy machine reaches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+_SECONDS = 240.0
+# For a `sitecustomize.py` on PYTHONPATH, which every Python runs at its start.
+CODE = f"""
+import sys
+sys.path.append({str(Path(__file__).parent)!r})
+import patience
+patience.wait_for_the_index()
+patience.wait_for_vectors()
+"""
+
+
+def wait_for_the_index() -> None:
+    """Wait longer until an index is open and its files are scanned."""
+    from pytools_hybrid.index import _first_sync
+
+    _raise(_first_sync, "_OPENING_SECONDS", "_FIRST_SYNC_SECONDS", "_FIRST_TOOLS_SECONDS")
+    # One limit is also the default of a parameter.
+    _first_sync.FirstSync.opened.__kwdefaults__["within"] = _SECONDS
+
+
+def wait_for_vectors() -> None:
+    """Wait longer until tools are embedded, by a model that never hangs."""
+    from pytools_hybrid.cli import _search
+    from pytools_hybrid.index import _first_sync
+
+    _raise(_first_sync, "_FIRST_EMBEDDING_SECONDS")
+    _raise(_search, "_PATIENCE_SECONDS")
+
+
+def wait_at_the_end() -> None:
+    """Wait longer until a server that ends has written its records."""
+    from pytools_hybrid.serve.mcp import _lifecycle
+
+    _raise(_lifecycle, "_FLUSH_SECONDS", "_FINISH_SECONDS")
+
+
+def _raise(module: ModuleType, *names: str) -> None:
+    for name in names:
+        assert isinstance(getattr(module, name), float), name
+        setattr(module, name, _SECONDS)
