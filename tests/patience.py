@@ -37,11 +37,13 @@ def wait_for_vectors() -> None:
 def wait_at_the_end() -> None:
     """Wait longer until a server that ends has written its records."""
     from pytools_hybrid.serve.mcp import _lifecycle
+    from toolindex import _usage
 
     _raise(_lifecycle, "_FLUSH_SECONDS", "_FINISH_SECONDS")
+    _raise(_usage, "_PATIENCE_MS", milliseconds=True)
 
 
-def _raise(module: ModuleType, *names: str) -> None:
+def _raise(module: ModuleType, *names: str, milliseconds: bool = False) -> None:
     for name in names:
-        assert isinstance(getattr(module, name), float), name
-        setattr(module, name, _SECONDS)
+        assert hasattr(module, name), name
+        setattr(module, name, int(1000 * _SECONDS) if milliseconds else _SECONDS)
