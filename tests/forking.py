@@ -69,6 +69,9 @@ def main() -> None:
     if job["name"] == "pytools-hybrid":
         # The model of `counted` may hang, and a test then waits until these limits are over.
         patience.wait_for_vectors()
+        # Set by a test that receives traces; other receivers never answer.
+        if "OTEL_EXPORTER_OTLP_TIMEOUT" in job["environment"]:
+            patience.wait_for_traces()
     sys.argv = [installed, *job["arguments"]]
     commands[job["name"]]()
 

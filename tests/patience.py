@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 _SECONDS = 240.0
-# For a `sitecustomize.py` on PYTHONPATH, which every Python runs at its start.
+# For a file `sitecustomize.py` on PYTHONPATH, which every Python runs at its start.
 CODE = f"""
 import sys
 sys.path.append({str(Path(__file__).parent)!r})
@@ -41,6 +41,13 @@ def wait_at_the_end() -> None:
 
     _raise(_lifecycle, "_FLUSH_SECONDS", "_FINISH_SECONDS")
     _raise(_usage, "_PATIENCE_MS", milliseconds=True)
+
+
+def wait_for_traces() -> None:
+    """Wait longer until a program that ends has sent its traces, to a receiver that answers."""
+    from pytools_hybrid import tracing
+
+    _raise(tracing, "_END_SECONDS")
 
 
 def _raise(module: ModuleType, *names: str, milliseconds: bool = False) -> None:
