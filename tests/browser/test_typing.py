@@ -170,7 +170,9 @@ def test_a_link_contains_the_whole_query(visit, site, scripts):
     page.get_by_label("Category").fill("mail")
     page.get_by_label("Minimum confidence").fill("0.01")
     page.get_by_label("Results", exact=True).fill("2")
-    page.get_by_role("button", name="Search").click()
+    # Scripts may show the same results before, and the page changes under them.
+    with page.expect_navigation():
+        page.get_by_role("button", name="Search").click()
     expect(page.locator(RESULTS)).to_have_count(2)
     other = visit(page.url, java_script_enabled=not scripts)
 
@@ -197,14 +199,17 @@ def test_a_stopped_server_is_reported_and_an_ended_session_asks_for_the_token(vi
     with serve(PYTOOLS_TOKEN="secret") as address:
         page = visit(f"{address}/?q=send+mail", refused=True)
         page.get_by_label("Token").fill("secret")
-        page.get_by_role("button", name="Log in").click()
+        # Until it is loaded, a page does not search for what is typed.
+        with page.expect_navigation():
+            page.get_by_role("button", name="Log in").click()
         expect(page.locator(RESULTS).first).to_be_visible()
         cookies = page.context.cookies()
         page.context.clear_cookies()
         typing(page, "s")
         expect(page.get_by_label("Token")).to_be_visible()
         page.context.add_cookies(cookies)
-        page.get_by_role("link", name="Continue").click()
+        with page.expect_navigation():
+            page.get_by_role("link", name="Continue").click()
         expect(page.get_by_role("searchbox")).to_have_value("send mails")
     typing(page, " today")
 
