@@ -28,6 +28,19 @@ def test_a_request_is_answered_while_it_is_typed_and_is_in_the_address(visit, si
     expect(page.locator(RESULTS)).to_have_count(0)
 
 
+def test_a_request_that_was_typed_before_the_script_was_loaded_is_answered(visit, site):
+    page = visit(f"{site}/console/tools")
+    scripts = []
+    page.route("**/search.js", lambda route: scripts.append(route))
+    with page.expect_request("**/search.js"):
+        page.goto(site, wait_until="commit")
+    page.get_by_role("searchbox").fill("merge two pdf documents")
+    scripts[0].continue_()
+
+    expect(page.locator(RESULTS).first).to_have_text("merge_pdfs")
+    expect(page).to_have_url(f"{site}/?q=merge+two+pdf+documents")
+
+
 def test_only_one_request_is_in_flight_and_the_last_is_shown(visit, site):
     page = visit(site)
     page.clock.install()
