@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from functools import partial
 from itertools import product
 
 import anyio
@@ -165,10 +166,8 @@ async def test_two_servers_can_create_one_database_together(connect, tree, tmp_p
     ):
         for client in (one, two):
             # One of them may wait too long for the other's lock, and then tries again.
-            await eventually(
-                lambda client=client: client.call_tool("search_tools", {"query": "merge pdf files"}),
-                lambda r: names(r)[:1] == ["mcptools:pdf:merge_pdfs"],
-            )
+            search = partial(client.call_tool, "search_tools", {"query": "merge pdf files"})
+            await eventually(search, lambda r: names(r)[:1] == ["mcptools:pdf:merge_pdfs"])
 
 
 async def test_many_concurrent_searches_are_all_answered(connect, tree):
@@ -210,7 +209,5 @@ async def test_running_the_module_without_arguments_starts_the_server(tree, envi
     )
     async with Client(stdio_client(parameters)) as client:
         # This process waits only ten seconds for its first scan.
-        await eventually(
-            lambda: client.call_tool("search_tools", {"query": "merge pdf files"}),
-            lambda r: names(r)[:1] == ["mcptools:pdf:merge_pdfs"],
-        )
+        search = partial(client.call_tool, "search_tools", {"query": "merge pdf files"})
+        await eventually(search, lambda r: names(r)[:1] == ["mcptools:pdf:merge_pdfs"])

@@ -74,9 +74,9 @@ def test_a_page_is_complete_without_javascript(page, visit_once):
     plain = visit_once(page.url, refused=True, java_script_enabled=False)
 
     def text(shown):
-        # Only scripts show the keys, because these do nothing without scripts. Durations differ, and
-        # so does the size of the index, which records searches in the background.
+        # Only scripts show the keys, because these do nothing without scripts.
         shown.locator("#keys").evaluate_all("all => all.forEach(it => it.hidden = true)")
+        # Durations differ, and the index grows as searches are recorded in the background.
         lines = shown.locator("main").inner_text().split("\n")
         return [line for line in lines if not re.search(" (ms|MB)", line)]
 
