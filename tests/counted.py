@@ -7,7 +7,8 @@ answered, with the process's `COUNTED_NAME`. `COUNTED_MODEL` is the model's name
 `COUNTED_DIMENSIONS` the length of its vectors, `COUNTED_SECONDS` how long a request takes. While
 the file `COUNTED_FAULT` exists, its content names the failure; "hang at 5" is that of the fifth
 request with tools, of all processes. `COUNTED_CLOCK` is the error of this process's clock in
-seconds.
+seconds. With `COUNTED_PATIENT`, a server that ends waits until its records are written, however
+slow the machine is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import patience
 from toolembed import EmbeddingError, EmbeddingLimits, FailureKind
 
 _POLL_SECONDS = 0.01
@@ -106,6 +108,9 @@ def main() -> None:
         right, right_ns = time.time, time.time_ns
         time.time = lambda: right() + clock
         time.time_ns = lambda: right_ns() + int(clock * 1e9)
+
+    if os.environ.get("COUNTED_PATIENT"):
+        patience.wait_at_the_end()
 
     make = search.ToolSearch.__init__
 

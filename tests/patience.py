@@ -8,32 +8,57 @@ not depend on how soon a process gets its turn.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 
 SECONDS = 240.0
-# Limits of work that needs nothing from others, by module.
-_LIMITS = {
-    "pytools_hybrid.cli._search": ["_PATIENCE_SECONDS"],
-    "pytools_hybrid.index._first_sync": ["_OPENING_SECONDS", "_FIRST_SYNC_SECONDS"],
-    "pytools_hybrid.index._index": ["_ENTERING_SECONDS"],
+# For a file `sitecustomize.py` on PYTHONPATH, which every Python runs at its start.
+CODE = f"""
+import sys
+sys.path.append({str(Path(__file__).parent)!r})
+import patience
+patience.wait_for_the_index()
+patience.wait_for_vectors()
+"""
+
+# Limits by module.
+_INDEX = {
+    "pytools_hybrid.index._first_sync": [
+        "_OPENING_SECONDS", "_FIRST_SYNC_SECONDS", "_FIRST_TOOLS_SECONDS",
+    ],
+}  # fmt: skip
+_OTHER_WORK = {
     "pytools_hybrid.index._sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
-    "pytools_hybrid.jobs.doctor._watcher": ["_PATIENCE_SECONDS"],
-    "pytools_hybrid.search._query_vectors": ["_SECONDS"],
+    "pytools_hybrid.reports.doctor._watcher": ["_PATIENCE_SECONDS"],
     "pytools_hybrid.serve.http._connections": ["_HEADERS_SECONDS"],
     "pytools_hybrid.serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
     "toolimport.generate._worker": ["_LOAD_SECONDS"],
 }
+_VECTORS = {
+    "pytools_hybrid.cli._search": ["_PATIENCE_SECONDS"],
+    "pytools_hybrid.index._first_sync": ["_FIRST_EMBEDDING_SECONDS"],
+    "pytools_hybrid.index._index": ["_ENTERING_SECONDS"],
+    "pytools_hybrid.search._query_vectors": ["_SECONDS"],
+}
+_END = {
+    "pytools_hybrid.serve.mcp._lifecycle": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
+    "toolindex._usage": ["_PATIENCE_MS"],
+}
+_TRACES = {"pytools_hybrid.tracing": ["_END_SECONDS"]}
 
 
-def be_patient() -> None:
-    """Raise the time limits of this process."""
-    for module, names in _LIMITS.items():
-        raised = import_module(module)
-        for name in names:
-            assert getattr(raised, name) < SECONDS, f"{module}.{name}"
-            setattr(raised, name, SECONDS)
-    from pytools_hybrid.jobs.doctor import _run, _server, _watcher
+def wait_for_the_index() -> None:
+    """Wait longer until an index is open and its files are scanned."""
+    _raise(_INDEX)
+
+
+def wait_for_work() -> None:
+    """Wait longer for all work that needs nothing from others."""
+    _raise(_INDEX)
+    _raise(_OTHER_WORK)
+    from pytools_hybrid.reports.doctor import _run, _server, _watcher
 
     for check in (_server.look_at_server, _watcher.look_at_watching):
         check.__kwdefaults__["seconds"] = SECONDS
@@ -41,11 +66,37 @@ def be_patient() -> None:
     _run._verdict = lambda check: verdict(replace(check, seconds=2 * SECONDS))
 
 
+def wait_for_vectors() -> None:
+    """Wait longer for the vectors of tools and queries, from a model that never hangs."""
+    _raise(_VECTORS)
+
+
+def wait_at_the_end() -> None:
+    """Wait longer until a server that ends has written its records."""
+    _raise(_END)
+
+
+def wait_for_traces() -> None:
+    """Wait longer until a program that ends has sent its traces, to a receiver that answers."""
+    _raise(_TRACES)
+
+
+def _raise(limits: Mapping[str, Sequence[str]]) -> None:
+    for module, names in limits.items():
+        raised = import_module(module)
+        for name in names:
+            limit = 1000 * SECONDS if name.endswith("_MS") else SECONDS
+            before = getattr(raised, name)
+            assert before <= limit, f"{module}.{name}"
+            setattr(raised, name, type(before)(limit))
+
+
 def main() -> None:
     """Run the command."""
     from pytools_hybrid import cli
 
-    be_patient()
+    wait_for_work()
+    wait_for_vectors()
     cli.main()
 
 

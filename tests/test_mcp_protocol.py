@@ -4,7 +4,7 @@ import json
 import random
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -311,9 +311,12 @@ def test_a_client_that_exits_during_calls_ends_the_server(piped, calls):
 def test_a_client_that_stops_reading_ends_the_server(piped):
     with piped() as server:
         server.process.stdout.close()
-        for number in range(10):
-            server.send(call(number, "search_tools", query=f"merge pdf files {number}"))
-        server.process.stdin.close()
+        # The server may end at its first answer, before it has read the other calls.
+        with suppress(BrokenPipeError):
+            for number in range(10):
+                server.send(call(number, "search_tools", query=f"merge pdf files {number}"))
+        with suppress(BrokenPipeError):
+            server.process.stdin.close()
 
         assert server.process.wait(PATIENCE) in (0, 1)
         assert b"Traceback" not in server.process.stderr.read()
@@ -345,8 +348,11 @@ def test_a_category_name_in_a_definition_cannot_control_a_terminal(piped, tree):
             pytest.skip("this file system does not allow such names")
         tool.write_text("def run() -> str:\n    'Feed the penguins.'\n")
     with piped() as server:
-        tools = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})["result"]
+        # The categories are not listed before they are indexed.
+        server.answer(call(1, "search_tools", query="feed the penguins"))
+        tools = server.answer({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})["result"]
 
         description = tools["tools"][0]["description"]
+        assert "Indexed: " in description
         assert description.isprintable()
         assert "x" * 41 not in description

@@ -58,7 +58,7 @@ async def scraped(command, variables, stderr):
     async with server:
         try:
             with anyio.fail_after(PATIENCE):
-                while not (said := re.search(r"serving on (\S+)", stderr.read_text())):
+                while not (said := re.search(r"serving on (\S+) ", stderr.read_text())):
                     assert server.returncode is None, stderr.read_text()
                     await anyio.sleep(0.01)
                 return await used(said[1])

@@ -42,12 +42,17 @@ def commit(folder):
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """Isolate the tests from the settings of git on this machine."""
+    """Isolate the tests from the settings of git on this machine, such as those of its hooks."""
+    for name in [it for it in os.environ if it.startswith("GIT_")]:
+        monkeypatch.delenv(name)
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "Somebody")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "somebody@example.com")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+    # Our own repository may belong to another user.
+    for name, value in (("COUNT", "1"), ("KEY_0", "safe.directory"), ("VALUE_0", "*")):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
 
 
 @pytest.fixture

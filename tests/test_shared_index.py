@@ -11,6 +11,7 @@ from itertools import count
 import pytest
 from toolindex import ToolIndex
 
+from tests import patience
 from tests.postgres import SECRET, Server, serving
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server is reached by a socket")
@@ -25,9 +26,11 @@ def server():
 
 # Run by Python at its start: every request waits a minute for the server, so that a slow machine
 # fails no test.
-PATIENT = """
-from toolindex_postgres import _pool, _refresh
+PATIENT = f"""
+{patience.CODE}
+from toolindex_postgres import _copy, _pool, _refresh
 _pool._CONNECT_SECONDS = _pool.Connection.patience = _refresh._PATIENCE = 60
+_copy._LEASE_SECONDS = 60
 _pool._LOOK_MS = _pool._READ_MS = 60_000
 """
 
@@ -252,10 +255,14 @@ def test_a_killed_migration_continues_where_it_stopped(host, tree, tmp_path, com
 
     def killed(*arguments):
         for seconds in (0.3, 0.6, 0.9):
-            with subprocess.Popen([command, "migrate", *arguments], env=there) as process:
+            with subprocess.Popen(
+                [command, "migrate", *arguments], env=there, stdout=subprocess.PIPE
+            ) as process:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(seconds)
                 process.kill()
+                # The command is a process of another one, and ends a moment after that.
+                process.stdout.read()
 
     killed(file, address, "--root", tree)
     assert "has 119 tools" in host("a", "migrate", file, address, "--root", tree).stderr

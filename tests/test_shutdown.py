@@ -190,22 +190,38 @@ def test_stdout_has_only_protocol_messages(server):
     assert server.stdout.read() == ""
 
 
+# Run by Python at its start: once the first tools are indexed, indexing goes on writing for ever.
+ENDLESS = """
+from pytools_hybrid.index import _scan
+
+commit = _scan._Portions._commit
+
+def commit_for_ever(portions):
+    commit(portions)
+    while True:
+        portions._store.rebuild()
+
+_scan._Portions._commit = commit_for_ever
+"""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
-def test_ctrl_c_ends_indexing_and_leaves_an_intact_index(installed, tree, tmp_path, environment):
-    for number in range(5000):
-        tool = tree / "mcptools" / "many" / f"tool_{number}.py"
-        tool.parent.mkdir(exist_ok=True)
-        tool.write_text(f"def run():\n    '''Do the thing of number {number}.'''\n")
+def test_ctrl_c_ends_indexing_and_leaves_an_intact_index(
+    installed, tree, tmp_path, environment, write_tools, patient
+):
+    write_tools(tree, "many", 1000, "Do the thing.")
+    (tmp_path / "sitecustomize.py").write_text(ENDLESS)
     database = tmp_path / "index.db"
     with subprocess.Popen(
         [installed, "index", "--root", tree, "--db", database],
         stderr=subprocess.PIPE,
-        env=environment,
+        env=environment | {"PYTHONPATH": str(tmp_path)},
         text=True,
     ) as process:
-        wait_for(lambda: count_tools(database))
-        process.send_signal(signal.SIGINT)
+        with patient(process, "the first tools, or the end"):
+            wait_for(lambda: count_tools(database))
+            process.send_signal(signal.SIGINT)
 
-        assert process.wait(PATIENCE) == 130
+            assert process.wait() == 130
         assert process.stderr.read() == "interrupted\n"
     assert_intact(database)

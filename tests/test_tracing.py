@@ -46,6 +46,7 @@ async def test_opentelemetry_variables_set_where_traces_are_sent(connect, tree, 
     with collector() as (address, received):
         variables = {
             "OTEL_EXPORTER_OTLP_ENDPOINT": address,
+            "OTEL_EXPORTER_OTLP_TIMEOUT": str(PATIENCE),
             "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=tests",
             "PYTOOLS_LOG_LEVEL": "INFO",
             "PYTOOLS_LOG_FORMAT": "json",

@@ -31,7 +31,8 @@ def anyio_backend():
 )
 async def test_the_last_search_before_the_end_is_recorded(connect, counted, tree, tmp_path, end):
     arguments = ["--root", tree, "--db", tmp_path / "index.db"]
-    async with connect(*arguments, program=counted.command, **counted.variables) as client:
+    variables = counted.variables | {"COUNTED_PATIENT": "1"}
+    async with connect(*arguments, program=counted.command, **variables) as client:
         await client.call_tool("search_tools", {"query": "the last question"})
         if end == "signalled":
             (start,) = counted.requests("start")

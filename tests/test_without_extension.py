@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests import patience
+
 
 @pytest.fixture
 def anyio_backend() -> str:
@@ -20,6 +22,7 @@ def without(tmp_path: Path) -> dict[str, str]:
     package = tmp_path / "broken" / "sqlite_vec"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('built for another machine')")
+    (package.parent / "sitecustomize.py").write_text(patience.CODE)
     return {"PYTHONPATH": str(package.parent)}
 
 

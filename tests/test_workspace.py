@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 from toolembed.providers import PROVIDERS
@@ -188,7 +188,11 @@ def test_the_layers_include_every_package():
     } == modules
 
 
-@settings(deadline=None)
+# Generating examples may take long on a busy machine, above all the first ones.
+at_any_speed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@at_any_speed
 @given(st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,30}", fullmatch=True))
 def test_a_query_is_split_like_an_indexed_name(name):
     """toolrank splits queries and toolscan splits names; neither may know the other."""
@@ -203,7 +207,7 @@ ANY_TEXT = st.text(st.characters(codec=None)) | st.text(
 )
 
 
-@settings(deadline=None)
+@at_any_speed
 @given(ANY_TEXT)
 @example("ｃｒｅａｔｅ_Issue")
 @example("İstanbul ﬁle Straße")
@@ -212,7 +216,7 @@ def test_a_request_for_a_name_has_the_same_key(name):
     assert name_key(name) == indexed_key(name)
 
 
-@settings(deadline=None)
+@at_any_speed
 @given(ANY_TEXT)
 @example("メールを送信する")
 @example("作成issue。删除 a 文")

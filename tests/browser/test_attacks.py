@@ -132,7 +132,9 @@ def guarded(request):
 
 def log_in(page, token):
     page.get_by_label("Token").fill(token)
-    page.get_by_role("button", name="Log in").click()
+    # Until it is loaded, the next page does not search for what is typed.
+    with page.expect_navigation():
+        page.get_by_role("button", name="Log in").click()
 
 
 def test_another_site_cannot_act_on_read_or_frame_the_console(browser, guarded, searches):
@@ -197,8 +199,10 @@ def test_the_token_appears_in_no_address_log_storage_or_referrer(visit, locked, 
         log_in(page, TOKEN)
         page.get_by_role("searchbox").fill("send mail")
         expect(page).to_have_url(f"{locked}/?q=send+mail")
-        page.locator("#results h2 a").first.click()
-        page.get_by_role("link", name="Catalogue").click()
+        with page.expect_navigation():
+            page.locator("#results h2 a").first.click()
+        with page.expect_navigation():
+            page.get_by_role("link", name="Catalogue").click()
         readable = page.evaluate(
             "document.cookie + JSON.stringify([{...localStorage}, {...sessionStorage}])"
         )

@@ -21,6 +21,7 @@ def test_the_page_of_a_tool_shows_how_to_make_a_request_find_it(visit, serve, ex
         expect(page.get_by_role("status")).to_contain_text("No. The tool is number ")
         expect(page.get_by_role("status")).to_contain_text("an agent sees the first 5")
         shown = page.locator("section", has_text="Make this request find it").locator("code")
+        expect(shown).to_have_count(2)
         file, lines = shown.all_inner_texts()
         (tools / "capabilities.toml").write_text(lines, encoding="utf-8")
         deadline = time.monotonic() + PATIENCE

@@ -25,7 +25,8 @@ FIELDS = [
     *("path", "id", "signature"),
 ]
 TOKEN = "only-for-this-run"
-SECONDS = 100
+# Many times what a slow machine needs.
+SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +94,13 @@ async def searches(session: Session) -> None:
     assert sorted(tools) == ["describe_tool", "report_outcome", "search_tools"], sorted(tools)
     assert tools["search_tools"]["required"] == ["query"]
 
-    answer = await session.call("search_tools", query="create an issue", limit=3)
-    assert not answer.failed, answer
-    results = answer.value["result"]
+    results: list[Any] = []
+    while len(results) < 3:
+        # Until its first scan is done, a slow machine answers with an error, or with a few tools.
+        answer = await session.call("search_tools", query="create an issue", limit=3)
+        assert not answer.failed or "again" in answer.text, answer
+        results = [] if answer.failed else answer.value["result"]
+        await asyncio.sleep(0.1)
     assert len(results) == 3, results
     assert list(results[0]) == FIELDS, list(results[0])
     assert results[0]["id"] == "mcptools:github:create_issue", results[0]

@@ -83,13 +83,13 @@ def _listening(server: list[str], log: Path) -> Iterator[str]:
 
 
 def _address(server: subprocess.Popen[bytes], log: Path) -> str:
-    while not (said := re.search(r"http://[\w.:\[\]]+:\d+", log.read_text("utf-8"))):
+    while not (said := re.search(r"(http://[\w.:\[\]]+:\d+) ", log.read_text("utf-8"))):
         try:
             server.wait(0.1)
         except subprocess.TimeoutExpired:
             continue
         raise SystemExit(f"the server ended: {log.read_text('utf-8')}")
-    return said[0]
+    return said[1]
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from limits import Limits, NotPermittedError
@@ -173,10 +174,11 @@ class Soak:
             self._stdio[place] = StdioServer(self._command, self._log)
 
     def _damage(self) -> None:
-        with self._index.open("r+b") as file:
-            size = self._index.stat().st_size
-            file.seek(self._chance.randrange(max(size, 1)))
-            file.write(self._chance.randbytes(64))
+        place, damage = self._chance.random(), self._chance.randbytes(64)
+        # A server may just have set the index aside.
+        with suppress(FileNotFoundError), self._index.open("r+b") as file:
+            file.seek(int(place * os.fstat(file.fileno()).st_size))
+            file.write(damage)
 
     def _any(self) -> StdioServer:
         return self._chance.choice(self._stdio)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -128,11 +129,11 @@ class HttpServer:
                 env=os.environ | {"PYTOOLS_TOKEN": self._TOKEN},
             )
         until = time.monotonic() + PATIENCE
-        while "serving on " not in (said := self._said.read_text()):
+        while not (found := re.search(r"serving on (\S+) ", said := self._said.read_text())):
             assert time.monotonic() < until, said
             assert self._process.poll() is None, said
             time.sleep(0.05)
-        self._url = said.partition("serving on ")[2].split()[0]
+        self._url = found[1]
 
     def status_of(self, query: str) -> int:
         """Search, and return the status of the answer."""

@@ -89,7 +89,8 @@ class Server:
             [str(self._programs / program), *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env={**os.environ, "HOME": "/", "LC_ALL": "C"},
+            # A busy machine may need longer than a minute to start or stop a server.
+            env={**os.environ, "HOME": "/", "LC_ALL": "C", "PGCTLTIMEOUT": "240"},
             cwd="/",
             check=False,
             text=True,

@@ -11,7 +11,8 @@ const told = document.querySelector("#told");
 
 let timer = 0;
 let asking = false;
-let shown = address();
+// A page whose text was changed before this script was loaded shows nothing for it.
+let shown = form.elements.q.value === form.elements.q.defaultValue ? address() : "";
 
 function address() {
   const asked = new URLSearchParams();
@@ -78,3 +79,4 @@ form.addEventListener("input", (event) => {
 });
 form.addEventListener("compositionend", () => later(PAUSE));
 form.addEventListener("submit", () => clearTimeout(timer));
+if (!shown) later(0);
