@@ -115,11 +115,11 @@ class ConnectionPool:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write(self, *, patience_ms: int = BUSY_TIMEOUT_MS) -> Generator[apsw.Connection]:
+    def write(self, *, patience_ms: int | None = None) -> Generator[apsw.Connection]:
         """Lend a connection inside a write transaction, which is committed unless the block raises.
 
         Args:
-            patience_ms: How long to wait for another writer to end.
+            patience_ms: How long to wait for another writer to end; None for the usual time.
 
         Raises:
             ReadOnlyIndexError: The pool is for reading only.
@@ -128,7 +128,7 @@ class ConnectionPool:
         if self.read_only:
             raise ReadOnlyIndexError(self.path)
         with self._lend() as connection, self._wrapped():
-            connection.set_busy_timeout(patience_ms)
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS if patience_ms is None else patience_ms)
             try:
                 connection.execute("BEGIN IMMEDIATE")
             finally:
