@@ -27,10 +27,20 @@ settings.register_profile(
 settings.load_profile("bounded")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> Iterator[None]:
+    """Remove variables that libpq and the server read."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [it for it in os.environ if it.startswith("PG")]:
+            patch.delenv(name)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every request wait a minute for the server, so that a slow machine fails no test."""
-    monkeypatch.setattr("toolindex_postgres._refresh._PATIENCE", 60.0)
+    """Let everything wait a minute for the server, so that a slow machine fails no test."""
+    for limit in ("_refresh._PATIENCE", "_usage._PATIENCE", "_copy._LEASE_SECONDS"):
+        monkeypatch.setattr(f"toolindex_postgres.{limit}", 60.0)
     monkeypatch.setattr(_pool, "_CONNECT_SECONDS", 60)
     for limit in ("_LOOK_MS", "_READ_MS"):
         monkeypatch.setattr(_pool, limit, 60_000)
