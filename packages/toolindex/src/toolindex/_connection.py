@@ -260,7 +260,13 @@ class ConnectionPool:
     def _open_writable(self, found: Files) -> Opened:
         if found.main is None or (found.kept is None and is_index(self.path)):
             return self._make()
-        return open_connection(self.path, read_only=False)
+        try:
+            return open_connection(self.path, read_only=False)
+        except DatabaseError as error:
+            # It is an index, whose mark may still be in its log.
+            if found.kept is not None or error.where != self._kept:
+                raise
+            return self._make()
 
     def _make(self) -> Opened:
         try:
@@ -274,7 +280,7 @@ class ConnectionPool:
                 refuse_without_locks(self.path)
             try:
                 finish_renewal(self.path)
-                opened = open_connection(self.path, read_only=False)
+                opened = open_connection(self.path, read_only=False, creates=True)
             except DatabaseError as error:
                 if lease.obstacle is None or type(error) is not DatabaseError:
                     raise
