@@ -16,6 +16,7 @@ from toolindex import DatabaseBusyError, DatabaseError, OutcomeRecord
 from toolindex_postgres import Database, EngineStore, SharedStore, UnreachableStoreError
 from toolindex_postgres import _pool as limits
 from toolindex_postgres._pool import Connections
+from toolindex_postgres._refresh import Refresher
 
 from .sqlite_store import SQLiteStore
 from .trees import MODEL, embed, ids, known, sync
@@ -260,6 +261,27 @@ def test_a_search_does_not_wait_long_for_changes(host, tmp_path, monkeypatch):
         return not here.freshness(asks=False).problem
 
     until(is_current, "the copy is up to date")
+
+
+def test_a_change_is_fetched_even_if_the_thread_of_the_last_fetch_has_not_ended(host, monkeypatch):
+    here, there = host(), host()
+    sync(there, ONE)
+    assert ids(here) == ["mail:send"]
+    may_end, ended, work = threading.Event(), [], Refresher._work
+
+    def work_and_wait(*arguments):
+        work(*arguments)
+        may_end.wait(PATIENCE)
+        ended.append(arguments)
+
+    monkeypatch.setattr(Refresher, "_work", work_and_wait)
+    try:
+        for tools in (TWO, ONE):
+            sync(there, tools)
+            assert len(ids(here)) == len(tools)
+        assert not ended
+    finally:
+        may_end.set()
 
 
 def forked():
