@@ -5,6 +5,7 @@ import hashlib
 import math
 import random
 import threading
+import time
 from collections import Counter
 from itertools import count
 
@@ -24,6 +25,8 @@ from toolembed import (
 )
 
 IMPATIENT = Backoff(first=0.001, jitter=True)
+# An event loop may end a pause earlier by as much as its clock cannot distinguish.
+TICK = time.get_clock_info("monotonic").resolution + 1e-4
 
 
 class Memory:
@@ -273,7 +276,7 @@ def test_a_rate_limit_spreads_the_requests():
 
     # No request starts before its time; how much later depends on the machine.
     begun, *starts = times
-    assert all(start - begun >= 0.00999 * number for number, start in enumerate(starts))
+    assert all(start - begun >= 0.01 * number - TICK for number, start in enumerate(starts))
 
 
 @pytest.mark.parametrize("field", ["texts_per_request", "concurrency", "tokens_per_text"])
@@ -329,7 +332,7 @@ def test_a_provider_gets_no_requests_during_its_retry_after(concurrency):
     embed(Memory(6), Model(answer), limits=limits)
 
     # Workers whose requests were running when the provider asked for a delay wait as well.
-    assert times[concurrency] - times[0] >= 0.0499
+    assert times[concurrency] - times[0] >= 0.05 - TICK
 
 
 def test_a_retry_after_longer_than_the_patience_is_an_error():

@@ -37,6 +37,8 @@ from toolembed.providers import PROVIDERS
 from toolembed.pydantic_ai import StaticEmbeddingModel
 from toolembed.testing import check_embedder
 
+from .conftest import PATIENCE
+
 
 class HashingModel(EmbeddingModel):
     """A model whose vectors depend on the text, and that counts its requests."""
@@ -151,7 +153,7 @@ def test_without_numpy_a_query_has_the_same_vector():
         "assert numpy.allclose(plain, StaticEmbedder().encode_queries(texts), rtol=1e-9)\n"
     )
 
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 def test_the_pydantic_ai_model_returns_the_same_vectors():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -100,11 +101,13 @@ def test_a_model_missing_from_ollama_is_reported_with_the_pull_command(name, wor
 
 
 def test_a_stopped_ollama_is_reported_with_the_start_command(monkeypatch):
-    with serving(Endpoint) as address:
+    # Its port is kept, so that no other program gets it.
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("OLLAMA_BASE_URL", address)
-
-    with pytest.raises(EmbeddingError, match=r"start it \(ollama serve\)") as caught:
-        asyncio.run(create_embedder(OLLAMA).embed_query("four"))
+        with pytest.raises(EmbeddingError, match=r"start it \(ollama serve\)") as caught:
+            asyncio.run(create_embedder(OLLAMA).embed_query("four"))
 
     assert caught.value.kind is FailureKind.TRANSIENT
     assert f"does not answer at {address}/v1" in str(caught.value)

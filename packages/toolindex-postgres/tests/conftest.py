@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -27,14 +27,37 @@ settings.register_profile(
 settings.load_profile("bounded")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> Iterator[None]:
+    """Remove variables that libpq and the server read."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [it for it in os.environ if it.startswith("PG")]:
+            patch.delenv(name)
+        yield
+
+
+@contextmanager
+def patience() -> Iterator[None]:
+    """Let everything wait a minute for the server, so that a slow machine fails no test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in ("_refresh._PATIENCE", "_usage._PATIENCE", "_copy._LEASE_SECONDS"):
+            patch.setattr(f"toolindex_postgres.{limit}", 60.0)
+        for limit in ("_connection.BUSY_TIMEOUT_MS", "_opening.BUSY_TIMEOUT_MS"):
+            patch.setattr(f"toolindex.{limit}", 60_000)
+        # Another thread of the host may be writing the copy.
+        for limit in ("_usage._PATIENCE_MS", "_query_vectors._PATIENCE_MS"):
+            patch.setattr(f"toolindex.{limit}", 60_000)
+        patch.setattr(_pool, "_CONNECT_SECONDS", 60)
+        for limit in ("_LOOK_MS", "_READ_MS"):
+            patch.setattr(_pool, limit, 60_000)
+        patch.setattr(_pool.Connection, "patience", 60.0)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every request wait a minute for the server, so that a slow machine fails no test."""
-    monkeypatch.setattr("toolindex_postgres._refresh._PATIENCE", 60.0)
-    monkeypatch.setattr(_pool, "_CONNECT_SECONDS", 60)
-    for limit in ("_LOOK_MS", "_READ_MS"):
-        monkeypatch.setattr(_pool, limit, 60_000)
-    monkeypatch.setattr(_pool.Connection, "patience", 60.0)
+def _patient() -> Iterator[None]:
+    with patience():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +78,7 @@ def mortal() -> Iterator[Server]:
 def database(server: Server) -> str:
     """The address of a database with the schema."""
     address = server.new_database()
-    with Database(address) as made:
+    with patience(), Database(address) as made:
         made.init()
     return address
 

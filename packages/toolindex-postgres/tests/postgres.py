@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +18,7 @@ from typing import TypeVar
 import pytest
 
 _NOBODY = 65534
+_CONTROL_SECONDS = 240
 _OPTIONS = "-c fsync=off -c autovacuum=off -c shared_buffers=16MB"
 
 
@@ -81,7 +83,9 @@ class Server:
         return self.address(name)
 
     def _control(self, *arguments: str) -> None:
-        self._run("pg_ctl", "--wait", f"--pgdata={self._data}", *arguments)
+        # By default, it gives up after a minute.
+        limit = f"--timeout={_CONTROL_SECONDS}"
+        self._run("pg_ctl", "--wait", limit, f"--pgdata={self._data}", *arguments)
 
     def _run(self, program: str, *arguments: str) -> None:
         who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
@@ -116,6 +120,12 @@ class Replica(Server):
         )  # fmt: skip
 
 
+def _accepts(path: Path) -> bool:
+    """Return whether a program accepts connections at a socket; its file is there earlier."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
 @contextmanager
 def pooling(server: Server) -> Iterator[str]:
     """Run PgBouncer in transaction mode with two sessions for a block; yield its address."""
@@ -137,7 +147,7 @@ def pooling(server: Server) -> Iterator[str]:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     pooler = subprocess.Popen([program, str(folder / "ini")], cwd="/", **quiet, **who)
     try:
-        while not (folder / ".s.PGSQL.5432").exists():
+        while not _accepts(folder / ".s.PGSQL.5432"):
             assert pooler.poll() is None, (folder / "log").read_text()
             time.sleep(0.01)
         yield f"host={folder}"

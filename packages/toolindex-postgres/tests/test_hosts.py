@@ -1,8 +1,12 @@
 """Hosts that share a tree see each other's changes, as if they had one store."""
 
 import os
+import sqlite3
 import threading
+import time
+from contextlib import closing
 from itertools import count
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -113,6 +117,24 @@ def test_two_processes_of_one_host_share_its_copy(host, tmp_path):
     assert ids(first) == ids(second) == ["mail:send"]
     sync(first, TWO)
     assert ids(second) == ids(other) == ["mail:read", "mail:send"]
+
+
+def test_a_process_waits_while_another_creates_the_file_beside_the_copy(
+    host, tmp_path, monkeypatch
+):
+    path = tmp_path / "copy.db"
+    with closing(sqlite3.connect(f"{path}-shared", isolation_level=None)) as other:
+        # SQLite itself would not wait for this.
+        other.execute("BEGIN IMMEDIATE")
+        clock = SimpleNamespace(
+            time=time.time,
+            monotonic=time.monotonic,
+            sleep=lambda _: other.execute("ROLLBACK"),
+        )
+        monkeypatch.setattr("toolindex_postgres._notes.time", clock)
+        store = host(copy=path)
+        sync(store, ONE)
+        assert ids(store) == ["mail:send"]
 
 
 def test_hosts_that_change_a_tree_at_once_lose_nothing(host):

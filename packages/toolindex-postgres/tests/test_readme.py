@@ -6,7 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .test_faults import PATIENCE
+
 README = Path(__file__).parents[1] / "README.md"
+
+
+# The limits of these tests, instead of those that keep a user from waiting for a server.
+PATIENT = """
+from toolindex_postgres import _pool, _refresh
+_pool._CONNECT_SECONDS = _pool.Connection.patience = _refresh._PATIENCE = 60
+_pool._LOOK_MS = _pool._READ_MS = 60_000
+"""
 
 
 def blocks(language):
@@ -20,7 +30,7 @@ def test_the_example_prints_the_output_that_is_shown(server, tmp_path):
     tool.write_text('def run(to: str) -> str:\n    """Send a message."""\n')
     own = dict(pair.split("=") for pair in server.new_database().split())
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
+        [sys.executable, "-W", "error", "-c", PATIENT + code],
         env={
             **os.environ,
             "PGHOST": own["host"],
@@ -30,7 +40,7 @@ def test_the_example_prints_the_output_that_is_shown(server, tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert (ran.stdout, ran.stderr) == (output, "")

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from toolindex import DatabaseError, OutcomeRecord, SearchRecord, ToolFilter
 from toolindex_postgres import Database, SharedStore
+from toolindex_postgres._notes import Notes
 from toolindex_postgres._pool import Connections
 
 from .sqlite_store import SQLiteStore
@@ -184,6 +185,28 @@ def test_equal_outcomes_that_are_recorded_separately_all_count(host, database, t
         here.usage.record_outcomes([outcome(at=1.0)])
     assert stored(database, tree) == (0, 3)
     assert len(there.usage.outcomes()) == len(here.usage.outcomes()) == 3
+
+
+def test_an_event_that_is_recorded_while_another_thread_ends_sending_is_sent(
+    host, database, tree, monkeypatch
+):
+    here = host()
+    sync(here, ONE)
+    count_events = Notes.count_events
+    late = threading.Thread(target=here.usage.record_outcomes, args=([outcome(at=2.0)],))
+
+    def counting(notes):
+        """Count as the last step of sending, and let the other thread record an event then."""
+        counted = count_events(notes)
+        if late.ident is None:
+            late.start()
+            late.join()
+        return counted
+
+    monkeypatch.setattr(Notes, "count_events", counting)
+    here.usage.record_outcomes([outcome(at=1.0)])
+    assert stored(database, tree) == (0, 2)
+    assert here.freshness(asks=False).waiting == 0
 
 
 def test_an_event_that_is_recorded_again_after_a_failure_counts_once(

@@ -14,11 +14,18 @@ import apsw
 import pytest
 import sqlite_vec
 from hypothesis import HealthCheck, settings
-from toolindex import ToolIndex
+from toolindex import ToolIndex, _connection, _opening
 from toolscan import ScanReport, ToolId, embedding_text, scan
 
 # The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
+# The beginning of a program whose processes wait for each other that long, instead of the seconds
+# after which the index is reported as busy.
+PATIENT = f"""
+from toolindex import _connection, _opening
+_connection.BUSY_TIMEOUT_MS = _opening.BUSY_TIMEOUT_MS = {PATIENCE * 1000}
+_connection._RESCUE_SECONDS = {PATIENCE}
+"""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -59,6 +66,14 @@ def path(tmp_path: Path) -> Path:
 def kept(path: Path) -> Path:
     """The path of the file with irreplaceable data."""
     return path.with_name("search.db-kept")
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let threads wait for each other as long as the programs with `PATIENT`."""
+    for module in (_connection, _opening):
+        monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", PATIENCE * 1000)
+    monkeypatch.setattr(_connection, "_RESCUE_SECONDS", PATIENCE)
 
 
 @pytest.fixture

@@ -27,7 +27,9 @@ def test_scattered_vectors_are_stored_together_again(index, path, fill, check_so
     check_sound(path)
 
 
-def test_pending_texts_are_counted_without_refused_ones(index, fill):
+def test_pending_texts_are_counted_without_refused_ones(index, fill, monkeypatch):
+    # A refusal does not count for long.
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.0)
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
     (first, second) = index.pending("m", limit=2)
     assert index.count_pending("m") == 2

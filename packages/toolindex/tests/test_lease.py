@@ -8,6 +8,8 @@ import threading
 import pytest
 from toolindex import DatabaseBusyError, LeaseHeldError, ToolIndex
 
+from .conftest import PATIENCE
+
 ROUNDS, WORKERS = 25, 8
 HOLDER = """
 import sys
@@ -32,7 +34,7 @@ def holder(path, start):
     yield hold
     for process in processes:
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
 
 
 def test_a_lease_is_held_by_one_process_at_a_time(index, holder):
@@ -42,7 +44,7 @@ def test_a_lease_is_held_by_one_process_at_a_time(index, holder):
     with pytest.raises(LeaseHeldError, match="another process") as caught, lease.held(timeout=0.05):
         pass
     assert isinstance(caught.value, DatabaseBusyError)
-    process.communicate("", timeout=60)
+    process.communicate("", timeout=PATIENCE)
     with lease.held(timeout=0):
         assert not index.lease("files").acquire(timeout=0)
     assert lease.acquire(timeout=0)
@@ -54,7 +56,7 @@ def test_a_lease_is_held_by_one_process_at_a_time(index, holder):
 def test_the_lock_file_of_a_killed_holder_is_removed_by_the_next_one(index, path, holder):
     process = holder("files")
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE)
     with index.lease("files").held(timeout=0):
         pass
     assert [file.name for file in path.parent.glob("*.lock")] == []
@@ -67,7 +69,7 @@ def test_removing_the_lock_file_never_lets_two_processes_hold_the_lease(index, t
 
     def count_up():
         for _ in range(ROUNDS):
-            with index.lease("files").held(timeout=60):
+            with index.lease("files").held(timeout=PATIENCE):
                 before = int(counter.read_text(encoding="utf-8"))
                 counter.write_text(str(before + 1), encoding="utf-8")
 
@@ -75,7 +77,7 @@ def test_removing_the_lock_file_never_lets_two_processes_hold_the_lease(index, t
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert counter.read_text(encoding="utf-8") == str(ROUNDS * WORKERS)
 
 
@@ -109,10 +111,12 @@ def test_everyone_gets_the_lease_where_files_cannot_be_locked(path, fill, read_o
 def test_a_waiting_process_gets_the_lease_of_one_that_is_killed(index, holder):
     process = holder("files")
     got = []
-    waiter = threading.Thread(target=lambda: got.append(index.lease("files").acquire(timeout=60)))
+    waiter = threading.Thread(
+        target=lambda: got.append(index.lease("files").acquire(timeout=PATIENCE))
+    )
     waiter.start()
     process.send_signal(signal.SIGKILL)
-    waiter.join(60)
+    waiter.join(PATIENCE)
     assert got == [True]
 
 
@@ -158,7 +162,7 @@ def test_a_turn_is_released_even_if_waiting_for_it_is_cancelled(index):
         assert index.lease("files").acquire(timeout=0)
 
     async def hold(lease):
-        async with lease.turn(patience=30):
+        async with lease.turn(patience=PATIENCE):
             pass
 
     asyncio.run(work())

@@ -12,6 +12,8 @@ import pytest
 from toolindex import ToolIndex, application_id
 from toolindex._parts import INDEX
 
+from .conftest import PATIENCE
+
 pytest.importorskip("fcntl", reason="on Windows a lock belongs to the open file")
 pytest.importorskip("sqlite3")
 
@@ -39,7 +41,7 @@ def read_at_once(index):
 
     def read(_):
         with index.reading() as reader:
-            barrier.wait(60)
+            barrier.wait(PATIENCE)
             return reader.generation()
 
     with ThreadPoolExecutor(READERS) as threads:
@@ -73,7 +75,7 @@ def visit(path, start):
     """
 
     def in_another_process():
-        out, err = start(VISIT, path).communicate(timeout=60)
+        out, err = start(VISIT, path).communicate(timeout=PATIENCE)
         assert err == ""
         who, *ids = out.split()
         return who, ids

@@ -59,7 +59,7 @@ class MemoryPages:
             self._kept = tuple(view.pages)
 
 
-def test_an_index_whose_pages_are_elsewhere_keeps_the_contract(tmp_path):
+def test_an_index_whose_pages_are_elsewhere_keeps_the_contract(tmp_path, patient):
     numbers = count(1)
     pages_of = {}
 

@@ -39,11 +39,13 @@ def test_an_index_cannot_be_a_folder_but_can_be_a_file_in_it(tmp_path, refuses):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such files")
-def test_an_index_cannot_be_a_pipe_a_socket_or_a_device(tmp_path, refuses):
+def test_an_index_cannot_be_a_pipe_a_socket_or_a_device(tmp_path, refuses, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     refuses(tmp_path / "pipe", "this is a named pipe; give the path of a file")
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(tmp_path / "socket"))
+        # The path of a socket must be short.
+        monkeypatch.chdir(tmp_path)
+        listening.bind("socket")
         refuses(tmp_path / "socket", "this is a socket; give the path of a file")
     refuses("/dev/null", "this is a device; give the path of a file")
 

@@ -11,11 +11,15 @@ import apsw
 import pytest
 from toolindex import DatabaseError, ToolIndex, _opening
 
+from .conftest import PATIENCE, PATIENT
+
 # The weekly run has more, as for the examples of property tests.
 ROUNDS = int(os.environ.get("TEST_EXAMPLES", "20")) // 10
 
 # The beginning of every program below: two states of an index, and reports that lead to them.
-PREAMBLE = """
+PREAMBLE = (
+    PATIENT
+    + """
 import sys
 from dataclasses import replace
 from hashlib import sha256
@@ -39,6 +43,7 @@ def record(number, state):
 def report(state, count):
     return ScanReport(records=tuple(record(number, state) for number in range(count)))
 """
+)
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def tree(tmp_path, write_tool):
 
 
 def succeed(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
     return out
 
@@ -87,12 +92,12 @@ with ToolIndex(path) as index:
         check_sound(new)
 
 
-def test_threads_that_create_one_index_at_once_all_succeed(tmp_path, fill, contents):
+def test_threads_that_create_one_index_at_once_all_succeed(tmp_path, fill, contents, patient):
     errors = []
 
     def make(path, barrier):
         try:
-            barrier.wait(60)
+            barrier.wait(PATIENCE)
             with ToolIndex(path) as index:
                 fill(index, {"mcptools:mail:send": "Send."}, model_id="m")
         except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
@@ -105,7 +110,7 @@ def test_threads_that_create_one_index_at_once_all_succeed(tmp_path, fill, conte
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE)
         assert errors == []
         with ToolIndex(path) as index:
             assert contents(index) == {"mcptools:mail:send": "Send."}
@@ -147,14 +152,14 @@ def test_threads_read_consistent_states_while_one_writes(index, path, report, ch
     readers = [threading.Thread(target=read) for _ in range(6)]
     for reader in readers:
         reader.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     writes = 0
     while (writes < 20 or len(looks) < 50) and not errors and time.monotonic() < deadline:
         index.sync(report((small, large)[writes % 2]), reader_version="1")
         writes += 1
     done.set()
     for reader in readers:
-        reader.join(60)
+        reader.join(PATIENCE)
     assert errors == []
     assert len(looks) >= 50
     check_sound(path)
@@ -215,7 +220,7 @@ def kill_within(process, seconds):
     with pytest.raises(Exception, match="timed out"):
         process.wait(timeout=seconds)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
 
 

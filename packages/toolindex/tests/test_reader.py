@@ -1,7 +1,5 @@
 """Reading the index: entries by id, coverage, the generation."""
 
-import time
-
 import pytest
 from toolindex import (
     CONTENT_TABLE,
@@ -183,13 +181,13 @@ def test_the_outcomes_of_each_tool_are_counted(index, fill):
         assert reader.outcomes() == {"mcptools:mail:send": ToolOutcomes(3, 1, 2, 20.0)}
 
 
-def test_the_time_of_the_last_change_is_returned(index, fill):
+def test_the_time_of_the_last_change_is_returned(index, fill, monkeypatch):
     with index.reading() as reader:
         assert reader.changed_at() is None
-    before = time.time()
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
     fill(index, TWO)
     with index.reading() as reader:
-        assert before <= reader.changed_at() <= time.time()
+        assert reader.changed_at() == 1_700_000_000.25
 
 
 def test_the_tree_of_an_index_is_returned(index, tmp_path):

@@ -13,9 +13,14 @@ from toolindex import (
     DamagedDatabaseError,
     DatabaseError,
     ForeignRootError,
+    Lease,
+    LeaseHeldError,
     OutcomeRecord,
     SearchRecord,
     ToolIndex,
+    _connection,
+    _opening,
+    application_id,
 )
 
 ONE = {"mcptools:mail:send": "Send a message."}
@@ -448,6 +453,42 @@ def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):
         assert other.set_aside() is None
         assert contents(other) == ONE
     assert len(set_aside_files(path)) == 1
+
+
+@pytest.mark.parametrize("suffix", ["", "-kept"])
+def test_a_file_that_another_process_renames_is_not_created_before_its_turn(
+    path, fill, contents, monkeypatch, suffix
+):
+    """The other process still has to rename the log, and would take that of a new file."""
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+    file = path.with_name(f"{path.name}{suffix}")
+    refuse = _opening.refuse_other_formats
+
+    def renamed_meanwhile(index, part):
+        refuse(index, part)
+        if part.suffix == suffix and file.exists():
+            file.rename(f"{file}.corrupt-20261122T101500")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_opening, "refuse_other_formats", renamed_meanwhile)
+        patch.setattr(_connection, "_RESCUE_SECONDS", 0.05)
+        with Lease(path, "rescue").held(timeout=0), pytest.raises(LeaseHeldError):
+            ToolIndex(path)
+    assert not file.exists()
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        assert contents(index) == ONE
+
+
+def test_a_new_index_whose_other_file_is_removed_gets_a_new_one(path, kept, fill, contents):
+    """Its mark may still be in its log."""
+    with ToolIndex(path) as index:
+        fill(index, ONE)
+        assert application_id(path) == 0
+        kept.unlink()
+        assert contents(index) == ONE
+        assert kept.exists()
 
 
 def test_a_file_that_is_removed_while_the_index_is_open_is_recreated(path, fill, contents):

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 
 import apsw
 import pytest
-from toolindex import DatabaseError, ForeignRootError, ToolIndex
+from toolindex import DatabaseError, ForeignRootError, ToolIndex, _connection
 
 ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:mail:tool_{n}": f"Tool number {n}. " + f"word{n} " * 100 for n in range(500)}
@@ -90,11 +90,11 @@ def test_a_sync_that_fails_midway_changes_nothing(index, path, fill, report, con
     assert contents(index) == MANY
 
 
-def test_a_lock_held_by_another_process_is_reported_as_such(index, path, fill, report, contents):
+def test_a_lock_held_by_another_process_is_reported_as_such(
+    index, path, fill, report, contents, monkeypatch
+):
     fill(index, ONE)
-    # The only idle connection is used next; a short timeout makes the test fast.
-    with index.reading() as reader:
-        reader.connection.set_busy_timeout(10)
+    monkeypatch.setattr(_connection, "BUSY_TIMEOUT_MS", 10)
     with closing(apsw.Connection(str(path))) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseError, match="another process holds the index locked"):

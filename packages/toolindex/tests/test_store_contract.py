@@ -34,7 +34,7 @@ def paths(tmp_path):
     return (tmp_path / f"{number}.db" for number in itertools.count())
 
 
-def test_a_sqlite_store_keeps_the_contract(paths):
+def test_a_sqlite_store_keeps_the_contract(paths, patient):
     check_store(lambda: SQLiteStore(next(paths)), reopen=lambda store: SQLiteStore(store.path))
 
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Place = tuple[int, str | None]
 
 _KEPT_SECONDS = 3_600.0
+# How long to wait for another process that is writing the file.
+_BUSY_SECONDS = 5.0
+_RETRY_SECONDS = 0.005
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS note (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event (
@@ -202,16 +205,30 @@ class Notes:
             return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, check_same_thread=False)
+        connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
         try:
             # If a crash loses a note, the copy is compared once more.
-            connection.execute("PRAGMA journal_mode = WAL")
+            _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.executescript(_SCHEMA)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    # While another process creates the file, SQLite refuses this without waiting.
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _value(connection: sqlite3.Connection, key: str) -> Any:  # noqa: ANN401 - any JSON

@@ -181,9 +181,11 @@ class Refresher:
     def _started(self, now: State | None) -> tuple[Future[None], bool]:
         """Return the fetch that is running in a thread, and whether it was just started."""
         with self._lock:
-            # A forked process has no such thread.
-            if self._running is not None and self._running[0].is_alive():
-                return self._running[1], False
+            if self._running is not None:
+                thread, work = self._running
+                # A forked process has no such thread; and one that is done only has to end.
+                if thread.is_alive() and not work.done():
+                    return work, False
             work = Future[None]()
             thread = Thread(target=self._work, args=(work, now), name="toolindex", daemon=True)
             self._running = thread, work

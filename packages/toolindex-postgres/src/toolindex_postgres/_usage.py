@@ -80,6 +80,7 @@ class SharedUsage:
         self._recording = Lock()
         self._numbers = Counter[OutcomeRecord]()
         self._sending = Lock()
+        self._is_asked = False
         self._waiting: int | None = None
         self._followed: tuple[str, int, int] | None = None
 
@@ -156,20 +157,25 @@ class SharedUsage:
 
     def send(self) -> None:
         """Send waiting events, unless the server is unreachable or another thread is sending."""
-        if not self._sending.acquire(blocking=False):
-            return
-        try:
-            with suppress(DatabaseError):
-                while events := self._notes.events(most=_BATCH, most_bytes=_BATCH_BYTES):
-                    body = f"[{','.join(body for _, body in events)}]"
-                    answer = self._sent(body) or [None]
-                    if answer[0] is None:
-                        # The tree has not been created yet, or this role may not see it.
-                        break
-                    self._notes.sent([id_ for id_, _ in events], server=str(answer[1]))
-            self._waiting = self._notes.count_events()
-        finally:
-            self._sending.release()
+        # A thread that is sending then looks again, because it may have looked for the last time.
+        self._is_asked = True
+        while self._is_asked and self._sending.acquire(blocking=False):
+            try:
+                self._is_asked = False
+                with suppress(DatabaseError):
+                    self._send()
+                self._waiting = self._notes.count_events()
+            finally:
+                self._sending.release()
+
+    def _send(self) -> None:
+        while events := self._notes.events(most=_BATCH, most_bytes=_BATCH_BYTES):
+            body = f"[{','.join(body for _, body in events)}]"
+            answer = self._sent(body) or [None]
+            if answer[0] is None:
+                # The tree has not been created yet, or this role may not see it.
+                return
+            self._notes.sent([id_ for id_, _ in events], server=str(answer[1]))
 
     def _sent(self, body: str) -> tuple[Any, ...] | None:
         try:

@@ -115,11 +115,11 @@ class ConnectionPool:
                     connection.execute("ROLLBACK")
 
     @contextmanager
-    def write(self, *, patience_ms: int = BUSY_TIMEOUT_MS) -> Generator[apsw.Connection]:
+    def write(self, *, patience_ms: int | None = None) -> Generator[apsw.Connection]:
         """Lend a connection inside a write transaction, which is committed unless the block raises.
 
         Args:
-            patience_ms: How long to wait for another writer to end.
+            patience_ms: How long to wait for another writer to end; None for the usual time.
 
         Raises:
             ReadOnlyIndexError: The pool is for reading only.
@@ -128,7 +128,7 @@ class ConnectionPool:
         if self.read_only:
             raise ReadOnlyIndexError(self.path)
         with self._lend() as connection, self._wrapped():
-            connection.set_busy_timeout(patience_ms)
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS if patience_ms is None else patience_ms)
             try:
                 connection.execute("BEGIN IMMEDIATE")
             finally:
@@ -260,7 +260,13 @@ class ConnectionPool:
     def _open_writable(self, found: Files) -> Opened:
         if found.main is None or (found.kept is None and is_index(self.path)):
             return self._make()
-        return open_connection(self.path, read_only=False)
+        try:
+            return open_connection(self.path, read_only=False)
+        except DatabaseError as error:
+            # It is an index, whose mark may still be in its log.
+            if found.kept is not None or error.where != self._kept:
+                raise
+            return self._make()
 
     def _make(self) -> Opened:
         try:
@@ -274,7 +280,7 @@ class ConnectionPool:
                 refuse_without_locks(self.path)
             try:
                 finish_renewal(self.path)
-                opened = open_connection(self.path, read_only=False)
+                opened = open_connection(self.path, read_only=False, creates=True)
             except DatabaseError as error:
                 if lease.obstacle is None or type(error) is not DatabaseError:
                     raise

@@ -58,8 +58,10 @@ class Opened(NamedTuple):
     extension_problem: str
 
 
-def open_connection(index: Path, *, read_only: bool, without_kept: bool = False) -> Opened:
-    """Open a connection to an index, which is created or migrated if necessary.
+def open_connection(
+    index: Path, *, read_only: bool, creates: bool = False, without_kept: bool = False
+) -> Opened:
+    """Open a connection to an index, which is migrated if necessary.
 
     The file of irreplaceable data is attached as `kept`. A table name without a schema refers to
     the only table of that name, in either file.
@@ -67,6 +69,8 @@ def open_connection(index: Path, *, read_only: bool, without_kept: bool = False)
     Args:
         index: The index.
         read_only: Never write, and work on a medium that cannot be written.
+        creates: Create missing files. The caller holds the lease for that: without it, another
+            process may be renaming a damaged file, and would then take the log of a new one.
         without_kept: When reading only, attach an empty database instead of that file.
 
     Raises:
@@ -75,7 +79,7 @@ def open_connection(index: Path, *, read_only: bool, without_kept: bool = False)
     with _explained(index):
         if read_only:
             return _open_read_only(index, (INDEX,) if without_kept else PARTS)
-        return _open_writable(index)
+        return _open_writable(index, creates=creates)
 
 
 def open_part(index: Path, part: Part) -> apsw.Connection:
@@ -166,9 +170,11 @@ def _explained(index: Path, part: Part = INDEX) -> Generator[None]:
         raise explained(path, error) from error
 
 
-def _open_writable(index: Path) -> Opened:
+def _open_writable(index: Path, *, creates: bool) -> Opened:
     refuse_other_formats(index, INDEX)
-    connection = apsw.Connection(str(index))
+    # The same applies to the attached file.
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if creates else 0)
+    connection = apsw.Connection(str(index), flags=flags)
     try:
         # Closing would move a killed process's log into the file, which must not happen before it
         # is known to be ours.

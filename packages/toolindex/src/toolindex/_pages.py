@@ -179,7 +179,7 @@ class PagesPool(ConnectionPool):
                 yield connection
 
     @contextmanager
-    def write(self, *, patience_ms: int = BUSY_TIMEOUT_MS) -> Generator[apsw.Connection]:
+    def write(self, *, patience_ms: int | None = None) -> Generator[apsw.Connection]:
         """Lend a connection inside a write transaction, which is kept unless the block raises."""
         if self.read_only:
             with super().write():

@@ -75,7 +75,7 @@ def renew(index: Path, *, suspect: Path) -> Path:
                 aside = _set_aside(index)
         except OSError as error:
             raise DatabaseError(file, f"is damaged, and cannot be renamed ({error})") from error
-    open_connection(index, read_only=False).connection.close()
+    open_connection(index, read_only=False, creates=True).connection.close()
     return aside
 
 

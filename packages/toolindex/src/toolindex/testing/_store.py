@@ -41,7 +41,7 @@ def check_store(
     factory: Callable[[], AbstractContextManager[_Store]],
     *,
     reopen: Callable[[_Store], AbstractContextManager[ToolStore]] | None = None,
-    patience: float = 30.0,
+    patience: float = 120.0,
 ) -> None:
     """Check that a store keeps the promises of the `ToolStore` protocol.
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from toolindex.protocols import ToolStore
 
 _ANGLES = {"send": 0.0, "read": 0.5, "merge": 1.0, "split": 3.0}
+_REFUSALS = 12
 _CHANGED = {**TOOLS, "mcptools/mail/send.py": module("Post a letter.")}
 
 
@@ -62,7 +63,9 @@ def _check_refused(store: ToolStore) -> None:
     fill(store, {**TOOLS, **twins})
     pending = store.pending("m", limit=99)
     reasons = {key: "too odd" for key, text in pending.items() if text.startswith("join")}
-    store.refuse("m", reasons)
+    # The more often, the longer: once might not last for this check on a slow machine.
+    for _ in range(_REFUSALS):
+        store.refuse("m", reasons)
     store.refuse("m", {"a text that no tool has": "too late"})
     promise = "a text that was refused is not pending"
     expect(set(store.pending("m", limit=99)), set(pending) - set(reasons), promise)
