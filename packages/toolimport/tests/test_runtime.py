@@ -115,7 +115,7 @@ def script(file, tmp_path):
     return run
 
 
-def wait_until_gone(pid, seconds=60):
+def wait_until_gone(pid, seconds=PATIENCE):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -129,7 +129,7 @@ def wait_until_gone(pid, seconds=60):
     raise AssertionError(f"the server {pid} is still there")
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=PATIENCE):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -199,7 +199,7 @@ def test_an_answer_without_the_structure_that_its_schema_has_is_an_error(file, r
 def test_other_tools_output_schemas_do_not_slow_a_call_down(script):
     """Checking a schema takes as long as a call, and a server may list hundreds."""
     with script("print(any(it.startswith('jsonschema.') for it in sys.modules))") as running:
-        assert running.communicate(timeout=120)[0].split()[1:] == ["False"]
+        assert running.communicate(timeout=PATIENCE)[0].split()[1:] == ["False"]
 
 
 @pytest.mark.parametrize("name", [it["name"] for it in WRONG])
@@ -284,7 +284,7 @@ def test_the_time_limit_includes_connecting_which_waiting_calls_share(file, monk
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert len(told) == 3
     close()
 
@@ -339,7 +339,7 @@ def test_servers_end_with_their_program_even_if_they_ignore_signals(script, file
     entry["args"] = ["-c", stubborn, sys.executable, *entry["args"]]
     file.write_text(json.dumps(content))
     with script("sys.exit(3)") as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (program.returncode, errors) == (3, "")
     wait_until_gone(int(output))
 
@@ -361,7 +361,7 @@ def test_ctrl_c_ends_a_call_and_the_servers_with_it(script):
         pid = int(program.stdout.readline())
         assert program.stdout.readline() == "waiting\n"
         program.send_signal(signal.SIGINT)
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (output, errors, program.returncode) == ("interrupted\n", "", 0)
     wait_until_gone(pid)
 
@@ -395,7 +395,7 @@ def test_an_interrupt_at_any_moment_of_a_call_leaves_the_next_one_working(script
         print(moment)
     """
     with script(interrupting) as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (errors, program.returncode) == ("", 0)
     pid, moments = output.split()
     assert int(moments) > 10
@@ -411,7 +411,7 @@ def test_threads_that_outlive_the_main_thread_can_call_and_servers_end_after_the
         threading.Thread(target=work).start()
     """
     with script(late) as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (errors, program.returncode) == ("", 0)
     assert len(set(output.split())) == 1
     wait_until_gone(int(output.split()[0]))
@@ -442,7 +442,7 @@ STARTS_LATE_THREADS = not (3, 12) <= sys.version_info < (3, 12, 3)
 def late(request, file):
     """Return the result of a call that connects in a thread that outlives the main thread."""
     command = [sys.executable, "-W", "error", "-c", LATE, str(file), request.param]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stderr == ""
     return done.stdout
 
@@ -462,7 +462,7 @@ def test_a_killed_program_leaves_no_server_behind(script):
     with script("time.sleep(60)") as program:
         pid = int(program.stdout.readline())
         program.kill()
-        program.communicate(timeout=60)
+        program.communicate(timeout=PATIENCE)
     wait_until_gone(pid)
 
 
@@ -478,7 +478,7 @@ def test_a_forked_process_has_separate_servers(script):
             print(runner.run_sync('pid', {}), flush=True)
     """
     with script(forking) as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     first, *others = output.split()
     assert (errors, program.returncode) == ("", 0)
     assert sorted(others.count(pid) for pid in set(others)) == [1, 2]
@@ -489,7 +489,7 @@ def test_a_forked_process_has_separate_servers(script):
 
 def ended(threads):
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     return not any(thread.is_alive() for thread in threads)
 
 
@@ -529,7 +529,7 @@ def test_closing_all_connections_ends_waiting_calls():
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    assert waiting.wait(60)
+    assert waiting.wait(PATIENCE)
     running.close()
     assert ended([thread])
     assert told == [True]
@@ -656,7 +656,7 @@ def test_progress_and_meta_data_are_passed_on(tool):
 
 def test_a_call_that_is_cancelled_is_cancelled_on_the_server(tool, calls):
     async def job():
-        with anyio.move_on_after(60) as scope:
+        with anyio.move_on_after(PATIENCE) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(tool("hang").call, {})
                 while "hang {}" not in calls():
