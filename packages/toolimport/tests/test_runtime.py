@@ -159,6 +159,32 @@ def test_importing_the_runtime_does_not_import_mcp():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
 
 
+IMPORTED = """
+import asyncio, sys
+from toolimport import ServerError
+from toolimport.runtime import _link
+
+def connected(*_, **__):
+    print("mcp.client.client" in sys.modules)
+    raise ServerError("shop", "is shut")
+
+async def job():
+    await _link.Link("shop", lambda: type("Parameters", (), {"redactor": None})).call("x", {}, 3600)
+
+_link.connected = connected
+try:
+    asyncio.run(job())
+except ServerError as error:
+    print(error)
+"""
+
+
+def test_the_time_limit_of_connecting_excludes_the_import_of_mcp():
+    command = [sys.executable, "-c", IMPORTED]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert ran.stdout == "True\nserver 'shop': is shut\n"
+
+
 def test_the_server_is_started_once_and_kept_running(runner):
     assert len({runner.run_sync("pid", {}) for _ in range(3)}) == 1
 
