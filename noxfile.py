@@ -48,6 +48,9 @@ FOOTPRINT = ROOT / "benchmarks" / "footprint.py"
 
 # The checks start thousands of processes, each of which would compile everything it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A package index that is slow or unreachable for a moment must not fail a session.
+os.environ.setdefault("UV_HTTP_TIMEOUT", "120")
+os.environ.setdefault("UV_HTTP_RETRIES", "6")
 
 nox.needs_version = ">=2026.10.20"
 nox.options.default_venv_backend = "uv"

@@ -1,6 +1,7 @@
 """Questions to git: the last release, and what a branch has changed."""
 
 import re
+import tarfile
 from pathlib import Path
 
 from packaging.version import VERSION_PATTERN, Version
@@ -44,6 +45,15 @@ def changed(base: str, place: Path, root: Path, *, removals: bool = True) -> boo
     """Return whether commits since `base` have changed a file, or any file in a folder."""
     which = "--diff-filter=" + ("" if removals else "d")
     return bool(run("git", "diff", "--name-only", which, f"{base}...HEAD", "--", place, cwd=root))
+
+
+def unpack(commit: str, folder: Path, root: Path, place: Path) -> Path:
+    """Copy a folder as of a commit to another place, and return the copy."""
+    within, archive = folder.relative_to(root), place / "archive.tar"
+    run("git", "archive", f"--output={archive}", commit, "--", within.as_posix(), cwd=root)
+    with tarfile.open(archive) as packed:
+        packed.extractall(place, filter="data")
+    return place / within
 
 
 def file_at(commit: str, path: Path, root: Path) -> str:

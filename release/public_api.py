@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import griffe
 
@@ -41,16 +42,19 @@ def problems(root: Path) -> Iterator[str]:
 def breaks(project: Project, tag: str, root: Path) -> list[str]:
     """Return the breaking changes since a tag, in what it promised, one line each."""
     folder = project.source.parent
-    old = griffe.load_git(
-        project.module, ref=tag, repo=root, search_paths=[folder.relative_to(root)],
-        allow_inspection=False, resolve_aliases=True, resolve_external=False,
-    )  # fmt: skip
+    # Not `griffe.load_git`: a branch of a check that was killed would make each later one fail.
+    with TemporaryDirectory() as place:
+        old = _loaded(project, history.unpack(tag, folder, root, Path(place)))
     _hide(old, _promised(project, tag, root))
-    new = griffe.load(
+    new = _loaded(project, folder)
+    return sorted({_explained(it) for it in griffe.find_breaking_changes(old, new)})
+
+
+def _loaded(project: Project, folder: Path) -> griffe.Object | griffe.Alias:
+    return griffe.load(
         project.module, search_paths=[folder], allow_inspection=False, resolve_aliases=True,
         resolve_external=False,
     )  # fmt: skip
-    return sorted({_explained(it) for it in griffe.find_breaking_changes(old, new)})
 
 
 def _promised(project: Project, tag: str, root: Path) -> set[str]:

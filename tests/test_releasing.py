@@ -216,6 +216,13 @@ def test_a_break_of_the_public_api_needs_a_fragment(workspace, base):
     accepted("check", root=workspace)
 
 
+def test_a_check_is_affected_by_no_other_check_that_runs_or_was_killed(workspace):
+    git(workspace, "tag", "tryout-base-v0.1.0")
+    # The branch on which griffe itself would check out a tag, and which it removes at its end.
+    git(workspace, "branch", "griffe-tryout-base-v0-1-0")
+    accepted("check", root=workspace)
+
+
 def test_only_an_api_promised_in_a_release_can_be_broken(workspace, base):
     inner = base / "src" / "tryout_base" / "inner.py"
     promises = workspace / "docs" / "stability.md"

@@ -3,16 +3,20 @@
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from toolimport.connect import _client
 from toolimport.generate import _importer
 from toolimport.generate._worker import ModelWorker
 
 # The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
 
-# No deadline, because a machine under load may be slow; speed is measured elsewhere.
+# No limits of time, because a machine under load may be slow; speed is measured elsewhere.
 settings.register_profile(
-    "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
+    "patient",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("TEST_EXAMPLES", "40")),
 )
 settings.load_profile("patient")
 
@@ -23,6 +27,11 @@ def _no_configuration_from_outside(monkeypatch, tmp_path):
         if name.startswith("PYTOOLS_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _last_words_are_read_on_a_slow_machine_too(monkeypatch):
+    monkeypatch.setattr(_client, "_LAST_WORDS_SECONDS", PATIENCE)
 
 
 class _KeptWorker(ModelWorker):

@@ -116,7 +116,7 @@ def script(file, tmp_path):
     return run
 
 
-def wait_until_gone(pid, seconds=60):
+def wait_until_gone(pid, seconds=PATIENCE):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -130,7 +130,7 @@ def wait_until_gone(pid, seconds=60):
     raise AssertionError(f"the server {pid} is still there")
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=PATIENCE):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -158,6 +158,32 @@ def test_an_answer_that_is_not_a_result_is_a_tool_call_error(imported, monkeypat
 def test_importing_the_runtime_does_not_import_mcp():
     program = "import sys, toolimport.runtime; sys.exit('mcp' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
+
+
+IMPORTED = """
+import asyncio, sys
+from toolimport import ServerError
+from toolimport.runtime import _link
+
+def connected(*_, **__):
+    print("mcp.client.client" in sys.modules)
+    raise ServerError("shop", "is shut")
+
+async def job():
+    await _link.Link("shop", lambda: type("Parameters", (), {"redactor": None})).call("x", {}, 3600)
+
+_link.connected = connected
+try:
+    asyncio.run(job())
+except ServerError as error:
+    print(error)
+"""
+
+
+def test_the_time_limit_of_connecting_excludes_the_import_of_mcp():
+    command = [sys.executable, "-c", IMPORTED]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert ran.stdout == "True\nserver 'shop': is shut\n"
 
 
 def test_the_server_is_started_once_and_kept_running(runner):
@@ -200,7 +226,7 @@ def test_an_answer_without_the_structure_that_its_schema_has_is_an_error(file, r
 def test_other_tools_output_schemas_do_not_slow_a_call_down(script):
     """Checking a schema takes as long as a call, and a server may list hundreds."""
     with script("print(any(it.startswith('jsonschema.') for it in sys.modules))") as running:
-        assert running.communicate(timeout=120)[0].split()[1:] == ["False"]
+        assert running.communicate(timeout=PATIENCE)[0].split()[1:] == ["False"]
 
 
 @pytest.mark.parametrize("name", [it["name"] for it in WRONG])
@@ -285,7 +311,7 @@ def test_the_time_limit_includes_connecting_which_waiting_calls_share(file, monk
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert len(told) == 3
     close()
 
@@ -340,7 +366,7 @@ def test_servers_end_with_their_program_even_if_they_ignore_signals(script, file
     entry["args"] = ["-c", stubborn, sys.executable, *entry["args"]]
     file.write_text(json.dumps(content))
     with script("sys.exit(3)") as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (program.returncode, errors) == (3, "")
     wait_until_gone(int(output))
 
@@ -362,7 +388,7 @@ def test_ctrl_c_ends_a_call_and_the_servers_with_it(script):
         pid = int(program.stdout.readline())
         assert program.stdout.readline() == "waiting\n"
         program.send_signal(signal.SIGINT)
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (output, errors, program.returncode) == ("interrupted\n", "", 0)
     wait_until_gone(pid)
 
@@ -396,7 +422,7 @@ def test_an_interrupt_at_any_moment_of_a_call_leaves_the_next_one_working(script
         print(moment)
     """
     with script(interrupting) as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (errors, program.returncode) == ("", 0)
     pid, moments = output.split()
     assert int(moments) > 10
@@ -412,7 +438,7 @@ def test_threads_that_outlive_the_main_thread_can_call_and_servers_end_after_the
         threading.Thread(target=work).start()
     """
     with script(late) as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     assert (errors, program.returncode) == ("", 0)
     assert len(set(output.split())) == 1
     wait_until_gone(int(output.split()[0]))
@@ -443,7 +469,7 @@ STARTS_LATE_THREADS = not (3, 12) <= sys.version_info < (3, 12, 3)
 def late(request, file):
     """Return the result of a call that connects in a thread that outlives the main thread."""
     command = [sys.executable, "-W", "error", "-c", LATE, str(file), request.param]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stderr == ""
     return done.stdout
 
@@ -463,7 +489,7 @@ def test_a_killed_program_leaves_no_server_behind(script):
     with script("time.sleep(60)") as program:
         pid = int(program.stdout.readline())
         program.kill()
-        program.communicate(timeout=60)
+        program.communicate(timeout=PATIENCE)
     wait_until_gone(pid)
 
 
@@ -479,7 +505,7 @@ def test_a_forked_process_has_separate_servers(script):
             print(runner.run_sync('pid', {}), flush=True)
     """
     with script(forking) as program:
-        output, errors = program.communicate(timeout=60)
+        output, errors = program.communicate(timeout=PATIENCE)
     first, *others = output.split()
     assert (errors, program.returncode) == ("", 0)
     assert sorted(others.count(pid) for pid in set(others)) == [1, 2]
@@ -490,7 +516,7 @@ def test_a_forked_process_has_separate_servers(script):
 
 def ended(threads):
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     return not any(thread.is_alive() for thread in threads)
 
 
@@ -530,7 +556,7 @@ def test_closing_all_connections_ends_waiting_calls():
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    assert waiting.wait(60)
+    assert waiting.wait(PATIENCE)
     running.close()
     assert ended([thread])
     assert told == [True]
@@ -674,7 +700,7 @@ def test_a_report_that_is_being_passed_on_when_the_call_ends_is_not_lost():
 
 def test_a_call_that_is_cancelled_is_cancelled_on_the_server(tool, calls):
     async def job():
-        with anyio.move_on_after(60) as scope:
+        with anyio.move_on_after(PATIENCE) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(tool("hang").call, {})
                 while "hang {}" not in calls():

@@ -2,7 +2,7 @@
 
 import base64
 import json
-import threading
+import time
 import urllib.parse
 
 import pytest
@@ -13,6 +13,8 @@ from mcp_types import CONNECTION_CLOSED
 from toolimport import ServerError
 from toolimport.connect import Redactor, StderrTail, explain
 from toolimport.connect._secrets import secret_parts
+
+from .conftest import PATIENCE
 
 SECRET = 'sk-"live/é\\ 42+x'
 
@@ -163,10 +165,10 @@ def test_text_is_truncated_after_its_secrets_are_redacted(before):
     tail, redactor = StderrTail(), Redactor([("API_KEY", SECRET)])
     with tail.writing() as file:
         file.write("x" * before + SECRET + "\n" + "y" * 20_000 + "\nlast\n")
-    for _ in range(1000):
-        if tail.lines[-1:] == ("last",):
-            break
-        threading.Event().wait(0.01)
+    deadline = time.monotonic() + PATIENCE
+    while tail.lines[-1:] != ("last",):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert SECRET[:6] not in str(explain(OSError(), "shop", tail, redactor))
     error = explain(ValueError("x" * before + SECRET), "shop", StderrTail(), redactor)
     assert SECRET[:6] not in str(error)

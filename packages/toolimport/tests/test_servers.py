@@ -54,7 +54,8 @@ def write(tmp_path):
 def run(tmp_path, quick_imports):
     def run_import(file, **options):
         async def job():
-            return await import_servers(file, tmp_path / "tree", ImportOptions(**options))
+            chosen = ImportOptions(**{"seconds": PATIENCE} | options)
+            return await import_servers(file, tmp_path / "tree", chosen)
 
         return {report.server: report for report in anyio.run(job)}
 
@@ -213,6 +214,7 @@ def test_an_oversized_schema_affects_only_its_own_tool(write, run, ids):
 def test_without_the_generator_each_server_fails_immediately(write, run, monkeypatch):
     monkeypatch.setattr(_importer, "ModelWorker", _worker.ModelWorker)
     monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
+    monkeypatch.setattr(_worker, "_PROGRAM", "import time; time.sleep(3600)")
     reports = run(write(a={}, b={}))
 
     assert {name: it.status for name, it in reports.items()} == {"a": "failed", "b": "failed"}
@@ -495,7 +497,8 @@ def test_each_server_is_reported_as_soon_as_it_is_finished(write, tmp_path, quic
         (tmp_path / f"{report.server}.told").touch()
 
     async def job():
-        options = ImportOptions()
+        # The slow one waits until the other is generated.
+        options = ImportOptions(seconds=PATIENCE)
         await import_servers(
             file, tmp_path / "tree", options, on_done=note, on_stage=lambda *it: stages.append(it)
         )

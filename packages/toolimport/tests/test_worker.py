@@ -15,6 +15,8 @@ SLOW = Tool(
     name="slow",
     input_schema={"properties": {f"p{number}": {"type": "string"} for number in range(15_000)}},
 )
+# A program that is still loading whenever it is killed.
+ENDLESS = "import time; time.sleep(3600)"
 
 
 @pytest.fixture
@@ -45,9 +47,11 @@ def test_a_server_whose_time_is_up_gets_no_models(worker):
 def test_a_generator_that_loads_too_slowly_is_an_error_until_it_has_loaded(monkeypatch):
     monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
     worker = ModelWorker()
-    for _ in range(2):
-        with pytest.raises(ValueError, match="the generator was not loaded within"):
-            worker.load()
+    with monkeypatch.context() as patch:
+        patch.setattr(_worker, "_PROGRAM", ENDLESS)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="the generator was not loaded within"):
+                worker.load()
     assert "class Params" in worker.models(QUICK, soon()).params
     worker.load()
     worker.close()

@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+# The time limit of any wait, in seconds: many times what a slow machine needs.
+PATIENCE = 120
+
 # How long an example takes depends on the machine, not on the code. noxfile.py sets the number of
 # examples; the weekly run has more.
 settings.register_profile(

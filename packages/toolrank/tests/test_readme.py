@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import toolrank
 
+from .conftest import PATIENCE
+
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 
 
@@ -35,7 +37,7 @@ def run_the_script(database):
         cwd=database.parent,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -22,7 +22,14 @@ from toolrank import (
     RankingArgumentError,
 )
 
+from .conftest import PATIENCE
+
 CLOSE = (0.80, 0.78, 0.75, 0.60)
+
+
+@pytest.fixture(autouse=True)
+def _a_slow_machine_gets_an_answer_too(monkeypatch):
+    monkeypatch.setitem(LLMReranker.__init__.__kwdefaults__, "timeout_s", PATIENCE)
 
 
 def candidates(scores=CLOSE, texts=None):
@@ -248,7 +255,7 @@ def test_a_timeout_keeps_the_order():
 
         return await LLMReranker(FunctionModel(silent), timeout_s=0.05).rerank("q", candidates())
 
-    outcome = asyncio.run(asyncio.wait_for(scenario(), 30))
+    outcome = asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
     assert (outcome.applied, outcome.reason) == (False, "no answer within 0.05 s")
 
@@ -262,9 +269,9 @@ def test_a_cancellation_is_passed_on():
             await asyncio.Event().wait()
 
         task = asyncio.create_task(
-            LLMReranker(FunctionModel(silent), timeout_s=60).rerank("q", candidates())
+            LLMReranker(FunctionModel(silent), timeout_s=PATIENCE).rerank("q", candidates())
         )
-        await asyncio.wait_for(asked.wait(), 30)
+        await asyncio.wait_for(asked.wait(), PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -447,14 +454,14 @@ class Gated:
 def test_the_same_question_at_the_same_time_is_one_call():
     async def scenario():
         gated = Gated()
-        reranker = LLMReranker(gated.model, timeout_s=60)
+        reranker = LLMReranker(gated.model, timeout_s=PATIENCE)
         tasks = [asyncio.create_task(reranker.rerank("q", candidates())) for _ in range(5)]
         await gated.asked.wait()
         gated.open.set()
         outcomes = await asyncio.gather(*tasks)
         return gated.calls, outcomes
 
-    calls, outcomes = asyncio.run(asyncio.wait_for(scenario(), 30))
+    calls, outcomes = asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
     assert calls == 1
     assert all(outcome.applied for outcome in outcomes)
@@ -463,7 +470,7 @@ def test_the_same_question_at_the_same_time_is_one_call():
 def test_cancelling_one_caller_does_not_cancel_the_others():
     async def scenario():
         gated = Gated()
-        reranker = LLMReranker(gated.model, timeout_s=60)
+        reranker = LLMReranker(gated.model, timeout_s=PATIENCE)
         first = asyncio.create_task(reranker.rerank("q", candidates()))
         await gated.asked.wait()
         second = asyncio.create_task(reranker.rerank("q", candidates()))
@@ -471,7 +478,7 @@ def test_cancelling_one_caller_does_not_cancel_the_others():
         gated.open.set()
         return await second
 
-    assert asyncio.run(asyncio.wait_for(scenario(), 30)).applied
+    assert asyncio.run(asyncio.wait_for(scenario(), PATIENCE)).applied
 
 
 # Settings
@@ -511,7 +518,7 @@ def run_python(code):
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     ).stdout.strip()
 

@@ -4,15 +4,18 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
 
-# No deadline, because an example's time depends on the machine. noxfile.py sets the number of
+# No limits of time, because an example's time depends on the machine. noxfile.py sets the number of
 # examples, which is higher in the weekly run.
 settings.register_profile(
-    "patient", deadline=None, max_examples=int(os.environ.get("TEST_EXAMPLES", "40"))
+    "patient",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("TEST_EXAMPLES", "40")),
 )
 settings.load_profile("patient")
 

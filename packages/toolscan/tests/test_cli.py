@@ -117,7 +117,7 @@ def test_a_closed_pipe_is_not_an_error(tree):
     process.stdout.close()
     error = process.stderr.read()
     process.stderr.close()
-    assert process.wait(60) == 0
+    assert process.wait(PATIENCE) == 0
     assert error == b""
 
 

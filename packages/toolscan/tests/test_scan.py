@@ -60,6 +60,14 @@ def settled(root):
     return stamps
 
 
+@pytest.fixture
+def stopped_clock(monkeypatch):
+    """Stop the clock that the age of files is read from, so that no file settles during a test."""
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+
+
+@pytest.mark.usefixtures("stopped_clock")
 def test_records_are_sorted_by_id_and_issues_by_path(tree):
     root = tree(
         {
@@ -454,6 +462,7 @@ def test_folders_that_vanish_during_a_scan_are_left_out(tree):
     assert sorted(path.count("/") for path in reasons(report)) == [1, 2]
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_a_file_that_is_written_constantly_is_read_without_a_stamp(tree):
     root = tree({"mcptools/demo/busy.py": GOOD})
     path, stop = root / "mcptools/demo/busy.py", threading.Event()
@@ -499,6 +508,7 @@ def test_an_edit_that_keeps_size_and_mtime_is_noticed(tree):
     assert record.description == "Did it!!"
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_a_file_changed_just_now_gets_no_stamp(tree):
     root = tree({"mcptools/c/t.py": GOOD})
     assert scan(root).records[0].stamp is None
@@ -657,6 +667,7 @@ def test_reading_a_private_or_missing_file_raises(tree):
         assert caught.value.issue.reason == reason
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_scans_in_threads_agree(tree):
     root = tree({f"mcptools/c/t{n}.py": f"X = '\\d'\n{GOOD}" for n in range(20)})
     expected, reports = scan(root), []

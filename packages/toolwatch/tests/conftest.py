@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     StrPath = str | os.PathLike[str]
 
-SECONDS = 60.0
-"""The time limit of any wait for a change: only a lost change makes a test fail."""
-
 
 class Mirror:
     """The files below a root, which are read again only where batches say so.
@@ -81,7 +78,7 @@ class Mirror:
     async def _until(self, what: str, condition: Callable[[], bool]) -> None:
         assert self._task is not None
         with suppress(TimeoutError):
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(PATIENCE):
                 while not condition():
                     if self._task.done():
                         self._task.result()

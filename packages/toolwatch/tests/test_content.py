@@ -1,9 +1,10 @@
 """The known content of a root, compared with the disk: every difference is a change."""
 
 import os
-import time
+from types import SimpleNamespace
 
 import pytest
+from toolwatch import _content
 from toolwatch._content import Content
 
 
@@ -75,17 +76,19 @@ def test_a_root_that_is_a_file_or_absent_is_refused(root, tmp_path):
         Content(str(tmp_path / "absent"))
 
 
-def test_a_file_with_a_coarse_mtime_is_checked_again_once_it_is_older(root):
+def test_a_file_with_a_coarse_mtime_is_checked_again_once_it_is_older(root, monkeypatch):
     """Otherwise, a second edit within the same second would be missed."""
-    file = root / "tool.py"
+    file, second = root / "tool.py", 1_000_000_000
     file.write_text("x")
-    second = int(time.time()) - 1
     os.utime(file, (second, second))
-    content, deadline = Content(str(root)), time.monotonic() + 60
+    age = 1
+    clock = SimpleNamespace(time_ns=lambda: (second + age) * 1_000_000_000)
+    monkeypatch.setattr(_content, "time", clock)
+    content = Content(str(root))
     assert content.young == {""}
-    while not (changed := content.look_through()):
-        assert time.monotonic() < deadline
-    assert changed == {"tool.py"}
+    assert content.look_through() == set()
+    age = 3
+    assert content.look_through() == {"tool.py"}
     assert not content.young
 
 

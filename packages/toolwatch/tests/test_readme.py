@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .conftest import PATIENCE
+
 README = Path(__file__).parents[1] / "README.md"
 
 
@@ -18,7 +20,7 @@ def test_the_example_prints_the_output_that_is_shown():
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert (ran.stdout, ran.stderr) == (output, "")

@@ -12,6 +12,8 @@ from contextlib import suppress
 import pytest
 from toolwatch import NotAFolderError, ToolWatchError, awatch_tools
 
+from .conftest import PATIENCE
+
 pytestmark = pytest.mark.anyio
 
 
@@ -188,7 +190,7 @@ def test_cancelling_ends_the_watch_and_leaves_no_task_and_no_thread(root, presen
 
         batches = []
         task = asyncio.create_task(follow())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not batches:
                 await asyncio.sleep(0.005)
             task.cancel()
@@ -197,7 +199,7 @@ def test_cancelling_ends_the_watch_and_leaves_no_task_and_no_thread(root, presen
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scenario())
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while (left := set(threading.enumerate()) - threads_before) and time.monotonic() < deadline:
         for thread in left:
             thread.join(0.1)
@@ -231,7 +233,7 @@ occupied.wait()
 
 def test_a_watch_can_be_closed_when_the_main_thread_has_ended(root):
     command = [sys.executable, "-W", "error", "-c", OUTLIVING, str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stderr == ""
 
 
@@ -239,7 +241,7 @@ async def test_leaving_the_loop_and_closing_the_iterator_ends_the_watch(root):
     batches = awatch_tools(root)
     async for _ in batches:
         break
-    await asyncio.wait_for(batches.aclose(), 15)
+    await asyncio.wait_for(batches.aclose(), PATIENCE)
     with suppress(StopAsyncIteration):
         await anext(batches)
         pytest.fail("a closed watch yielded another batch")

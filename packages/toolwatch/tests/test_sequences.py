@@ -45,7 +45,9 @@ def perform(root, elsewhere, kind, path, other):
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(operations=st.lists(OPERATIONS, min_size=5, max_size=40))
 def test_after_any_sequence_of_operations_the_mirror_equals_the_disk(default, operations):

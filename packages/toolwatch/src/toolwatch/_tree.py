@@ -52,6 +52,20 @@ class Changes(NamedTuple):
     everything: bool = False
 
 
+class _Cost:
+    """What something repeated takes, in seconds: the less of the last two times.
+
+    A machine that stops during one of them must not delay the next one for minutes.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = self._last = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Record how long it took this time."""
+        self.seconds, self._last = min(seconds, self._last), seconds
+
+
 class RootLostError(Exception):
     """The followed folder is no longer the root."""
 
@@ -92,7 +106,8 @@ class Tree:
         self._suspects: set[str] = set()
         self._verdict_at = self._hear_at = self._listen_at = self._check_at = 0.0
         self._is_stale = self._is_proven = False
-        self._cost = time.monotonic() - now
+        self._scan_cost, self._check_cost = _Cost(), _Cost()
+        self._scan_cost.note(time.monotonic() - now)
         if polling is not True:
             self._listen()
         self._due = self._next_round()
@@ -136,6 +151,9 @@ class Tree:
         changed = self._look_where_hinted(now)
         if now >= self._due:
             changed |= self._look_through(now)
+        if self._suspects and now >= self._verdict_at + _PROOF_SECONDS:
+            # This thread has been stopped, and perhaps the one that brings hints too.
+            self._verdict_at = now + _PROOF_SECONDS
         if self._suspects and now >= self._verdict_at:
             self._suspects = set()
             self._is_stale = True
@@ -216,7 +234,7 @@ class Tree:
             found = self._content.look_through()
         except OSError as error:
             raise RootLostError from error
-        self._cost = time.monotonic() - began
+        self._scan_cost.note(time.monotonic() - began)
         if self._is_proven and self._listener is not None:
             # A folder stands for everything in it; a hint for another change there may still
             # arrive.
@@ -234,7 +252,8 @@ class Tree:
     def _next_round(self) -> float:
         hurried = self._listener is None or self._is_stale or self._content.troubled
         wait = _SHORT_SECONDS if hurried else self._interval
-        share = min(20 * self._cost, 10.0) if wait < _LONG_SECONDS else 100 * self._cost
+        cost = self._scan_cost.seconds
+        share = min(20 * cost, 10.0) if wait < _LONG_SECONDS else 100 * cost
         return time.monotonic() + max(wait, share)
 
     def _expect_age(self, now: float) -> None:
@@ -247,7 +266,8 @@ class Tree:
         if _identity(self._root) != self._top:
             raise RootLostError
         changed = self._content.look(self._content.turned())
-        self._check_at = now + max(_CHECK_SECONDS, 50 * (time.monotonic() - began))
+        self._check_cost.note(time.monotonic() - began)
+        self._check_at = now + max(_CHECK_SECONDS, 50 * self._check_cost.seconds)
         return changed
 
     def _listen(self) -> None:

@@ -165,6 +165,9 @@ class Link:
         async with self._changing:
             await self._close()
             parameters = self._find()
+            # Imported now, so that it does not count against the time for connecting.
+            import mcp.client.client  # noqa: F401
+
             self._leave, self._tail = asyncio.Event(), StderrTail(is_for_calls=True)
             self._redactor = parameters.redactor
             ready: asyncio.Future[_Session] = asyncio.get_running_loop().create_future()
