@@ -32,7 +32,10 @@ WEEKLY = "WEEKLY" in os.environ
 # sentence-transformers, which need gigabytes, and the downloads of its command.
 COVERED = dict.fromkeys(PROJECTS, 98) | {"pytools-hybrid": 80, "toolimport": 90, "toolembed": 86}
 # More workers than cores, because many tests wait.
-BUSY = ("--numprocesses=3",)
+BUSY = ["--numprocesses=3"]
+if WEEKLY:
+    # A property with so many examples takes longer than pyproject.toml allows a test.
+    BUSY.append("--override-ini=faulthandler_timeout=1800")
 HYPOTHESIS = {
     "TEST_EXAMPLES": "300" if WEEKLY else "20",
     # Shared by all sessions, so that each retries examples that failed in another.

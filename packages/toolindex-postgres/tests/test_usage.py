@@ -142,7 +142,7 @@ def test_searches_continue_if_the_record_cannot_be_written(host, tmp_path):
     here, there = host(copy=path), host()
     sync(here, ONE)
     assert ids(here) == ["mail:send"]
-    with sqlite3.connect(f"{path}-shared") as notes:
+    with closing(sqlite3.connect(f"{path}-shared", isolation_level=None)) as notes:
         # As if the disk were full.
         notes.execute(
             "CREATE TRIGGER full BEFORE INSERT ON note WHEN new.key = 'fetched' "
@@ -152,7 +152,7 @@ def test_searches_continue_if_the_record_cannot_be_written(host, tmp_path):
     until(lambda: has_sent(there), "its events are sent")
     assert ids(here) == ["mail:send"]
     until(lambda: not here.freshness().problem, "nothing is wrong with the server")
-    with sqlite3.connect(f"{path}-shared") as notes:
+    with closing(sqlite3.connect(f"{path}-shared", isolation_level=None)) as notes:
         notes.execute("DROP TRIGGER full")
     assert ids(here) == ["mail:send"]
     until(lambda: len(here.usage.outcomes()) == 1, "the outcome is fetched")
@@ -167,7 +167,7 @@ def test_an_event_that_is_written_or_sent_twice_counts_once(host, database, tree
     here.usage.record_outcomes(same)
     there.usage.record_outcomes([outcome(at=2.0)])
     assert stored(database, tree) == (0, 3)
-    with sqlite3.connect(f"{path}-shared") as notes:
+    with closing(sqlite3.connect(f"{path}-shared", isolation_level=None)) as notes:
         # As if the reply had been lost, and the process killed before it recorded its state.
         notes.execute("UPDATE event SET sent = NULL")
         notes.execute("DELETE FROM note WHERE key = 'fetched'")
