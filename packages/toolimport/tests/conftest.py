@@ -4,7 +4,6 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
-from toolimport.connect import _client
 from toolimport.generate import _importer
 from toolimport.generate._worker import ModelWorker
 
@@ -27,11 +26,6 @@ def _no_configuration_from_outside(monkeypatch, tmp_path):
         if name.startswith("PYTOOLS_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def _last_words_are_read_on_a_slow_machine_too(monkeypatch):
-    monkeypatch.setattr(_client, "_LAST_WORDS_SECONDS", PATIENCE)
 
 
 class _KeptWorker(ModelWorker):
