@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -134,7 +135,12 @@ def _cached(path: Path) -> _Cached:
     from pytools_hybrid.settings import is_address
 
     files = [it for it in path.parent.iterdir() if it.name.startswith(path.name)]
-    sizes = [it.stat() for it in files if it.is_file()]
+    states = []
+    for each in files:
+        # SQLite removes a log when its last user closes it.
+        with suppress(FileNotFoundError):
+            if each.is_file():
+                states.append(each.stat())
     root, is_there, tools = "", True, None
     try:
         with ToolIndex(path, read_only=True) as index:
@@ -150,8 +156,8 @@ def _cached(path: Path) -> _Cached:
         root=root,
         is_there=is_there,
         tools=tools,
-        bytes=sum(it.st_size for it in sizes),
-        used_at=max((it.st_mtime for it in sizes), default=0.0),
+        bytes=sum(it.st_size for it in states),
+        used_at=max((it.st_mtime for it in states), default=0.0),
     )
 
 

@@ -57,8 +57,7 @@ def status(
 
 async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return what to show, both as JSON values and as headings with texts."""
-    from toolindex import kept_path
-
+    from pytools_hybrid.index import size_on_disk
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
@@ -68,12 +67,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         where = str(server or tools.index.store.where)
         away, waiting = await tools.index.away(asks=True), await tools.index.waiting()
         read_only = tools.index.store.read_only
-        size = sum(
-            file.stat().st_size
-            for part in (database, kept_path(database))
-            for file in (part, part.with_name(f"{part.name}-wal"))
-            if file.exists()
-        )
+        size = size_on_disk(database)
         probe = await tools.probe()
         coverage = (await tools.index.state()).coverage
         changed_at = await tools.index.changed_at()

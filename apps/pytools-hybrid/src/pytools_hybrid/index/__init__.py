@@ -21,6 +21,7 @@ from pytools_hybrid.index._shared import (
     away_reason,
     check_installed,
 )
+from pytools_hybrid.index._sqlite_file import size_on_disk
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
 from pytools_hybrid.index._union import Listing, left_out, scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
@@ -54,5 +55,6 @@ __all__ = [
     "refresh",
     "scan_roots",
     "set_aside_incumbent",
+    "size_on_disk",
     "sooner_than",
 ]

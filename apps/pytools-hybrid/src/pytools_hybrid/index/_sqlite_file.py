@@ -84,6 +84,17 @@ def open_sqlite(
         return store
 
 
+def size_on_disk(database: Path) -> int:
+    """Return the size of an index's files and their logs in bytes; a missing file has none."""
+    size = 0
+    for part in (database, kept_path(database)):
+        for file in (part, part.with_name(f"{part.name}-wal")):
+            # SQLite removes a log when its last user closes it.
+            with suppress(OSError):
+                size += file.stat().st_size
+    return size
+
+
 def is_in_our_cache(database: Path) -> bool:
     """Return whether a file is in the user's cache folder for this program."""
     from platformdirs import user_cache_path

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolimport.runtime import imported_servers
 
+from pytools_hybrid.index import size_on_disk
 from pytools_hybrid.reports.doctor import checks, diagnose
 from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
@@ -110,11 +111,8 @@ class HealthPage:
         """Inspect the disk: the roots, the servers imported into them, the index."""
         roots = self._search.roots
         servers = [server for root in roots for server in imported_servers(root)]
-        # SQLite keeps the latest changes in a file beside the database. An index on a server has an
-        # address instead of a path, so its size is 0.
-        where = self._search.index.store.where
-        files = [Path(f"{where}{beside}") for beside in ("", "-wal", "-kept", "-kept-wal")]
-        size = sum(it.stat().st_size for it in files if it.is_file())
+        # An index on a server has an address instead of a path, so its size is 0.
+        size = size_on_disk(Path(self._search.index.store.where))
         return [(str(root), is_folder(root)) for root in roots], servers, size
 
     async def _last_change(self, state: str) -> str:
