@@ -15,6 +15,7 @@ from pytools_hybrid.terminal import print_json, printable, say, shown_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from os import stat_result
     from pathlib import Path
 
 _cache: typer.Typer = typer.Typer(
@@ -135,7 +136,7 @@ def _cached(path: Path) -> _Cached:
     from pytools_hybrid.settings import is_address
 
     files = [it for it in path.parent.iterdir() if it.name.startswith(path.name)]
-    states = []
+    states: list[stat_result] = []
     for each in files:
         # SQLite removes a log when its last user closes it.
         with suppress(FileNotFoundError):
