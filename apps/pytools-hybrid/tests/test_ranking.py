@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from pytools_hybrid import Roots, SearchMode, ToolSearch
 from pytools_hybrid.index import open_store
-from pytools_hybrid.search._fusion import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
-from pytools_hybrid.search._fusion import _PART_SHARE as PART_SHARE
-from pytools_hybrid.search._fusion import UNITS
+from pytools_hybrid.search._fusion_weights import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
+from pytools_hybrid.search._fusion_weights import _PART_SHARE as PART_SHARE
+from pytools_hybrid.search._fusion_weights import UNITS
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import OutcomeRecord
 from toolrank import USAGE_BOUND, usage_prior

@@ -11,7 +11,7 @@ from pytools_hybrid.search._explain import (
     channel_shares,
     reason,
 )
-from pytools_hybrid.search._fusion import RankerFactory, hybrid_ranker
+from pytools_hybrid.search._fusion_weights import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._lookup import (
     MAX_NAME,
     MAX_NAMES,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
     from toolrank import Query, Ranker
 
-    from pytools_hybrid.search._fusion import RankerFactory
+    from pytools_hybrid.search._fusion_weights import RankerFactory
     from pytools_hybrid.search._query_vectors import Encode
 
 _CACHED_RESULTS = 512

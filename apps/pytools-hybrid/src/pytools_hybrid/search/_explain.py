@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolrank import RECOMMENDED_CONFIDENCE
 
-from pytools_hybrid.search._fusion import UNITS
+from pytools_hybrid.search._fusion_weights import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ from pytools_hybrid.search._answering import Answering, observed
 from pytools_hybrid.search._describe import DetailLevel, describe
 from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import Placement, placed
-from pytools_hybrid.search._fusion import hybrid_ranker
+from pytools_hybrid.search._fusion_weights import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, found_as
 from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
 from pytools_hybrid.search._request import search_request, under_policy
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from toolindex import StoreReader, ToolEntry, ToolStore
 
     from pytools_hybrid.search._describe import ToolDescription
-    from pytools_hybrid.search._fusion import RankerFactory
+    from pytools_hybrid.search._fusion_weights import RankerFactory
     from pytools_hybrid.search._lookup import CategoryCount
     from pytools_hybrid.search._rerank import Reranking
     from pytools_hybrid.settings import Roots, RootsLike, Settings

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 from toolindex import Coverage, ToolFilter
 from toolscan import DEFAULT_LAYOUTS
 
+from pytools_hybrid.settings import DEFAULT_LIMIT
+
 if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
     from toolrank import Contribution, Explanation
@@ -85,7 +87,7 @@ class SearchRequest:
     text: str
     mode: SearchMode = SearchMode.HYBRID
     where: ToolFilter = field(default_factory=ToolFilter)
-    limit: int = 5
+    limit: int = DEFAULT_LIMIT
     min_confidence: float = 0.0
     place_of: str | None = None
 

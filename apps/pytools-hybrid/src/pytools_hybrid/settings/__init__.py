@@ -1,7 +1,7 @@
 """Settings (flags over environment over file over defaults) and the roots that they name."""
 
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
-from pytools_hybrid.settings._fields import MAX_LIMIT
+from pytools_hybrid.settings._fields import DEFAULT_LIMIT, MAX_LIMIT
 from pytools_hybrid.settings._file import find_settings_file, read_settings_file
 from pytools_hybrid.settings._layouts import shown_layouts
 from pytools_hybrid.settings._models import REMEDIES, check_model_name, why_unusable
@@ -21,6 +21,7 @@ from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, tuned_pa
 
 __all__ = [
     "ALIASES",
+    "DEFAULT_LIMIT",
     "DEFAULT_ROOT",
     "EXPOSING",
     "MAX_LIMIT",

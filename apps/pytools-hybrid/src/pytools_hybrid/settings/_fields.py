@@ -36,6 +36,9 @@ PREFIX = "PYTOOLS_"
 MAX_LIMIT = 50
 """The maximum number of results of a search."""
 
+DEFAULT_LIMIT = 5
+"""The number of results of a search without a limit."""
+
 # NoDecode: not JSON, but names separated by commas.
 _Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(values.split_names)]
 _Patterns = Annotated[_Names, AfterValidator(values.check_patterns)]
@@ -195,7 +198,9 @@ class SettingFields(BaseSettings):
         description="default minimum confidence of a result; use 0.5 if a wrong tool is worse "
         "than none",
     )
-    limit: int = Field(5, ge=1, le=MAX_LIMIT, description="default maximum number of results")
+    limit: int = Field(
+        DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="default maximum number of results"
+    )
     rerank_model: Annotated[str | None, AfterValidator(values.check_language_model)] = Field(
         None, description="a pydantic-ai language model that orders the first results"
     )

@@ -11,7 +11,7 @@ from pytools_hybrid.errors import IndexNotReadyError
 from pytools_hybrid.search import Scope, SearchMode, check_categories
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool, answer
 from pytools_hybrid.serve.results import ToolResult, answer_meta, tool_results
-from pytools_hybrid.settings import MAX_LIMIT
+from pytools_hybrid.settings import DEFAULT_LIMIT, MAX_LIMIT
 from pytools_hybrid.text import first_sentences, json_text, one_line
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SearchArguments(Arguments):
         Field(description="bm25: words; vector: meaning; hybrid: both; fuzzy: misspelt names"),
     ] = "hybrid"
     scope: Literal["all", "gentools", "mcptools"] = "all"
-    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 5
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
     categories: Annotated[list[str] | None, Field(description="Any of these")] = None
     tags: Annotated[list[str] | None, Field(description="All of these")] = None
     max_latency_ms: Annotated[float | None, Field(ge=0)] = None
@@ -132,8 +132,7 @@ def _answer_model(caller: ToolCaller | None) -> type[BaseModel]:
 
 def _arguments(limit: int) -> type[SearchArguments]:
     """Return the arguments, with the limit from the settings as the default that agents see."""
-    default = SearchArguments.model_fields["limit"].default
-    if limit == default:
+    if limit == DEFAULT_LIMIT:
         return SearchArguments
     return create_model(
         "SearchArguments",
