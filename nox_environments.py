@@ -1,4 +1,4 @@
-"""What the sessions of noxfile.py install: environments, npm's packages, our own wheels."""
+"""What the sessions of noxfile.py install: environments, npm packages, our own wheels."""
 
 import json
 import os

@@ -48,7 +48,7 @@ def changed(base: str, place: Path, root: Path, *, removals: bool = True) -> boo
 
 
 def unpack(commit: str, folder: Path, root: Path, place: Path) -> Path:
-    """Copy a folder as of a commit to another place, and return the copy."""
+    """Copy a folder as of a commit into another folder, and return the path of the copy."""
     within, archive = folder.relative_to(root), place / "archive.tar"
     run("git", "archive", f"--output={archive}", commit, "--", within.as_posix(), cwd=root)
     with tarfile.open(archive) as packed:

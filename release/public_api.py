@@ -42,7 +42,7 @@ def problems(root: Path) -> Iterator[str]:
 def breaks(project: Project, tag: str, root: Path) -> list[str]:
     """Return the breaking changes since a tag, in what it promised, one line each."""
     folder = project.source.parent
-    # Not `griffe.load_git`: a branch of a check that was killed would make each later one fail.
+    # Not `griffe.load_git`: a killed check leaves a branch behind, and all later ones would fail.
     with TemporaryDirectory() as place:
         old = _loaded(project, history.unpack(tag, folder, root, Path(place)))
     _hide(old, _promised(project, tag, root))

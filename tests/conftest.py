@@ -98,10 +98,10 @@ def patient() -> Callable[..., Any]:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A free port of this machine, which no other program gets before a server listens there."""
+    """A free port, which no other program is given before a server listens on it."""
     with socket.socket() as held:
-        # On Linux, a socket that does not listen keeps the port from being chosen for another one,
-        # but not from being used by one with this option, which servers set.
+        # On Linux, a bound socket that does not listen keeps the system from giving the port to
+        # others, but a server can still listen on it: servers set this option, too.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         number = held.getsockname()[1]

@@ -5,10 +5,10 @@
 `COUNTED_LOG` is the log. It gets a line at the start, and one for each request before it is
 answered, with the process's `COUNTED_NAME`. `COUNTED_MODEL` is the model's name,
 `COUNTED_DIMENSIONS` the length of its vectors, `COUNTED_SECONDS` how long a request takes. While
-the file `COUNTED_FAULT` exists, its content names the failure; "hang at 5" is that of the fifth
-request with tools, of all processes. `COUNTED_CLOCK` is the error of this process's clock in
-seconds. With `COUNTED_PATIENT`, a server that ends waits until its records are written, however
-slow the machine is.
+the file `COUNTED_FAULT` exists, its content names the failure; with "hang at 5", requests with
+tools hang from the fifth one of all processes on. `COUNTED_CLOCK` is the error of this process's
+clock in seconds. With `COUNTED_PATIENT`, a server that ends waits until its records are written,
+however slow the machine is.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class CountedEmbedder:
                 case str() if match := re.fullmatch(r"hang at (\d+)", fault):
                     if kind != "document" or self._documents() < int(match[1]):
                         break
-            # It hangs, or the file is just being written.
+            # It hangs, or the file is being written.
             await asyncio.sleep(_POLL_SECONDS)
         return [self._vector(text) for text in texts]
 
@@ -89,7 +89,7 @@ class CountedEmbedder:
         try:
             return self._fault.read_text(encoding="utf-8") if self._fault.is_file() else None
         except FileNotFoundError:
-            # It was removed in between.
+            # It was removed in the meantime.
             return None
 
     def _vector(self, text: str) -> list[float]:

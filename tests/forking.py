@@ -42,7 +42,7 @@ def pass_on(number, _):
 if {{k: v for k, v in os.environ.items() if k.startswith({early!r})}} != {theirs!r}:
     os.execv({real[0]!r}, [*{real!r}, *sys.argv[1:]])
 numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT
-# The command may run, and get a signal, before its number has arrived here.
+# A signal for the command may arrive before its process id has.
 signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 with socket.socket(socket.AF_UNIX) as there:
     there.connect({address!r})
@@ -76,7 +76,7 @@ def main() -> None:
         print("ready", flush=True)
         job = _serve(listening)
     if job["name"] == "pytools-hybrid":
-        # The model of `counted` may hang, and a test then waits until these limits are over.
+        # Not for `counted`: its model may hang, and a test then waits for these limits.
         patience.wait_for_vectors()
         # Set by a test that receives traces; other receivers never answer.
         if "OTEL_EXPORTER_OTLP_TIMEOUT" in job["environment"]:

@@ -2,8 +2,8 @@
 
 usage: python patience.py ARGUMENT ...
 
-Where a time limit is reached, the answer is another one. So a test that is not about a limit must
-not depend on how soon a process gets its turn.
+When a time limit is reached, the answer is different. So a test that is not about a limit must not
+depend on how soon a process is scheduled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ patience.wait_for_the_index()
 patience.wait_for_vectors()
 """
 
-# Limits by module.
+# Time limits, by module.
 _INDEX = {
     "pytools_hybrid.index._first_sync": [
         "_OPENING_SECONDS", "_FIRST_SYNC_SECONDS", "_FIRST_TOOLS_SECONDS",
@@ -55,7 +55,7 @@ def wait_for_the_index() -> None:
 
 
 def wait_for_work() -> None:
-    """Wait longer for all work that needs nothing from others."""
+    """Wait longer for all work that does not depend on models or clients."""
     _raise(_INDEX)
     _raise(_OTHER_WORK)
     from pytools_hybrid.reports.doctor import _run, _server, _watcher

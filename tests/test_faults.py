@@ -121,7 +121,7 @@ async def test_a_removed_index_is_recreated_by_the_next_search_or_change(
 
 
 def put_in_place(database, content):
-    """Replace a folder by one with a single file: files of the index beside it would be its log."""
+    """Put a file in place of the whole folder, lest SQLite take the index's log for the file's."""
     other = database.parent.with_name("other")
     other.mkdir()
     (other / database.name).write_bytes(content)

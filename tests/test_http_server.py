@@ -491,7 +491,7 @@ def test_schemathesis_finds_no_errors(start, home):
                 *(program, "run", f"{url}/openapi.json", "--header"),
                 *("Authorization: Bearer geheim", "--max-examples=2", "--checks=all"),
                 *("--no-color", "--seed=1"),
-                # On a busy machine, neither data nor answers are made fast.
+                # On a busy machine, generating data and answering take long.
                 *("--suppress-health-check=too_slow", f"--request-timeout={PATIENCE}"),
             ],
             cwd=home,

@@ -40,7 +40,7 @@ def opening_hours(day: str) -> str:
 transport, *port = sys.argv[1:]
 app.run(transport, **({"port": int(port[0])} if port else {}))
 '''
-# The servers import a library that a busy machine reads for long.
+# The servers import a library, which takes a busy machine long.
 PATIENTLY = ("import", "--timeout", str(PATIENCE))
 TOOLS = ("mcptools:{}:opening_hours", "mcptools:{}:place_order")
 

@@ -108,7 +108,7 @@ async def test_servers_that_start_together_embed_each_text_once_despite_a_kill(
         os.kill(made[-1]["pid"], signal.SIGKILL)
         counted.fault.unlink()
 
-    # Its server is neither done before it is killed, nor has it made another request.
+    # So the server that is killed is not done by then, and has made no further request.
     counted.fault.write_text("hang at 5")
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:

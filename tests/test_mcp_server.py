@@ -23,7 +23,7 @@ def anyio_backend():
 
 
 async def eventually(search, holds):
-    """Repeat a search until its answer is as expected, and no error that says to try again."""
+    """Repeat a search until it succeeds and its answer is as expected."""
     with anyio.fail_after(PATIENCE):
         while (found := await search()).is_error or not holds(found):
             await anyio.sleep(0.01)

@@ -261,7 +261,7 @@ def test_a_killed_migration_continues_where_it_stopped(host, tree, tmp_path, com
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(seconds)
                 process.kill()
-                # The command is a process of another one, and ends a moment after that.
+                # The command is a fork of another process, and ends a moment after this one.
                 process.stdout.read()
 
     killed(file, address, "--root", tree)

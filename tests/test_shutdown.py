@@ -190,18 +190,18 @@ def test_stdout_has_only_protocol_messages(server):
     assert server.stdout.read() == ""
 
 
-# Run by Python at its start: once the first tools are indexed, indexing goes on writing for ever.
+# Run by Python at its start: once the first tools are indexed, indexing goes on writing forever.
 ENDLESS = """
 from pytools_hybrid.index import _scan
 
 commit = _scan._Portions._commit
 
-def commit_for_ever(portions):
+def commit_forever(portions):
     commit(portions)
     while True:
         portions._store.rebuild()
 
-_scan._Portions._commit = commit_for_ever
+_scan._Portions._commit = commit_forever
 """
 
 

@@ -13,7 +13,7 @@ from toolindex import OutcomeRecord, SearchRecord, ToolIndex
 def used(tmp_path):
     """An index that was searched twice, where one search led to a success."""
     database = tmp_path / "index.db"
-    # Noon of yesterday, because the report by day has one line for both searches.
+    # Yesterday at noon, so that the report by day has one line for both searches.
     now = (time.time() // 86_400 - 0.5) * 86_400
     asked = {"mode": "hybrid", "parameters": {"limit": 5}, "latency_ms": 12.5}
     found = SearchRecord(

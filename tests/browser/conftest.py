@@ -72,7 +72,7 @@ def serving(root: Path, folder: Path, **variables: str) -> Iterator[str]:
                 assert process.poll() is None, said
                 assert time.monotonic() < deadline, said
                 time.sleep(0.02)
-            # A page that is opened earlier shows fewer results, and does not add others.
+            # A page that is opened earlier shows fewer results, and adds no others later.
             token = variables.get("PYTOOLS_TOKEN", TOKEN)
             while not is_complete(health := told(found[1], "/health", token)):
                 assert time.monotonic() < deadline, health

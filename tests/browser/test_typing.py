@@ -183,7 +183,7 @@ def test_a_link_contains_the_whole_query(visit, site, scripts):
     page.get_by_label("Category").fill("mail")
     page.get_by_label("Minimum confidence").fill("0.01")
     page.get_by_label("Results", exact=True).fill("2")
-    # Scripts may show the same results before, and the page changes under them.
+    # Scripts may show the same results earlier, and then the page would change meanwhile.
     with page.expect_navigation():
         page.get_by_role("button", name="Search").click()
     expect(page.locator(RESULTS)).to_have_count(2)

@@ -66,7 +66,7 @@ class OpenAIStub:
 
 
 class _Server(ThreadingHTTPServer):
-    """Connections wait for a busy machine to accept them."""
+    """A server with room for connections that a busy machine has yet to accept."""
 
     request_queue_size = 128
 

@@ -173,7 +173,7 @@ def test_an_unknown_name_during_the_first_scan_says_to_try_again(settings, root)
     asyncio.run(main())
 
 
-def test_an_unknown_name_is_early_even_if_the_first_scan_ends_during_the_lookup(
+def test_an_unknown_name_says_to_try_again_even_if_the_first_scan_ends_meanwhile(
     settings, root, monkeypatch
 ):
     async def main():

@@ -405,7 +405,7 @@ def test_missing_permissions_are_reported(root, indexed, tmp_path, tmp_path_fact
     others.mkdir()
     database = others / "index.db"
     shutil.copy(indexed, database)
-    # Whatever the umask and the folder for tests are.
+    # Regardless of the umask and of the folder for tests.
     database.chmod(0o644)
     base = tmp_path_factory.getbasetemp()
     for folder in (others, *others.parents):

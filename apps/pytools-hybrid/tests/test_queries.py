@@ -46,7 +46,7 @@ def path(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _vectors_are_stored_at_the_end(monkeypatch):
-    """Or else it would depend on the time what is found in memory and what on disk."""
+    """Otherwise, timing would decide what is found in memory and what on disk."""
     monkeypatch.setattr("pytools_hybrid.index._usage._DELAY_SECONDS", 10 * PATIENCE)
 
 

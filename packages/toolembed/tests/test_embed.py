@@ -25,7 +25,7 @@ from toolembed import (
 )
 
 IMPATIENT = Backoff(first=0.001, jitter=True)
-# An event loop may end a pause earlier by as much as its clock cannot distinguish.
+# An event loop may end a sleep early, by up to the resolution of its clock.
 TICK = time.get_clock_info("monotonic").resolution + 1e-4
 
 

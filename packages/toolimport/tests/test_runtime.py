@@ -180,7 +180,7 @@ except ServerError as error:
 """
 
 
-def test_the_time_limit_of_connecting_excludes_the_import_of_mcp():
+def test_importing_mcp_does_not_count_against_the_time_limit_for_connecting():
     command = [sys.executable, "-c", IMPORTED]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert ran.stdout == "True\nserver 'shop': is shut\n"

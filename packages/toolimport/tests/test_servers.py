@@ -248,7 +248,7 @@ def test_a_failing_server_is_reported_and_does_not_stop_others(write, run, tmp_p
 
 @pytest.fixture
 def tail(monkeypatch):
-    """What a server that has ended wrote, and a thread that has yet to read it."""
+    """What a server that has ended wrote, a thread that has yet to read it, and an open end."""
     threads = []
     monkeypatch.setattr(_client, "start", threads.append)
     tail = StderrTail()
@@ -264,16 +264,16 @@ def tail(monkeypatch):
     thread.join(PATIENCE)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell what a pipe contains")
-def test_a_server_s_last_lines_are_awaited_until_their_thread_has_its_turn(tail, monkeypatch):
-    monkeypatch.setattr(_client, "_QUIET_LOOKS", 2)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot poll a pipe")
+def test_the_last_lines_of_a_server_are_awaited_until_a_thread_reads_them(tail, monkeypatch):
+    monkeypatch.setattr(_client, "_QUIET_POLLS", 2)
     told, thread, held = tail
     os.close(held)
 
     async def wait():
         reading = asyncio.create_task(told.all_read())
         for _ in range(20):
-            await asyncio.sleep(_client._LOOK_SECONDS)
+            await asyncio.sleep(_client._POLL_SECONDS)
         thread.start()
         await reading
 
@@ -281,7 +281,7 @@ def test_a_server_s_last_lines_are_awaited_until_their_thread_has_its_turn(tail,
     assert told.lines == ("cannot open the shop",)
 
 
-def test_a_program_that_keeps_a_server_s_stderr_open_is_not_awaited(tail):
+def test_a_program_that_keeps_the_stderr_of_a_server_open_is_not_awaited(tail):
     told, thread, _ = tail
     thread.start()
     deadline = time.monotonic() + PATIENCE
@@ -294,7 +294,7 @@ def test_a_program_that_keeps_a_server_s_stderr_open_is_not_awaited(tail):
 
 
 def test_last_lines_that_nobody_reads_are_not_awaited_forever(tail, monkeypatch):
-    monkeypatch.setattr(_client, "_MOST_LOOKS", 2)
+    monkeypatch.setattr(_client, "_MAX_POLLS", 2)
     told, _, _ = tail
 
     asyncio.run(told.all_read())

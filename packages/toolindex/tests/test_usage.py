@@ -332,7 +332,7 @@ def test_a_clock_that_was_set_back_deletes_nothing(written):
 @given(ages=st.lists(st.integers(-500, 500), unique=True, max_size=12), max_rows=st.integers(0, 12))
 def test_retention_removes_old_rows_and_limits_their_number(reused, ages, max_rows):
     reused.clear()
-    # Half a day from the limits: the clock may be changed before the retention reads it.
+    # Half a day from any limit, because the clock goes on until the retention reads it.
     now = time.time() - DAY / 2
     reused.record_outcomes([outcome(str(age), at=now - age * DAY) for age in ages])
     reused.retain(max_age_days=90, max_rows=max_rows)

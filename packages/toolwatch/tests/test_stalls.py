@@ -1,4 +1,4 @@
-"""A machine that stops for a while changes neither what is found nor how soon."""
+"""A machine that stalls for a while changes neither what is found nor how soon."""
 
 from types import SimpleNamespace
 
@@ -17,9 +17,9 @@ class Clock:
         module = SimpleNamespace(monotonic=lambda: self.now, thread_time=lambda: 0.0)
         monkeypatch.setattr(_tree, "time", module)
 
-    def stop_during(self, owner, name, *stops):
+    def stall_during(self, owner, name, *stalls):
         """Let the next calls of a function take this many seconds, one after the other."""
-        called, left = getattr(owner, name), list(stops)
+        called, left = getattr(owner, name), list(stalls)
 
         def slow(*arguments):
             self.now += left.pop(0) if left else 0.0
@@ -59,8 +59,8 @@ def change(tmp_path):
     return write
 
 
-def test_a_stop_while_links_are_checked_does_not_delay_the_next_check(tree, clock, tmp_path):
-    clock.stop_during(_tree, "_identity", 60)
+def test_a_stall_while_links_are_checked_does_not_delay_the_next_check(tree, clock, tmp_path):
+    clock.stall_during(_tree, "_identity", 60)
     for _ in range(2):
         assert tree.collect(clock.now).paths == set()
     # The system does not report this, and the next full scan is seconds away.
@@ -69,15 +69,15 @@ def test_a_stop_while_links_are_checked_does_not_delay_the_next_check(tree, cloc
     assert tree.collect(clock.now + 1).paths == {"linked/tool.py"}
 
 
-def test_a_stop_during_a_full_scan_does_not_delay_the_next_one(tree, clock, change):
-    clock.stop_during(Content, "look_through", 60)
+def test_a_stall_during_a_full_scan_does_not_delay_the_next_one(tree, clock, change):
+    clock.stall_during(Content, "look_through", 60)
     assert tree.collect(clock.now + 6).paths == set()
     change()
     assert tree.collect(clock.now + 6).paths == {"tool.py"}
 
 
 def test_scans_that_always_take_long_take_at_most_a_hundredth_of_the_time(tree, clock, change):
-    clock.stop_during(Content, "look_through", 1, 1)
+    clock.stall_during(Content, "look_through", 1, 1)
     for _ in range(2):
         assert tree.collect(clock.now + 6).paths == set()
         clock.now += 6
@@ -86,11 +86,11 @@ def test_scans_that_always_take_long_take_at_most_a_hundredth_of_the_time(tree, 
     assert tree.collect(clock.now + 110).paths == {"tool.py"}
 
 
-def test_a_report_is_missing_only_if_there_was_time_for_it(tree, clock, change):
+def test_a_report_counts_as_missing_only_if_there_was_time_for_it(tree, clock, change):
     tree.collect(clock.now + 6)
     change()
     assert tree.collect(clock.now + 12).paths == {"tool.py"}
-    # The machine has stopped meanwhile, and with it the thread that would bring the report.
+    # The machine has stalled meanwhile, and with it the thread that would bring the report.
     tree.collect(clock.now + 50)
     assert not tree.polling
     tree.collect(clock.now + 51)

@@ -20,7 +20,7 @@ _folders: set[Path] = set()
 
 @contextmanager
 def temporary_folder() -> Generator[Path]:
-    """Create a folder for the duration of the block, which `exit_now` removes too."""
+    """Create a temporary folder for a block; `exit_now` removes it if the block has not ended."""
     from tempfile import mkdtemp
 
     folder = Path(mkdtemp(prefix="pytools-hybrid-"))

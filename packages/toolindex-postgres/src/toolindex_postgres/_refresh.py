@@ -183,7 +183,7 @@ class Refresher:
         with self._lock:
             if self._running is not None:
                 thread, work = self._running
-                # A forked process has no such thread; and one that is done only has to end.
+                # A forked process has no such thread, and one that is done will not look again.
                 if thread.is_alive() and not work.done():
                     return work, False
             work = Future[None]()

@@ -157,7 +157,7 @@ class SharedUsage:
 
     def send(self) -> None:
         """Send waiting events, unless the server is unreachable or another thread is sending."""
-        # A thread that is sending then looks again, because it may have looked for the last time.
+        # Makes a thread that is already sending look again, in case it has just looked.
         self._is_asked = True
         while self._is_asked and self._sending.acquire(blocking=False):
             try:

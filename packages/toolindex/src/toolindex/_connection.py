@@ -263,7 +263,7 @@ class ConnectionPool:
         try:
             return open_connection(self.path, read_only=False)
         except DatabaseError as error:
-            # It is an index, whose mark may still be in its log.
+            # It is an index without its second file; its mark may still be in its log.
             if found.kept is not None or error.where != self._kept:
                 raise
             return self._make()

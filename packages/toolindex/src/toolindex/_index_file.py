@@ -1,4 +1,4 @@
-"""The files of an index: opening and closing them, the tree that they belong to, their damage."""
+"""The files of an index: opening and closing them, their tree, and replacing damaged ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BIND_MS = 500
 
 
 class IndexFile:
-    """The two files of an index, or the one here if others hold the tools; see `ToolIndex`."""
+    """The files of an index, whose tools may be in pages stored elsewhere; see `ToolIndex`."""
 
     def __init__(
         self,

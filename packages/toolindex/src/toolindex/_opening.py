@@ -69,8 +69,9 @@ def open_connection(
     Args:
         index: The index.
         read_only: Never write, and work on a medium that cannot be written.
-        creates: Create missing files. The caller holds the lease for that: without it, another
-            process may be renaming a damaged file, and would then take the log of a new one.
+        creates: Create missing files. The caller must hold the lease for creating files:
+            otherwise, another process that is renaming a damaged file could rename the log of the
+            new one, too.
         without_kept: When reading only, attach an empty database instead of that file.
 
     Raises:
@@ -172,7 +173,7 @@ def _explained(index: Path, part: Part = INDEX) -> Generator[None]:
 
 def _open_writable(index: Path, *, creates: bool) -> Opened:
     refuse_other_formats(index, INDEX)
-    # The same applies to the attached file.
+    # SQLite uses the same flags for the attached file.
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if creates else 0)
     connection = apsw.Connection(str(index), flags=flags)
     try:

@@ -53,9 +53,9 @@ class Changes(NamedTuple):
 
 
 class _Cost:
-    """What something repeated takes, in seconds: the less of the last two times.
+    """How long a repeated task takes, in seconds: the shorter of its last two runs.
 
-    A machine that stops during one of them must not delay the next one for minutes.
+    If the machine stalls during a run, that must not delay the next one by minutes.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class Tree:
         if now >= self._due:
             changed |= self._look_through(now)
         if self._suspects and now >= self._verdict_at + _PROOF_SECONDS:
-            # This thread has been stopped, and perhaps the one that brings hints too.
+            # This thread has been stalled, and perhaps the one that brings hints too.
             self._verdict_at = now + _PROOF_SECONDS
         if self._suspects and now >= self._verdict_at:
             self._suspects = set()

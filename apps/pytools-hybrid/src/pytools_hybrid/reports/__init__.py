@@ -1,1 +1,1 @@
-"""What works here, and how searches are used: for commands and the console."""
+"""Reports for commands and the console: what works on this machine, and how it is used."""

@@ -1,4 +1,4 @@
-"""Models: names of language models, checked without a library; why one fails, and what helps."""
+"""Checking the names of language models, and explaining why a model cannot be used."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 _LINES = 20
 # Longer than what is shown, because a secret that is cut would not be found.
 _KEPT = 16 * 1024
-_LOOK_SECONDS = 0.005
-# Half a second and ten, counted as looks because a busy machine may stop a process for longer.
-_QUIET_LOOKS = 100
-_MOST_LOOKS = 2_000
+_POLL_SECONDS = 0.005
+# Half a second, and ten seconds. Polls are counted, because a busy machine may stall for longer.
+_QUIET_POLLS = 100
+_MAX_POLLS = 2_000
 _CONNECT_SECONDS = 30.0
 # A tool may take long; the caller sets the time limit of a call.
 _READ_SECONDS = 24 * 3600.0
@@ -99,12 +99,12 @@ class StderrTail:
         The wait is short if nothing is left to read, because a grandchild may keep the pipe open.
         """
         quiet = 0
-        for _ in range(_MOST_LOOKS):
-            if self._ended.is_set() or quiet >= _QUIET_LOOKS:
+        for _ in range(_MAX_POLLS):
+            if self._ended.is_set() or quiet >= _QUIET_POLLS:
                 return
-            # The thread has not had its turn if there is something to read.
+            # If there is something to read, the thread has not run yet.
             quiet = 0 if _has_input(self._read) else quiet + 1
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def note(self, response: httpx2.Response) -> None:
         """Remember the status of a failed request, until one succeeds."""
@@ -118,9 +118,9 @@ def _has_input(pipe: int) -> bool:
     """Return whether a pipe has something to read, or its end; False if the system cannot tell."""
     if sys.platform == "win32":
         return False
-    look = select.poll()
-    look.register(pipe, select.POLLIN)
-    return any(not event & select.POLLNVAL for _, event in look.poll(0))
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return any(not event & select.POLLNVAL for _, event in poll.poll(0))
 
 
 @asynccontextmanager

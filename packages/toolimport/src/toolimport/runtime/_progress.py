@@ -41,7 +41,7 @@ class ProgressRelay:
     ) -> None:
         self._is_left = True
         if self._task is not None:
-            # Otherwise, the last report may be lost while it is being passed on.
+            # After a success, cancelling could lose the last report while it is being passed on.
             if exc is not None:
                 self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -63,7 +63,7 @@ def _check_refused(store: ToolStore) -> None:
     fill(store, {**TOOLS, **twins})
     pending = store.pending("m", limit=99)
     reasons = {key: "too odd" for key, text in pending.items() if text.startswith("join")}
-    # The more often, the longer: once might not last for this check on a slow machine.
+    # Each refusal lasts longer than the last; the first might expire here on a slow machine.
     for _ in range(_REFUSALS):
         store.refuse("m", reasons)
     store.refuse("m", {"a text that no tool has": "too late"})

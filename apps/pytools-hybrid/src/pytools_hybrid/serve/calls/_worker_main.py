@@ -97,7 +97,7 @@ def _changed_at(root: str, files: Iterable[str] | None = None) -> dict[str, floa
 
 
 def _note_imported(seen: dict[str, float], root: str) -> None:
-    """Note when newly imported files changed, soon: an edit during a call must not be missed."""
+    """Record the times of newly imported files, before a later edit can change them."""
     for file, at in _changed_at(root).items():
         seen.setdefault(file, at)
 

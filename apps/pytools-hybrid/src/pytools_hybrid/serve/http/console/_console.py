@@ -82,7 +82,7 @@ class Console:
         ]
 
     def owns(self, path: str) -> bool:
-        """Return whether a path is the console's."""
+        """Return whether a path belongs to the console."""
         return is_console_path(path)
 
     def is_logged_in(self, scope: Scope) -> bool:

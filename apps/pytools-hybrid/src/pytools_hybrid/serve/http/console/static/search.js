@@ -11,7 +11,7 @@ const told = document.querySelector("#told");
 
 let timer = 0;
 let asking = false;
-// A page whose text was changed before this script was loaded shows nothing for it.
+// If the text was changed before this script was loaded, the page does not show its results.
 let shown = form.elements.q.value === form.elements.q.defaultValue ? address() : "";
 
 function address() {
