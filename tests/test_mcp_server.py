@@ -23,9 +23,10 @@ def anyio_backend():
 
 
 async def eventually(search, holds):
-    """Repeat a search until it succeeds and its answer is as expected."""
+    """Repeat a search until its answer is as expected; the only error may be to try again."""
     with anyio.fail_after(PATIENCE):
         while (found := await search()).is_error or not holds(found):
+            assert not found.is_error or "again" in found.content[0].text, found
             await anyio.sleep(0.01)
     return found
 

@@ -281,7 +281,8 @@ def test_the_last_lines_of_a_server_are_awaited_until_a_thread_reads_them(tail, 
     assert told.lines == ("cannot open the shop",)
 
 
-def test_a_program_that_keeps_the_stderr_of_a_server_open_is_not_awaited(tail):
+def test_a_program_that_keeps_the_stderr_of_a_server_open_is_not_awaited(tail, monkeypatch):
+    monkeypatch.setattr(_client, "_MAX_POLLS", 10**9)
     told, thread, _ = tail
     thread.start()
     deadline = time.monotonic() + PATIENCE

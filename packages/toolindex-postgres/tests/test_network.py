@@ -231,6 +231,12 @@ def test_killing_the_primary_under_load_loses_no_search_and_no_outcome(tmp_path,
         print(f"longest stall {max(stalls):.2f} s, {len(recorded)} outcomes, {len(stalls)} steps")
 
 
+def has_schema(server):
+    with psycopg.connect(server.address()) as connection:
+        (found,) = connection.execute("SELECT to_regnamespace('toolindex')").fetchone()
+    return found is not None
+
+
 @pytest.mark.parametrize("mode", ["copy", "engine"])
 def test_a_reader_of_a_standby_sends_its_record_to_the_primary(tmp_path, mode):
     with (
@@ -240,6 +246,7 @@ def test_a_reader_of_a_standby_sends_its_record_to_the_primary(tmp_path, mode):
     ):
         with Database(primary.address()) as owner:
             owner.init()
+        until(lambda: has_schema(standby), "the standby has the schema")
         either = f"host={primary.folder},{standby.folder} dbname=postgres user=postgres"
         writer, reader, lonely = (
             stack.enter_context(

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -78,6 +80,13 @@ def test_an_abandoned_iterator_leaves_no_thread_and_no_open_file(root, options):
         break
     gc.collect()
     assert all_given_back(threads, files)
+
+
+def test_a_program_may_end_while_it_watches(root):
+    code = "import sys, toolwatch; watch = toolwatch.watch_tools(sys.argv[1]); next(watch)"
+    program = [sys.executable, "-W", "error", "-c", code, str(root)]
+    ran = subprocess.run(program, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 def test_an_iterator_that_is_never_started_uses_no_resources(root):

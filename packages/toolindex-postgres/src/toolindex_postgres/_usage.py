@@ -162,20 +162,25 @@ class SharedUsage:
         while self._is_asked and self._sending.acquire(blocking=False):
             try:
                 self._is_asked = False
-                with suppress(DatabaseError):
-                    self._send()
+                all_sent = self._send()
                 self._waiting = self._notes.count_events()
             finally:
                 self._sending.release()
-
-    def _send(self) -> None:
-        while events := self._notes.events(most=_BATCH, most_bytes=_BATCH_BYTES):
-            body = f"[{','.join(body for _, body in events)}]"
-            answer = self._sent(body) or [None]
-            if answer[0] is None:
-                # The tree has not been created yet, or this role may not see it.
+            if not all_sent:
                 return
-            self._notes.sent([id_ for id_, _ in events], server=str(answer[1]))
+
+    def _send(self) -> bool:
+        try:
+            while events := self._notes.events(most=_BATCH, most_bytes=_BATCH_BYTES):
+                body = f"[{','.join(body for _, body in events)}]"
+                answer = self._sent(body) or [None]
+                if answer[0] is None:
+                    # The tree has not been created yet, or this role may not see it.
+                    return False
+                self._notes.sent([id_ for id_, _ in events], server=str(answer[1]))
+        except DatabaseError:
+            return False
+        return True
 
     def _sent(self, body: str) -> tuple[Any, ...] | None:
         try:

@@ -95,14 +95,18 @@ def attach_kept(connection: apsw.Connection, index: Path) -> None:
     connection.execute("ATTACH ? AS kept", (uri,))
 
 
-def make_kept(file: Path) -> apsw.Connection:
-    """Open only the file of irreplaceable data, which is created or migrated if necessary.
+def make_kept(file: Path, *, creates: bool = True) -> apsw.Connection:
+    """Open only the file of irreplaceable data, which is migrated if necessary.
+
+    Args:
+        file: The file.
+        creates: Create it if it is missing, as for `open_connection`.
 
     Raises:
         apsw.Error: It cannot be written.
         DatabaseError: It is damaged, another program's, or of a later version.
     """
-    connection = apsw.Connection(str(file))
+    connection = apsw.Connection(str(file), flags=_writable(creates=creates))
     try:
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         _tune(connection, "main")
@@ -174,15 +178,14 @@ def _explained(index: Path, part: Part = INDEX) -> Generator[None]:
 def _open_writable(index: Path, *, creates: bool) -> Opened:
     refuse_other_formats(index, INDEX)
     # SQLite uses the same flags for the attached file.
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if creates else 0)
-    connection = apsw.Connection(str(index), flags=flags)
+    connection = apsw.Connection(str(index), flags=_writable(creates=creates))
     try:
         # Closing would move a killed process's log into the file, which must not happen before it
         # is known to be ours.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_changes_beside_it(index))
         extension_problem = load_sqlite_vec(connection)
         _recognise(connection, index, INDEX)
-        _attach(connection, index)
+        _attach(connection, index, creates=creates)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, False)
         if connection.readonly("kept") and not connection.readonly("main"):
             # Otherwise only the first vector would reveal it.
@@ -197,6 +200,10 @@ def _open_writable(index: Path, *, creates: bool) -> Opened:
     return Opened(connection, is_immutable=False, extension_problem=extension_problem)
 
 
+def _writable(*, creates: bool) -> int:
+    return apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if creates else 0)
+
+
 def _recognise(connection: apsw.Connection, index: Path, part: Part) -> None:
     try:
         recognise(connection, index, part, schema="main")
@@ -208,7 +215,7 @@ def _recognise(connection: apsw.Connection, index: Path, part: Part) -> None:
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
 
 
-def _attach(connection: apsw.Connection, index: Path) -> None:
+def _attach(connection: apsw.Connection, index: Path, *, creates: bool) -> None:
     file = KEPT.path(index)
     with _explained(index, KEPT):
         refuse_other_formats(index, KEPT)
@@ -217,7 +224,7 @@ def _attach(connection: apsw.Connection, index: Path) -> None:
         if connection.pragma("user_version", schema="kept") != KEPT.version:
             # Unqualified names in its statements would refer to the index.
             connection.execute("DETACH kept")
-            make_kept(file).close()
+            make_kept(file, creates=creates).close()
             connection.execute("ATTACH ? AS kept", (str(file),))
         check_tables(connection, file, KEPT, schema="kept")
 

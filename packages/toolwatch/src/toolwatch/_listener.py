@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING
@@ -59,7 +60,10 @@ class Listener:
     def close(self) -> None:
         """End the thread, which takes a moment."""
         self._stopped = True
-        self._thread.join()
+        # At the end of a program, the interpreter stops such threads itself; since Python 3.13, they
+        # cannot be joined then.
+        if not sys.is_finalizing():
+            self._thread.join()
 
     def is_set(self) -> bool:
         """Return whether to stop; watchfiles calls this every few milliseconds."""

@@ -116,7 +116,7 @@ class StderrTail:
 
 def _has_input(pipe: int) -> bool:
     """Return whether a pipe has something to read, or its end; False if the system cannot tell."""
-    if sys.platform == "win32":
+    if sys.platform == "win32" or pipe < 0:
         return False
     poll = select.poll()
     poll.register(pipe, select.POLLIN)

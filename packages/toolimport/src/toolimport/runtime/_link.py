@@ -165,8 +165,10 @@ class Link:
         async with self._changing:
             await self._close()
             parameters = self._find()
-            # Imported now, so that it does not count against the time for connecting.
-            import mcp.client.client  # noqa: F401
+            # Imported now, so that it does not count against the time for connecting, which
+            # reports a failure.
+            with suppress(ImportError):
+                import mcp.client.client  # noqa: F401
 
             self._leave, self._tail = asyncio.Event(), StderrTail(is_for_calls=True)
             self._redactor = parameters.redactor

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     _Report = tuple[float, float | None, str | None]
 
+# How long a call that has ended waits for its caller to take the last report.
+_LAST_SECONDS = 10.0
+
 
 class ProgressRelay:
     """Passes on reports during the block; a flood of reports does not slow it down."""
@@ -41,8 +44,10 @@ class ProgressRelay:
     ) -> None:
         self._is_left = True
         if self._task is not None:
-            # After a success, cancelling could lose the last report while it is being passed on.
-            if exc is not None:
+            # Cancelling at once could lose the last report while it is being passed on.
+            try:
+                await asyncio.wait({self._task}, timeout=_LAST_SECONDS if exc is None else 0)
+            finally:
                 self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if exc is None:
