@@ -60,8 +60,8 @@ class Listener:
     def close(self) -> None:
         """End the thread, which takes a moment."""
         self._stopped = True
-        # At the end of a program, the interpreter stops such threads itself; since Python 3.13, they
-        # cannot be joined then.
+        # At the end of a program, the interpreter stops such threads itself; since Python 3.13,
+        # waiting for them then lasts forever.
         if not sys.is_finalizing():
             self._thread.join()
 
