@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 from toolindex.errors import VectorError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _ANGLES = {"send": 0.0, "read": 0.5, "merge": 1.0, "split": 3.0}
 _REFUSALS = 12
+_SURE_SECONDS = 10.0
 _CHANGED = {**TOOLS, "mcptools/mail/send.py": module("Post a letter.")}
 
 
@@ -63,16 +65,21 @@ def _check_refused(store: ToolStore) -> None:
     fill(store, {**TOOLS, **twins})
     pending = store.pending("m", limit=99)
     reasons = {key: "too odd" for key, text in pending.items() if text.startswith("join")}
-    # Each refusal lasts longer than the last; the first might expire here on a slow machine.
+    promise, others = "a text that was refused is not pending", set(pending) - set(reasons)
+    began = time.monotonic()
+    store.refuse("m", reasons)
+    after_one = set(store.pending("m", limit=99))
+    # Each refusal lasts longer than the last; on a slow machine, the first may be over by now.
+    if time.monotonic() - began < _SURE_SECONDS:
+        expect(after_one, others, promise)
     for _ in range(_REFUSALS):
         store.refuse("m", reasons)
     store.refuse("m", {"a text that no tool has": "too late"})
-    promise = "a text that was refused is not pending"
-    expect(set(store.pending("m", limit=99)), set(pending) - set(reasons), promise)
+    expect(set(store.pending("m", limit=99)), others, promise)
     expect(store.count_pending("m"), 4, "a text that was refused is not counted as pending")
     promise = "texts are refused for each model separately"
-    others = (store.count_pending("other"), len(store.refused("other")))
-    expect(others, (5, 0), promise)
+    counts = (store.count_pending("other"), len(store.refused("other")))
+    expect(counts, (5, 0), promise)
     named = dict.fromkeys(("gentools:a:join", "mcptools:a:join"), "too odd")
     promise = "every tool whose text was refused is named with the reason, and no other"
     expect(dict(store.refused("m")), named, promise)
