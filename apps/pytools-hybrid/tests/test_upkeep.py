@@ -209,7 +209,8 @@ def test_processes_that_disagree_about_the_files_do_not_scan_them_forever(
                 return report
 
             monkeypatch.setattr(search.index, "refresh", refresh_and_be_undone)
-            write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
+            # The other has no such layout, so it removes the tool after every scan.
+            write_tool("gentools/zoo/feed/api.py", "Feed the penguins.")
             async with asyncio.timeout(PATIENCE):
                 while len(scans) < 4:
                     await asyncio.sleep(0.01)
