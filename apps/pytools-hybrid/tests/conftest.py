@@ -12,7 +12,6 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from pytools_hybrid import Follower, Settings, ToolSearch
 from pytools_hybrid.index import has_numpy
-from pytools_hybrid.search import _query_vectors
 from pytools_hybrid.serve.metrics import ToolMetrics
 from toolembed import _provider
 
@@ -192,7 +191,6 @@ def openai(monkeypatch):
     """An endpoint on loopback that serves any model called `openai:…`."""
     # A busy machine may take long to answer a request.
     monkeypatch.setattr(_provider, "_REQUEST_SECONDS", PATIENCE)
-    monkeypatch.setattr(_query_vectors, "_SECONDS", PATIENCE)
     with openai_stub() as stub:
         monkeypatch.setenv("OPENAI_BASE_URL", stub.address)
         monkeypatch.setenv("OPENAI_API_KEY", "none")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from pytools_hybrid import MatchType, SearchMode, ToolFilter, ToolSearch
-from pytools_hybrid.search import _query_vectors, calibration_of
+from pytools_hybrid.search import calibration_of
 from toolembed import StaticEmbedder
 from toolrank import (
     EXACT_CONFIDENCE,
@@ -13,8 +13,6 @@ from toolrank import (
     Evidence,
     confidence,
 )
-
-from .conftest import PATIENCE
 
 CLEAR = {
     "merge several PDF documents into one file": "mcptools:pdf:merge_pdfs",
@@ -38,10 +36,8 @@ DOUBT = "probably none of these does this; they are only the nearest"
 
 
 @pytest.fixture
-def ask(settings, toolbox, monkeypatch):
+def ask(settings, toolbox):
     """Search for each of some texts; return the responses."""
-    # Otherwise, a busy machine may answer with the faster model.
-    monkeypatch.setattr(_query_vectors, "_SECONDS", PATIENCE)
 
     def search_all(texts, model="static", **values):
         async def main():

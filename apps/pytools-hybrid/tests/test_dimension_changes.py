@@ -126,7 +126,6 @@ def test_a_search_falls_back_to_words_and_says_what_to_do(use, openai):
 @pytest.mark.usefixtures("embedded")
 def test_a_server_embeds_everything_again_by_itself(use, openai, tmp_path, monkeypatch):
     openai.dimensions = THEN
-    monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", PATIENCE)
     monkeypatch.setattr(_first_sync, "_FIRST_EMBEDDING_SECONDS", PATIENCE)
 
     async def job(tools):

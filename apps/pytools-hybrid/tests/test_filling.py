@@ -230,8 +230,6 @@ async def served(settings, root):
 def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
     settings, large, held, monkeypatch
 ):
-    monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", PATIENCE)
-
     async def main():
         async with served(settings(), large) as (client, search):
             while not tools_in(search.index.store):
@@ -277,7 +275,6 @@ def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
 
 def test_a_search_waits_for_the_first_tools(settings, large, held, monkeypatch):
     monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", 0.1)
-    monkeypatch.setattr(_first_sync, "_FIRST_TOOLS_SECONDS", PATIENCE)
     held.after = 10
 
     async def main():

@@ -5,8 +5,6 @@ import asyncio
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
 
-from .conftest import PATIENCE
-
 MERGE = "mcptools:pdf:merge_pdfs"
 REQUEST = "several documents into one"
 
@@ -70,9 +68,7 @@ def test_without_numpy_either_searches_use_words(root, settings, openai, model):
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_without_numpy_a_providers_vectors_are_kept_for_later(root, settings, openai, monkeypatch):
-    monkeypatch.setattr("toolembed._provider._REQUEST_SECONDS", PATIENCE)
-
+def test_without_numpy_a_providers_vectors_are_kept_for_later(root, settings, openai):
     async def main():
         async with ToolSearch(root, settings(embedding_model="openai:stub")) as tools:
             await tools.index.refresh()
