@@ -12,10 +12,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from toolwatch import watch_tools
+from toolwatch import ChangeBatch, watch_tools
 
 SAVES = 40
 IDLE_SECONDS = 30.0
@@ -42,12 +43,14 @@ def saves(root: Path, files: int) -> None:
     """Print the time from a save to its batch."""
     fill(root, files)
     seen: dict[str, float] = {}
+    written = ["."]
     news, stop = threading.Condition(), threading.Event()
 
     def follow() -> None:
         for batch in watch_tools(root, stop=stop):
             with news:
-                seen.update(dict.fromkeys(map(str, batch.paths or ["."]), time.perf_counter()))
+                paths = map(str, batch.paths) if batch.paths else (".", written[-1])
+                seen.update(dict.fromkeys(paths, time.perf_counter()))
                 news.notify()
 
     thread = threading.Thread(target=follow)
@@ -61,6 +64,7 @@ def saves(root: Path, files: int) -> None:
         path = f"category_{pick.randrange(files) // A_FOLDER}/tool_{number}_new.py"
         began = time.perf_counter()
         (root / path).write_text("x")
+        written.append(path)
         with news:
             news.wait_for(lambda path=path: path in seen, timeout=30)
         took.append(1000 * (seen[path] - began))
@@ -79,7 +83,7 @@ def idle(root: Path, files: int) -> None:
         next(batches)
         start = time.process_time() - began
         after = resident()
-        thread = threading.Thread(target=lambda: next(batches), daemon=True)
+        thread = threading.Thread(target=watch, args=(batches, root / "end.py"), daemon=True)
         thread.start()
         began, clock = time.process_time(), time.perf_counter()
         time.sleep(IDLE_SECONDS)
@@ -89,6 +93,12 @@ def idle(root: Path, files: int) -> None:
     show("the first batch", f"{1000 * start:.0f} ms of CPU")
     show("idle", f"{100 * share:.2f} % of a core")
     show("memory beyond the import", f"{after - before:.1f} MB")
+
+
+def watch(batches: Iterator[ChangeBatch], end: Path) -> None:
+    """Take batches until a file exists."""
+    while next(batches) and not end.exists():
+        pass
 
 
 def burst(root: Path, files: int) -> None:

@@ -58,10 +58,9 @@ def wait_for_work() -> None:
     """Wait longer for all work that does not depend on models or clients."""
     _raise(_INDEX)
     _raise(_OTHER_WORK)
-    from pytools_hybrid.reports.doctor import _run, _server, _watcher
+    from pytools_hybrid.reports.doctor import _run, _server
 
-    for check in (_server.look_at_server, _watcher.look_at_watching):
-        check.__kwdefaults__["seconds"] = SECONDS
+    _server.look_at_server.__kwdefaults__["seconds"] = SECONDS
     verdict = _run._verdict
     _run._verdict = lambda check: verdict(replace(check, seconds=2 * SECONDS))
 

@@ -130,23 +130,13 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["hinted", "polled"])
-def way(request: pytest.FixtureRequest) -> str:
-    """The two ways of watching: by the system's notifications, and by polling."""
-    return str(request.param)
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rescans follow each other so soon that a test need not wait ten seconds for one."""
+    monkeypatch.setattr("toolwatch._root._RESCAN_SECONDS", 0.5)
 
 
 @pytest.fixture
-def mirroring(way: str) -> Callable[..., AbstractAsyncContextManager[Mirror]]:
-    """Start a mirror of a root, in each way: `async with mirroring(root) as mirror`."""
-
-    def start(root: StrPath, *others: StrPath) -> AbstractAsyncContextManager[Mirror]:
-        return Mirror(root, others, polling=True if way == "polled" else None).running()
-
-    return start
-
-
-@pytest.fixture
-def default() -> Callable[..., AbstractAsyncContextManager[Mirror]]:
+def mirroring() -> Callable[..., AbstractAsyncContextManager[Mirror]]:
     """Start a mirror of a root with default settings."""
     return lambda root, *others, **options: Mirror(root, others, **options).running()

@@ -6,13 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import closing, contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 import watchfiles  # noqa: F401 - an unprivileged user could not import it later
-from toolwatch import WatchUnavailableError, watch_tools
+from toolwatch import watch_tools
 
 from .conftest import PATIENCE
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these limits ex
 CHILD = """
 import logging, sys
 from pathlib import Path
-import toolwatch._tree
+import toolwatch._root
 from toolwatch import watch_tools
 
 root = Path(sys.argv[1])
@@ -67,162 +66,90 @@ def run_alone(root, code, *command):
         (("max_inotify_instances", 0), "Too many open files"),
     ],
 )
-def test_a_watch_limit_reached_at_the_start_causes_polling(root, limit, reason):
+def test_a_watch_limit_causes_polling_and_is_reported_once(root, limit, reason):
     for number in range(5):
         (root / f"folder_{number}").mkdir()
-    said = run_limited(
+    output = run_limited(
         root,
         limit,
         """
 batches = watch_tools(root)
 print(next(batches).polling)
-(root / "folder_4" / "tool.py").write_text("x")
-print(*next(batches).paths)
+for _ in range(3):
+    batch = next(batches)
+print(batch.rescan, batch.polling)
 """,
     )
-    log, polling, path = said.splitlines()
+    log, first, *last = output.splitlines()
     assert log.startswith(f"log: {root} is polled: ")
     assert reason in log
-    assert (polling, path) == ("True", "folder_4/tool.py")
+    assert (first, last) == ("True", ["True True"])
 
 
-def test_a_watch_limit_reached_later_causes_polling_after_a_missed_change(root):
-    said = run_limited(
+def test_a_watch_limit_reached_later_loses_no_change(root):
+    output = run_limited(
         root,
         ("max_inotify_watches", 4),
         """
-toolwatch._tree._LONG_SECONDS = 0.5
-toolwatch._tree._PROOF_SECONDS = 0.1
+toolwatch._root._RESCAN_SECONDS = 0.5
 batches = watch_tools(root)
 print(next(batches).polling)
 for number in range(8):
     (root / f"folder_{number}").mkdir()
-batch = until(batches, lambda batch: "folder_7" in map(str, batch.paths))
-turn = 0
-while not batch.polling:
-    path = f"folder_{turn % 8}/tool_{turn}.py"
-    (root / path).write_text("x")
-    batch = until(batches, lambda batch: path in map(str, batch.paths))
-    turn += 1
-print(batch.polling)
+until(batches, lambda batch: batch.rescan or "folder_7" in map(str, batch.paths))
+path = "folder_7/tool.py"
+(root / path).write_text("x")
+print(bool(until(batches, lambda batch: batch.rescan or path in map(str, batch.paths))))
 """,
     )
-    first, *log, last = said.splitlines()
+    first, *_, last = output.splitlines()
     assert (first, last) == ("False", "True")
-    assert "is polled" in "".join(log)
 
 
-def test_a_watch_limit_reached_by_one_root_does_not_delay_another(root, tmp_path):
-    (tmp_path / "small").mkdir()
-    for number in range(8):
-        (root / f"folder_{number}").mkdir()
-    said = run_limited(
-        root,
-        ("max_inotify_watches", 4),
-        """
-small = root.with_name("small")
-batches = watch_tools(small, root)
-first = [next(batches), next(batches)]
-print({batch.root.name: batch.polling for batch in first})
-(small / "tool.py").write_text("x")
-print(next(batches).root.name)
-""",
-    )
-    assert said.splitlines()[1:] == ["{'small': False, 'generated': True}", "small"]
-
-
-def test_missed_changes_are_found_and_the_root_is_polled_for_a_while(
-    root, tmp_path, monkeypatch, caplog
-):
-    """A file is written through another hard link, as if by another machine."""
-    monkeypatch.setattr("toolwatch._tree._LONG_SECONDS", 0.5)
-    monkeypatch.setattr("toolwatch._tree._PROOF_SECONDS", 0.1)
-    monkeypatch.setattr("toolwatch._tree._GROWTH", 1.5)
-    (root / "tool.py").write_text("x")
-    other = tmp_path / "other_name.py"
-    other.hardlink_to(root / "tool.py")
+def test_a_burst_of_two_thousand_files_ends_in_a_rescan(root):
     with closing(watch_tools(root)) as batches:
-        batch = next(batches)
-        while not batch.polling:
-            other.write_text(other.read_text() + "x")
-            batch = next(batches)
-            assert batch.paths == {PurePosixPath("tool.py")}
-        # It is no longer polled once rounds find nothing, however late a report may come.
-        monkeypatch.setattr("toolwatch._tree._PROOF_SECONDS", PATIENCE)
-        while batch.polling:
-            (root / "announced.py").write_text(str(time.monotonic()))
-            batch = next(batches)
-            assert batch.paths == {PurePosixPath("announced.py")}
-    (record,) = caplog.records
-    assert record.getMessage() == (f"{root} is polled: the system does not report every change")
-
-
-def test_polling_can_be_switched_off(root, tmp_path, monkeypatch):
-    monkeypatch.setattr("toolwatch._tree._LONG_SECONDS", 0.5)
-    monkeypatch.setattr("toolwatch._tree._PROOF_SECONDS", 0.1)
-    (root / "tool.py").write_text("x")
-    other = tmp_path / "other_name.py"
-    other.hardlink_to(root / "tool.py")
-    with closing(watch_tools(root, polling=False)) as batches:
-        next(batches)
-        for _ in range(4):
-            other.write_text(other.read_text() + "x")
-            batch = next(batches)
-            assert batch.paths == {PurePosixPath("tool.py")}
-            assert not batch.polling
-
-
-def test_a_burst_of_two_thousand_files_ends_in_a_rescan(root, way):
-    with closing(watch_tools(root, polling=True if way == "polled" else None)) as batches:
         next(batches)
         for number in range(2_000):
             (root / f"tool_{number}.py").write_text("x")
-        assert next(batches).rescan
+        while not next(batches).rescan:
+            pass
 
 
-def test_without_free_descriptors_a_root_is_polled_until_it_can_be_read(root):
+def test_without_free_descriptors_a_root_is_polled(root):
     # In a separate process, because watches of other tests may close their files late.
     ran = run_alone(
         root,
         """
-import os, resource
+import os, resource, watchfiles
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
 batches = watch_tools(root)
-next(batches)
-free = os.dup(0)
-os.close(free)
-# Before the change, because watchfiles opens new folders.
-resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
-(root / "new").mkdir()
-batch = next(batches)
-resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-print(batch.rescan, batch.polling)
-(root / "new" / "tool.py").write_text("x")
-seen = next(batches)
-print(seen.rescan or "new" in map(str, seen.paths))
+print(next(batches).polling)
 """,
     )
     assert ran.stderr == ""
-    log, *said = ran.stdout.splitlines()
-    assert "cannot be read (Too many open files)" in log
-    assert said == ["True True", "True"]
+    log, polling = ran.stdout.splitlines()
+    assert "Too many open files" in log
+    assert polling == "True"
 
 
-def test_without_any_descriptor_the_error_is_a_tool_watch_error(root):
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    batches = watch_tools(root)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-        with pytest.raises(WatchUnavailableError, match="Too many open files"):
-            next(batches)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_polling_that_was_requested_is_not_reported(root, caplog):
+def test_polling_that_was_requested_finds_changes_by_rescans_and_is_not_reported(root, caplog):
     with caplog.at_level(logging.INFO, "toolwatch"), closing(watch_tools(root, polling=True)) as b:
-        assert next(b).polling
+        assert [(batch.rescan, batch.polling) for batch in (next(b), next(b))] == [(True, True)] * 2
     assert not caplog.records
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_the_system_does_not_report_is_found_by_the_next_rescan(root, tmp_path):
+    """A file is written through another hard link, as if by another machine."""
+    (root / "tool.py").write_text("x")
+    other = tmp_path / "other_name.py"
+    other.hardlink_to(root / "tool.py")
+    with closing(watch_tools(root)) as batches:
+        next(batches)
+        other.write_text("longer")
+        batch = next(batches)
+    assert (batch.rescan, batch.polling) == (True, False)
 
 
 @contextmanager
@@ -241,34 +168,11 @@ def nobody():
         shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("polling", [None, True], ids=["hinted", "polled"])
-def test_an_unreadable_folder_is_scanned_once_it_is_readable(polling):
+def test_an_unreadable_folder_causes_polling():
     with nobody() as root:
-        locked = root / "locked"
-        (locked / "inner").mkdir(parents=True)
-        locked.chmod(0)
-        with closing(watch_tools(root, polling=polling)) as batches:
-            assert next(batches).rescan
-            for mode in (0o400, 0o700):
-                locked.chmod(mode)
-                assert PurePosixPath("locked") in next(batches).paths
-            (locked / "inner" / "tool.py").write_text("x")
-            assert next(batches).paths == {PurePosixPath("locked/inner/tool.py")}
-
-
-def test_an_unreadable_root_is_polled_until_it_is_readable(caplog, monkeypatch):
-    # Listening again would be another reason for a rescan.
-    monkeypatch.setattr("toolwatch._tree._RETRY_SECONDS", 3600)
-    with nobody() as above:
-        root = above / "root"
-        root.mkdir(0)
+        (root / "locked").mkdir(0)
         with closing(watch_tools(root)) as batches:
-            assert next(batches).polling
-            root.chmod(0o700)
-            assert next(batches).rescan
-            (root / "tool.py").write_text("x")
-            assert next(batches).paths == {PurePosixPath("tool.py")}
-    assert "Permission denied" in caplog.text
+            assert (next(batches).polling, next(batches).rescan) == (True, True)
 
 
 def test_a_root_whose_permissions_change_is_scanned_again(root):

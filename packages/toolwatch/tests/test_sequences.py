@@ -6,6 +6,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,18 +45,19 @@ def perform(root, elsewhere, kind, path, other):
             place.symlink_to(root / other, target_is_directory=True)
 
 
+@pytest.mark.usefixtures("soon")
 @settings(
     max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(operations=st.lists(OPERATIONS, min_size=5, max_size=40))
-def test_after_any_sequence_of_operations_the_mirror_equals_the_disk(default, operations):
+def test_after_any_sequence_of_operations_the_mirror_equals_the_disk(mirroring, operations):
     async def scenario(above):
         root, elsewhere = above / "root", above / "elsewhere"
         root.mkdir()
         elsewhere.mkdir()
-        async with default(root) as mirror:
+        async with mirroring(root) as mirror:
             for kind, path, other in operations:
                 perform(root, elsewhere, kind, path, other)
                 if kind == "pause":

@@ -9,17 +9,11 @@ import time
 from contextlib import closing
 from pathlib import Path, PurePosixPath
 
-import pytest
 from toolwatch import watch_tools
 
 from .conftest import PATIENCE
 
 OPEN = Path("/proc/self/fd")
-
-
-@pytest.fixture
-def options(way):
-    return {"polling": True if way == "polled" else None}
 
 
 def descriptors():
@@ -39,11 +33,11 @@ def all_given_back(threads, files):
     return False
 
 
-def test_setting_the_stop_event_in_another_thread_ends_the_watch(root, options):
+def test_setting_the_stop_event_in_another_thread_ends_the_watch(root):
     stop, watching, seen = threading.Event(), threading.Event(), []
 
     def follow():
-        for batch in watch_tools(root, stop=stop, **options):
+        for batch in watch_tools(root, stop=stop):
             seen.append(batch.rescan)
             watching.set()
 
@@ -64,19 +58,19 @@ def test_a_watch_whose_stop_event_is_already_set_yields_nothing(root):
     assert list(watch_tools(root, stop=stop)) == []
 
 
-def test_closing_the_iterator_leaves_no_thread_and_no_open_file(root, options):
+def test_closing_the_iterator_leaves_no_thread_and_no_open_file(root):
     gc.collect()
     threads, files = set(threading.enumerate()), descriptors()
-    batches = watch_tools(root, **options)
+    batches = watch_tools(root)
     next(batches)
     batches.close()
     assert all_given_back(threads, files)
 
 
-def test_an_abandoned_iterator_leaves_no_thread_and_no_open_file(root, options):
+def test_an_abandoned_iterator_leaves_no_thread_and_no_open_file(root):
     gc.collect()
     threads, files = set(threading.enumerate()), descriptors()
-    for _ in watch_tools(root, **options):
+    for _ in watch_tools(root):
         break
     gc.collect()
     assert all_given_back(threads, files)
@@ -96,8 +90,8 @@ def test_an_iterator_that_is_never_started_uses_no_resources(root):
     del batches
 
 
-def test_changes_between_two_calls_are_in_the_next_batch(root, options):
-    with closing(watch_tools(root, **options)) as batches:
+def test_changes_between_two_calls_are_in_the_next_batch(root):
+    with closing(watch_tools(root)) as batches:
         next(batches)
         for number in range(20):
             (root / f"folder_{number}" / "deep").mkdir(parents=True)

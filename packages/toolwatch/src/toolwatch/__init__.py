@@ -12,15 +12,10 @@ batches to a thread.
 
 from typing import TYPE_CHECKING
 
-from toolwatch.errors import (
-    NoRootError,
-    NotAFolderError,
-    ToolWatchError,
-    WatchUnavailableError,
-)
+from toolwatch.errors import NoRootError, NotAFolderError, ToolWatchError
 
 if TYPE_CHECKING:
-    from toolwatch._batch import ChangeBatch
+    from toolwatch._root import ChangeBatch
     from toolwatch._watcher import awatch_tools, watch_tools
 else:
     # Imported at its first use: programs that only catch our errors need not wait for the watcher.
@@ -41,7 +36,6 @@ __all__ = [
     "NoRootError",
     "NotAFolderError",
     "ToolWatchError",
-    "WatchUnavailableError",
     "awatch_tools",
     "watch_tools",
 ]
@@ -49,7 +43,7 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
-        "_batch": "ChangeBatch",
+        "_root": "ChangeBatch",
         "_watcher": "awatch_tools watch_tools",
     }.items()
     for name in names.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -12,51 +13,57 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.to_thread import run_sync
 
-from toolwatch._debounce import DEBOUNCE_MS, STEP_MS, Pace
-from toolwatch._roots import WatchedRoot
-from toolwatch._tree import Tree
+from toolwatch._root import WatchedRoot
 from toolwatch.errors import NoRootError, NotAFolderError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 
-    from toolwatch._batch import ChangeBatch
+    from watchfiles import Change
+
+    from toolwatch._root import ChangeBatch
 
     StrPath = str | os.PathLike[str]
 
-_STOP_SECONDS = 0.05
-"""How soon the caller's event is noticed: it can only be polled."""
+DEBOUNCE_MS = 50
+"""The default limit for collecting consecutive changes."""
+
+STEP_MS = 10
+"""The default silence that ends a batch."""
+
+_WAIT_MS = 50
+"""How often the roots themselves are checked while nothing is reported."""
+
+_RETRY_SECONDS = 30.0
+"""When watchfiles is retried after it could not listen."""
+
+_MAX_LINKS = 20
+"""With more links between folders, their names may be countless."""
+
+_log = logging.getLogger("toolwatch")
 
 
 class Watch:
     """Returns batches of several roots, one at a time, to one thread at a time.
 
-    The listening threads collect changes between calls.
+    watchfiles collects paths between calls. They are hints: it may report a path without a change,
+    under one of several names, or never. It does not say when the system's queue of events
+    overflows, nor what happens while it delivers a batch.
     """
 
     def __init__(
-        self, roots: Sequence[Path], *, debounce: float, step: float, polling: bool | None
+        self, roots: Sequence[Path], *, debounce_ms: int, step_ms: int, polling: bool
     ) -> None:
-        """Prepare; `next_batch` scans the roots, whose paths are absolute.
-
-        The other arguments are those of `awatch_tools`, with times in seconds.
-        """
+        """Prepare; `next_batch` looks at the roots, whose paths are absolute."""
+        self._roots = [WatchedRoot(path) for path in roots]
+        self._debounce_ms, self._step_ms = debounce_ms, step_ms
+        self._polling = polling
+        self._hints: Generator[set[tuple[Change, str]]] | None = None
+        self._is_outdated, self._listen_at, self._problem = False, 0.0, ""
+        self._rescan: tuple[WatchedRoot, float] | None = None
         self._stopped = threading.Event()
-        self._bell = threading.Event()
-        wake = self._bell.set
-        self._roots = [
-            WatchedRoot(
-                path,
-                follow=lambda root: Tree(root, wake, polling=polling),
-                pace=Pace(debounce=debounce, step=step),
-            )
-            for path in roots
-        ]
+        self._stop: threading.Event | None = None
         self._lock = threading.Lock()
-
-    def __del__(self) -> None:
-        # If an event loop ends without closing an iterator, there is no other way to close it.
-        self._release()
 
     def next_batch(self, stop: threading.Event | None = None) -> ChangeBatch | None:
         """Wait for the next batch; None says that the watch was stopped.
@@ -65,79 +72,168 @@ class Watch:
             NotAFolderError: There is nothing to watch: every root is a file.
         """
         with self._lock:
-            while not self._stopped.is_set() and not (stop and stop.is_set()):
+            self._stop = stop
+            if self._rescan is not None:
+                root, began = self._rescan
+                root.rescanned(time.monotonic() - began)
+                self._rescan = None
+            while not self.is_set():
                 now = time.monotonic()
-                for root in self._roots:
-                    root.look(now)
+                changed = [root for root in self._roots if root.check(now)]
                 if all(root.is_file for root in self._roots):
                     raise NotAFolderError(self._roots[0].path)
+                if changed or (self._is_outdated and now >= self._listen_at):
+                    self._listen()
                 for root in self._roots:
                     if batch := root.batch(now):
                         # Next time, the others come first.
                         self._roots.remove(root)
                         self._roots.append(root)
+                        if batch.rescan:
+                            self._rescan = root, time.monotonic()
                         return batch
-                self._wait(_STOP_SECONDS if stop else None)
+                self._collect()
             return None
 
     def stop(self) -> None:
         """Stop the waiting, from any thread."""
         self._stopped.set()
-        self._bell.set()
 
     def close(self) -> None:
-        """Stop all watches, once no thread is waiting for a batch."""
+        """Stop the watch, once no thread is waiting for a batch."""
         self.stop()
         with self._lock:
-            self._release()
+            self._close_hints()
 
-    def _release(self) -> None:
+    def is_set(self) -> bool:
+        """Return whether to stop; watchfiles calls this every few milliseconds."""
+        return self._stopped.is_set() or (self._stop is not None and self._stop.is_set())
+
+    def _listen(self) -> None:
+        """Listen to all folders that are there now, and let the caller scan them once more."""
+        from watchfiles import watch
+
+        began = time.monotonic()
+        self._close_hints()
+        self._is_outdated, problem = False, ""
+        folders = [root.real_path for root in self._roots if root.real_path]
+        if self._polling or not folders:
+            pass
+        elif sum(map(_count_links, folders)) > _MAX_LINKS:
+            problem = f"more than {_MAX_LINKS} links to folders lead back into it"
+        else:
+            hints = watch(
+                *folders,
+                watch_filter=None,
+                debounce=self._debounce_ms,
+                step=self._step_ms,
+                stop_event=self,
+                rust_timeout=_WAIT_MS,
+                yield_on_timeout=True,
+                debug=False,
+                force_polling=False,
+            )
+            try:
+                # It begins to listen when the first changes are requested.
+                self._take(hints)
+                self._hints = hints
+            except (OSError, RuntimeError) as error:
+                problem = str(error)
+        # Links that change all the time must not take all of the time.
+        self._listen_at = time.monotonic() + 20 * (time.monotonic() - began)
+        self._note_problem(problem)
+
+    def _note_problem(self, problem: str) -> None:
+        """Let all roots be rescanned, and polled for a while if watchfiles has a problem."""
         for root in self._roots:
-            root.close()
-        self._roots = []
+            root.polling = bool(root.real_path) and (self._polling or bool(problem))
+            root.rescan()
+        if problem:
+            self._is_outdated, self._listen_at = True, time.monotonic() + _RETRY_SECONDS
+            if problem != self._problem:
+                names = ", ".join(str(root.path) for root in self._roots if root.real_path)
+                _log.warning("%s is polled: %s", names, problem)
+        self._problem = problem
 
-    def _wait(self, longest: float | None) -> None:
-        """Sleep until something is reported or due."""
-        seconds = min(root.due for root in self._roots) - time.monotonic()
-        if longest is not None:
-            seconds = min(seconds, longest)
-        self._bell.wait(max(seconds, 0.0))
-        self._bell.clear()
+    def _collect(self) -> None:
+        """Wait a moment for hints."""
+        if self._hints is None:
+            self._stopped.wait(_WAIT_MS / 1000)
+            return
+        try:
+            self._take(self._hints)
+        except (OSError, RuntimeError) as error:
+            self._hints = None
+            self._note_problem(str(error))
+
+    def _close_hints(self) -> None:
+        if self._hints is not None:
+            self._hints.close()
+            self._hints = None
+
+    def _take(self, hints: Generator[set[tuple[Change, str]]]) -> None:
+        from watchfiles import Change
+
+        for kind, path in next(hints, ()):
+            is_folder = os.path.isdir(path)  # noqa: PTH112
+            # New links, and folders whose permissions changed, are not listened to yet.
+            self._is_outdated |= is_folder and (kind is Change.modified or os.path.islink(path))  # noqa: PTH114
+            for root in self._roots:
+                if path == root.real_path:
+                    # It may have been removed and made again with the same inode.
+                    root.forget()
+                elif root.real_path:
+                    root.note(path, is_folder=is_folder)
+
+
+def _count_links(root: str) -> int:
+    """Return how many links to folders lead back into the root, or a few more than allowed.
+
+    watchfiles follows them under every name that they have through each other.
+    """
+    links = 0
+    for above, folders, _ in os.walk(root):
+        for path in (f"{above}/{name}" for name in folders):
+            if os.path.islink(path):  # noqa: PTH114
+                target = os.path.realpath(path)
+                links += target == root or target.startswith(root + os.sep)
+        if links > _MAX_LINKS:
+            break
+    return links
 
 
 def awatch_tools(
     *roots: StrPath | Iterable[StrPath],
     debounce_ms: int = DEBOUNCE_MS,
     step_ms: int = STEP_MS,
-    polling: bool | None = None,
+    polling: bool = False,
 ) -> AsyncGenerator[ChangeBatch]:
     """Yield a batch whenever something below one of the folders has changed, endlessly.
 
     The first batch of each root asks for a rescan, as soon as the root is being watched, so that no
     change between the caller's own first scan and this moment is lost. There is another one each
-    time the root reappears. Cancel the task or close the iterator to stop.
+    time the root reappears, and one every ten seconds, because no system reports every change. If
+    the caller needs longer than a tenth of a second for one (until it asks for the next batch), the
+    time until the next is a hundred times as long. Cancel the task or close the iterator to stop.
 
-    Changes that happen while the caller works are in later batches, except those that are undone
-    before it asks for the next one. A caller that found a change on the disk should therefore look
+    What a caller reads may have been on the disk only briefly. One that found a change should look
     at the same paths once more after a moment.
 
     Args:
         *roots: The folders, or a list of them; they need not exist yet.
-        debounce_ms: Consecutive changes within this time are one batch; if they never end, batches
-            are delivered at most a quarter of a second apart.
+        debounce_ms: Consecutive changes within this time are one batch; if they never end, there
+            are four batches a second.
         step_ms: A batch is complete when nothing has changed for this long.
-        polling: Whether to scan the roots at short intervals instead of relying on the system's
-            notifications. By default this is done, and logged, if there are none or they turn out
-            to be incomplete; with False, only if there are none.
+        polling: Whether to ask for a rescan every half second (or twenty times as long as the
+            caller needs for one) instead of relying on the system's notifications. This is also
+            done, and logged, if the system cannot watch a root.
 
     Raises:
         NoRootError: There are no roots.
         NotAFolderError: (when batches are requested) Every root is a file. If there is another
             root, a file is treated like a missing folder.
-        WatchUnavailableError: (when batches are requested) No more files can be opened.
     """
-    watch = _prepared(roots, debounce_ms, step_ms, polling)
-    return _aiterate(watch)
+    return _aiterate(_watch(roots, debounce_ms, step_ms, polling))
 
 
 def watch_tools(
@@ -145,46 +241,31 @@ def watch_tools(
     stop: threading.Event | None = None,
     debounce_ms: int = DEBOUNCE_MS,
     step_ms: int = STEP_MS,
-    polling: bool | None = None,
+    polling: bool = False,
 ) -> Generator[ChangeBatch]:
     """Yield the batches of `awatch_tools`, for use in a thread.
 
     It ends within a moment after any thread sets `stop`. The other arguments and the
     errors are those of `awatch_tools`.
     """
-    watch = _prepared(roots, debounce_ms, step_ms, polling)
-    return _iterate(watch, stop)
+    return _iterate(_watch(roots, debounce_ms, step_ms, polling), stop)
 
 
-def _prepared(
-    roots: tuple[StrPath | Iterable[StrPath], ...],
-    debounce_ms: int,
-    step_ms: int,
-    polling: bool | None,
-) -> Callable[[], Watch]:
+def _watch(
+    roots: tuple[StrPath | Iterable[StrPath], ...], debounce_ms: int, step_ms: int, polling: bool
+) -> Watch:
     """Resolve the folders now, but use no system resources before they are needed."""
-    given: list[Path] = []
+    paths: list[Path] = []
     for root in roots:
-        if isinstance(root, str | os.PathLike):
-            given.append(Path(root).absolute())
-        else:
-            given += [Path(each).absolute() for each in root]
-    if not given:
+        each = [root] if isinstance(root, str | os.PathLike) else root
+        paths += [Path(path).absolute() for path in each]
+    if not paths:
         raise NoRootError
-
-    def prepared() -> Watch:
-        return Watch(
-            list(dict.fromkeys(given)),
-            debounce=debounce_ms / 1000,
-            step=step_ms / 1000,
-            polling=polling,
-        )
-
-    return prepared
+    unique = list(dict.fromkeys(paths))
+    return Watch(unique, debounce_ms=debounce_ms, step_ms=step_ms, polling=polling)
 
 
-async def _aiterate(prepared: Callable[[], Watch]) -> AsyncGenerator[ChangeBatch]:
-    watch = prepared()
+async def _aiterate(watch: Watch) -> AsyncGenerator[ChangeBatch]:
     waiting = anyio.CapacityLimiter(1)
     try:
         while batch := await run_sync(watch.next_batch, abandon_on_cancel=True, limiter=waiting):
@@ -199,7 +280,7 @@ async def _aiterate(prepared: Callable[[], Watch]) -> AsyncGenerator[ChangeBatch
                 watch.close()
 
 
-def _iterate(prepared: Callable[[], Watch], stop: threading.Event | None) -> Generator[ChangeBatch]:
-    with closing(prepared()) as watch:
+def _iterate(watch: Watch, stop: threading.Event | None) -> Generator[ChangeBatch]:
+    with closing(watch):
         while batch := watch.next_batch(stop):
             yield batch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["NoRootError", "NotAFolderError", "ToolWatchError", "WatchUnavailableError"]
+__all__ = ["NoRootError", "NotAFolderError", "ToolWatchError"]
 
 
 class ToolWatchError(Exception):
@@ -31,10 +31,3 @@ class NoRootError(ToolWatchError):
 
     def __init__(self) -> None:
         super().__init__("there is nothing to watch; give at least one folder")
-
-
-class WatchUnavailableError(ToolWatchError):
-    """Not even polling is possible, for example because no more files can be opened."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"nothing can be watched at the moment ({reason}); try again in a while")

@@ -77,7 +77,7 @@ def _of_roots(
     if settings.rerank_model is not None:
         yield Check("reranking", partial(look_at_reranking, settings.rerank_model), 60.0)
     if not settings.only_reads:
-        watching = partial(look_at_watching, roots, is_wanted=settings.watch, database=database)
+        watching = partial(look_at_watching, roots, is_wanted=settings.watch)
         yield Check("watcher", watching, 30.0)
     serving = partial(look_at_server, settings, roots, database, settings_file=settings_file)
     yield Check("MCP server", serving, 60.0)
