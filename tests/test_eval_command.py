@@ -1,6 +1,5 @@
 """`pytools-hybrid eval`, run as a user runs it."""
 
-import importlib.util
 import json
 import math
 import signal
@@ -9,7 +8,6 @@ import sys
 import time
 
 import pytest
-from toolrank.metrics import read_run
 
 from .conftest import PATIENCE
 
@@ -106,57 +104,15 @@ def test_without_vectors_only_words_are_compared(evaluate):
     assert report["best"] is None
 
 
-def test_each_mode_writes_a_readable_run(evaluate, tmp_path):
-    result = evaluate("--run", tmp_path / "runs.trec")
-
-    assert result.returncode == 0
-    for slug in ("bm25", "vector", "hybrid", "hybrid-rrf"):
-        file = tmp_path / f"runs.{slug}.trec"
-        assert f"wrote {file}\n" in result.stderr
-        found = read_run(file)
-        assert [found[id_][0].id for id_ in ("q1", "q2", "q3")] == [MERGE, INVOICE, INVOICE]
-
-
-@pytest.mark.parametrize("path", ["", ".", ".."])
-@pytest.mark.parametrize("modes", [[], ["--mode", "bm25"]])
-def test_a_folder_is_refused_as_a_run(evaluate, path, modes):
-    assert_refused(evaluate("--run", path, *modes), "--run", "is a folder; name a file in it")
-
-
-@pytest.mark.parametrize("path", ["plot.svg", "plot", ""])
-def test_a_plot_must_be_a_png(evaluate, home, path):
-    assert_refused(evaluate("--plot", path), "--plot")
-    assert list(home.glob("plot*")) == []
-
-
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="it is installed")
-def test_a_plot_without_matplotlib_says_what_to_install(evaluate, tmp_path):
-    result = evaluate("--plot", tmp_path / "plot.png")
-
-    assert_refused(result, "--plot", '[plot]"')
-
-
-@pytest.mark.parametrize(
-    ("arguments", "flag", "role"),
-    [
-        (["--mode=bm25", "--run=queries.jsonl"], "--run", "contains the queries"),
-        (["--db=queries.jsonl"], "--db", "contains the queries"),
-        (["--db=index.db", "--mode=bm25", "--run=./index.db"], "--run", "is the index of --db"),
-        (["--db=index.png", "--plot=index.png"], "--plot", "is the index of --db"),
-        (["--mode=bm25", "--run=a.png", "--plot=a.png"], "--plot", "is a file of --run"),
-        (["--run=a.png", "--plot=a.hybrid-rrf.png"], "--plot", "is a file of --run"),
-    ],
-)
-def test_a_result_overwrites_neither_an_input_nor_another_result(
-    run, examples, queries, arguments, flag, role
-):
+def test_an_index_does_not_overwrite_the_queries(run, examples, queries):
     before = queries.read_bytes()
 
-    result = run("eval", "--root", examples, "--queries", queries, *arguments, cwd=queries.parent)
+    result = run(
+        "eval", "--root", examples, "--queries", queries, "--db=queries.jsonl", cwd=queries.parent
+    )
 
-    assert_refused(result, flag, role, "name another file")
+    assert_refused(result, "--db", "contains the queries", "name another file")
     assert queries.read_bytes() == before
-    assert [file.name for file in queries.parent.glob("*.*")] == [queries.name]
 
 
 @pytest.mark.parametrize(

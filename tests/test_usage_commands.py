@@ -47,15 +47,6 @@ def test_a_report_can_be_json_or_csv_by_day(run, used):
     assert day["searches"] == "2"
 
 
-def test_a_report_can_be_plotted(run, used, tmp_path):
-    pytest.importorskip("matplotlib")
-
-    done = run("report", "--db", used, "--plot", tmp_path / "usage.png")
-
-    assert f"wrote {tmp_path / 'usage.png'}" in done.stderr
-    assert (tmp_path / "usage.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_searches_are_exported_completely(run, used):
     rows = list(csv.DictReader(io.StringIO(run("export", "--db", used).stdout)))
 

@@ -34,7 +34,7 @@ from toolrank import (
     VectorMatrix,
     VectorRetriever,
 )
-from toolrank.metrics import Evaluation, Interval, evaluate, ranked_ids, read_qrels, read_run
+from toolrank.metrics import Evaluation, Interval, evaluate
 from toolrank.testing import check_retriever
 
 
@@ -150,15 +150,13 @@ def the_parts_of_a_ranking_stand_alone(hits: list[RankedHit]) -> None:
 
 
 def rankings_are_measured() -> None:
-    run = read_run("run.txt")
-    assert_type(run, dict[str, list[Hit]])
-    qrels = read_qrels("qrels.txt")
-    evaluation = evaluate(ranked_ids(run), qrels, ["ndcg@10"])
+    run = {"q1": ["a", "b"], "q2": ["b"]}
+    evaluation = evaluate(run, {"q1": {"a": 1}, "q2": {"b": 2}}, ["ndcg@10"])
     assert_type(evaluation, Evaluation)
     assert_type(evaluation.mean("ndcg@10"), float)
     assert_type(evaluation.confidence_interval("ndcg@10"), Interval)
-    evaluate(ranked_ids(run), {"q1": ["a"], "q2": {"b": 0.5}}, ["mrr"])
-    evaluate(run, qrels, ["mrr"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    evaluate(run, {"q1": ["a"], "q2": {"b": 0.5}}, ["mrr"])
+    evaluate(["a"], {}, ["mrr"])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def a_name_that_is_not_there_is_refused() -> None:

@@ -59,8 +59,8 @@ def test_uv_installs_into_the_same_environment_and_keeps_it_editable(installed):
     uv = installed(
         installer="uv", url=Path("/my clone/apps/pytools-hybrid").as_uri(), editable=True
     )
-    assert uv.command("pytools-hybrid[plot]") == (
-        'uv pip install --python /env/python -e "/my clone/apps/pytools-hybrid[plot]"'
+    assert uv.command("pytools-hybrid[otel]") == (
+        'uv pip install --python /env/python -e "/my clone/apps/pytools-hybrid[otel]"'
     )
 
 

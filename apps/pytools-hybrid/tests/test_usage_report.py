@@ -5,8 +5,6 @@ import io
 import json
 from datetime import UTC, date, datetime
 
-import pytest
-from pytools_hybrid.cli import main
 from pytools_hybrid.reports.usage_report import (
     as_text,
     outcome_days,
@@ -181,12 +179,3 @@ def test_outcomes_are_exported_with_all_fields():
         "2026-03-03T00:01:00.000+00:00,mail:send,true,1.5,s",
         "2026-03-03T00:01:00.000+00:00,mail:send,true,,",
     ]
-
-
-@pytest.mark.parametrize("name", ["usage.txt", "gone/usage.png"])
-def test_an_invalid_path_for_a_plot_is_reported_first(tmp_path, name, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["report", "--db", str(tmp_path / "gone.db"), "--plot", str(tmp_path / name)])
-
-    assert ended.value.code == 2
-    assert "--plot: " in capsys.readouterr().err

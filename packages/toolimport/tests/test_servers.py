@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
-from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 
@@ -555,20 +554,3 @@ def test_a_module_that_the_caller_rejects_is_left_out_with_the_reason(write, tmp
 
     (report,) = anyio.run(job)
     assert (report.added, report.failed) == (("one",), {"two": "it is the second"})
-
-
-def test_modules_of_the_old_runtime_are_updated(write, run, tmp_path):
-    file = write(a={})
-    run(file)
-    package = tmp_path / "tree/mcptools/a"
-    module, manifest = package / "__init__.py", package / "_manifest.json"
-    new = module.read_bytes()
-    old = new.replace(b"from toolimport.runtime import", b"from pytools_hybrid.runtime import")
-    module.write_bytes(old)
-    content = json.loads(manifest.read_text())
-    content["files"]["__init__.py"] = [sha256(old).hexdigest()]
-    content["state"] = "as it was then"
-    manifest.write_text(json.dumps(content))
-
-    assert run(file)["a"].status == "updated"
-    assert module.read_bytes() == new != old

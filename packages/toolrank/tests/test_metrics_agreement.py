@@ -4,8 +4,7 @@ import pytest
 import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Hit
-from toolrank.metrics import evaluate, ranked_ids, read_qrels, read_run, write_qrels, write_run
+from toolrank.metrics import evaluate
 
 CUTS = (1, 3, 5, 10)
 # Our names and theirs. trec_eval has no completeness and no MRR with a cutoff, which have their
@@ -73,43 +72,3 @@ def test_mrr_with_a_cutoff_is_that_of_a_truncated_run(run, qrels):
         cut = {query: ranked[:k] for query, ranked in run.items()}
         ours = evaluate(run, qrels, [f"mrr@{k}"]).values
         assert ours[f"mrr@{k}"] == pytest.approx(theirs_of(cut, qrels)["mrr"])
-
-
-def test_trec_eval_reads_our_files_as_we_do(tmp_path):
-    run = {
-        "merge files": [Hit(id="pdf merge", score=3.0), Hit(id="100 %", score=2.0)],
-        "send": [Hit(id="mail:send", score=0.5), Hit(id="größe", score=0.25)],
-    }
-    qrels = {"merge files": {"100 %": 2, "zip": 1}, "send": {"mail:send": 1}}
-    write_run(tmp_path / "run", run)
-    write_qrels(tmp_path / "qrels", qrels)
-
-    with (tmp_path / "run").open(encoding="utf-8") as lines:
-        their_run = pytrec_eval.parse_run(lines)
-    with (tmp_path / "qrels").open(encoding="utf-8") as lines:
-        their_qrels = pytrec_eval.parse_qrel(lines)
-    theirs = pytrec_eval.RelevanceEvaluator(their_qrels, THEIRS).evaluate(their_run)
-
-    ours = evaluate(
-        ranked_ids(read_run(tmp_path / "run")), read_qrels(tmp_path / "qrels"), SAME
-    ).values
-    for measure, name in SAME.items():
-        assert ours[measure] == pytest.approx(
-            {
-                "merge files": theirs["merge%20files"][name],
-                "send": theirs["send"][name],
-            }
-        )
-
-
-@pytest.mark.parametrize("lead", [0.0, 1e-9])
-def test_only_ties_are_ordered_differently_by_trec_eval(tmp_path, lead):
-    write_run(tmp_path / "run", {"q": [Hit(id="a", score=1.0 + lead), Hit(id="z", score=1.0)]})
-    back = read_run(tmp_path / "run")
-    assert evaluate(ranked_ids(back), {"q": ["a"]}, ["mrr"]).mean("mrr") == 1.0
-
-    with (tmp_path / "run").open(encoding="utf-8") as lines:
-        theirs = pytrec_eval.RelevanceEvaluator({"q": {"a": 1}}, {"recip_rank"}).evaluate(
-            pytrec_eval.parse_run(lines)
-        )
-    assert theirs["q"]["recip_rank"] == 1 / 2

@@ -12,7 +12,7 @@ from pytools_hybrid.cli._options import Root
 from pytools_hybrid.cli._run import existing_roots, settings_from
 from pytools_hybrid.cli._run import run as run_job
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.terminal import print_lines, say
+from pytools_hybrid.terminal import print_lines
 
 
 @app.command(
@@ -88,23 +88,6 @@ def evaluate(
     output: Annotated[
         Literal["table", "json"], typer.Option(help="For people, or for programs.")
     ] = "table",
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            "--run",
-            metavar="FILE",
-            help="Write the rankings as a TREC run; with several modes, one file for each: "
-            "runs.trec becomes runs.bm25.trec, runs.hybrid-rrf.trec and so on.",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE.png",
-            help="Plot recall by depth and latency for each mode. Needs the extra 'plot'.",
-        ),
-    ] = None,
 ) -> None:
     """Measure how well searches find your tools, on your own queries, and compare modes or models.
 
@@ -132,11 +115,14 @@ def evaluate(
         compared = evaluation.of_models(tuned, _checked(models), chosen)
     else:
         compared = evaluation.configurations(tuned, chosen)
-    runs = evaluation.run_paths(run, compared) if run is not None else {}
     database = settings.db_path if db is not None else None
-    evaluation.check_outputs(queries=queries, database=database, runs=runs.values(), plot=plot)
-    if plot is not None:
-        evaluation.require_plotting()
+    if (
+        database is not None
+        and queries.exists()
+        and database.exists()
+        and queries.samefile(database)
+    ):
+        raise SettingsError("--db", f"{database} contains the queries; name another file")
     evaluator = evaluation.Evaluator(tools, database=database)
     report = run_job(evaluator.evaluate(asked, compared, recall_at=recall_at, by=by))
     if output == "json":
@@ -145,13 +131,6 @@ def evaluate(
         typer.echo(json.dumps(evaluation.as_json(report), indent=2))
     else:
         print_lines(evaluation.as_text(report))
-    if runs:
-        evaluation.write_runs(runs, report.figures)
-    if plot is not None:
-        title = evaluation.title(report)
-        evaluation.write_plot(plot, report.figures, recall_at=recall_at, title=title)
-    for file in [*runs.values(), *([plot] if plot is not None else [])]:
-        say(f"wrote {file}")
 
 
 def _checked(models: list[str]) -> list[str]:

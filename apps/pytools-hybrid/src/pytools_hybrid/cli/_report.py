@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -13,7 +12,7 @@ import typer
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Root
 from pytools_hybrid.cli._run import say_tree, settings_from
-from pytools_hybrid.errors import PytoolsError, SettingsError
+from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, say
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ Since = Annotated[
 \b
   $ pytools-hybrid report
   $ pytools-hybrid report --since 7 --output json
-  $ pytools-hybrid report --plot usage.png
 
 A search counts as having an outcome if one was reported with its search id, as agents do
 with report_outcome. The record is stored beside the index, on this machine; for an index on a
@@ -57,24 +55,10 @@ def report(
         Literal["text", "json", "csv"],
         typer.Option(help="For people, for programs, or the figures of each day as a table."),
     ] = "text",
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE.png",
-            help="Plot searches, outcomes and latency by day. Needs the extra 'plot'.",
-        ),
-    ] = None,
 ) -> None:
     """Summarize the recorded searches: their number, outcomes and latency."""
     from pytools_hybrid.reports import usage_report as usage
 
-    if plot is not None:
-        from pytools_hybrid.jobs.evaluate import require_plotting
-
-        if plot.suffix.lower() != ".png" or not plot.parent.is_dir():
-            raise SettingsError("--plot", f"{plot} is not a PNG file in an existing folder")
-        require_plotting()
     settings = settings_from(root=root, database=db)
     figures = usage.usage_report(*usage_records(settings, since))
     if output == "json":
@@ -86,9 +70,6 @@ def report(
     if figures.is_empty:
         _say_nothing(settings, since)
         raise typer.Exit(1)
-    if plot is not None:
-        usage.write_plot(plot, figures)
-        say(f"wrote {plot}")
 
 
 @app.command(

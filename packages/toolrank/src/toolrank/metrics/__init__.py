@@ -1,4 +1,4 @@
-"""Measure rankings against relevance judgements, and exchange both as TREC files.
+"""Measure rankings against relevance judgements.
 
 Ask how good a ranking is, how sure that is, and whether another one is better::
 
@@ -9,8 +9,6 @@ Ask how good a ranking is, how sure that is, and whether another one is better::
 
 One query: `recall`, `precision`, `hit`, `reciprocal_rank`, `ndcg`, `completeness`.
 Many queries: `evaluate`, `Evaluation`, `Measure`, `Interval`, `Difference`.
-TREC files: `read_run`, `write_run`, `read_qrels`, `write_qrels`, and `ranked_ids` between a run
-with scores and what `evaluate` takes.
 """
 
 from toolrank.metrics._bootstrap import Interval
@@ -25,14 +23,6 @@ from toolrank.metrics._formulas import (
     reciprocal_rank,
 )
 from toolrank.metrics._measure import Measure
-from toolrank.metrics._trec import (
-    TrecFormatError,
-    ranked_ids,
-    read_qrels,
-    read_run,
-    write_qrels,
-    write_run,
-)
 
 __all__ = [
     "Difference",
@@ -40,17 +30,11 @@ __all__ = [
     "Interval",
     "Measure",
     "Relevant",
-    "TrecFormatError",
     "completeness",
     "evaluate",
     "hit",
     "ndcg",
     "precision",
-    "ranked_ids",
-    "read_qrels",
-    "read_run",
     "recall",
     "reciprocal_rank",
-    "write_qrels",
-    "write_run",
 ]

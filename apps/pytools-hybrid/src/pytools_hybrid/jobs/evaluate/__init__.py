@@ -18,8 +18,6 @@ from pytools_hybrid.jobs.evaluate._evaluator import (
     copy_index,
 )
 from pytools_hybrid.jobs.evaluate._figures import Figures, measure, recall_depths
-from pytools_hybrid.jobs.evaluate._outputs import check_outputs, run_paths, write_runs
-from pytools_hybrid.jobs.evaluate._plot import require_plotting, write_plot
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery, read_queries
 from pytools_hybrid.jobs.evaluate._report import as_json, as_text, tables, title
 
@@ -33,7 +31,6 @@ __all__ = [
     "as_json",
     "as_text",
     "best",
-    "check_outputs",
     "configurations",
     "copy_files",
     "copy_index",
@@ -41,10 +38,6 @@ __all__ = [
     "of_models",
     "read_queries",
     "recall_depths",
-    "require_plotting",
-    "run_paths",
     "tables",
     "title",
-    "write_plot",
-    "write_runs",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,11 +33,6 @@ class Configuration:
     mode: SearchMode
     settings: Settings
     selected_by: Mapping[str, str]
-
-    @property
-    def slug(self) -> str:
-        """The name, as used in file names."""
-        return re.sub(r"[^\w.-]+", "-", self.name).strip("-")
 
 
 def of_models(

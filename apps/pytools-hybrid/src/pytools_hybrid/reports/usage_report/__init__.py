@@ -1,7 +1,7 @@
 """The usage record, as figures for people or as single records for programs.
 
 `usage_report` computes figures from the records in `toolindex.UsageLog`; `as_text`, `as_json`,
-`days_as_csv` and `write_plot` present them. `outcome_days` computes the figures of one tool.
+`days_as_csv` present them. `outcome_days` computes the figures of one tool.
 `searches_table` and `outcomes_table` return the records themselves, which `table_as_csv` and
 `table_as_json` write.
 """
@@ -13,7 +13,6 @@ from pytools_hybrid.reports.usage_report._figures import (
     outcome_days,
     usage_report,
 )
-from pytools_hybrid.reports.usage_report._plot import write_plot
 from pytools_hybrid.reports.usage_report._tables import (
     outcomes_table,
     searches_table,
@@ -35,5 +34,4 @@ __all__ = [
     "table_as_csv",
     "table_as_json",
     "usage_report",
-    "write_plot",
 ]
