@@ -149,12 +149,18 @@ class _Work:
         """Import one server; its errors become part of the report."""
         if entry.disabled:
             report = ServerReport(server=entry.name, category=category, status="disabled")
+        elif entry.skipped:
+            report = ServerReport(
+                server=entry.name, category=category, status="skipped", warnings=(entry.skipped,)
+            )
         else:
             self._on_stage(entry.name, "waiting")
             async with self._turns:
                 started = time.perf_counter()
                 report = await self._imported(entry, category)
-                report = replace(report, seconds=time.perf_counter() - started)
+                report = replace(
+                    report, seconds=time.perf_counter() - started, warnings=entry.warnings
+                )
         await self._tell(report)
         return report
 
@@ -215,7 +221,12 @@ class _Work:
         known = Manifest.read(folder)
         given = {tool: module for module, tool in known.tools.items()} if known else {}
         modules = distinct_names([tool.name for tool in listing.tools], given)
-        tools = [it for it in listing.tools if options.takes(category, it.name, modules[it.name])]
+        switched_off = tuple(it.name for it in listing.tools if not entry.takes(it.name))
+        tools = [
+            it
+            for it in listing.tools
+            if it.name not in switched_off and options.takes(category, it.name, modules[it.name])
+        ]
         initial, variables = _initial(entry, listing.about, options.runtime)
         state = _state(entry.name, tools, modules, initial, options.runtime)
         if known and known.state == state and known.is_whole(folder) and not options.force:
@@ -225,6 +236,7 @@ class _Work:
                 status="unchanged",
                 tools=len(known.tools),
                 failed=listing.left_out,
+                switched_off=switched_off,
                 variables=variables,
             )
         try:
@@ -276,6 +288,7 @@ class _Work:
             kept=written.kept,
             notes=_joined(listing.notes, package.notes, {tool.name for tool in tools}),
             failed={**listing.left_out, **package.failed},
+            switched_off=switched_off,
             variables=variables,
         )
 
