@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -116,6 +117,31 @@ class ServerEntry:
             for place, value in named.items()
             for found in _LONE_DOLLAR.finditer(str(value))
         )
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the server seems to depend on the folder that it is started in."""
+        texts = (self.definition.get("command"), *(self.definition.get("args") or []))
+        return any(
+            text.startswith(".") or "${workspace" in text or (self.workspace / text).exists()
+            for text in map(str, texts)
+            if text and not Path(text).is_absolute()
+        )
+
+    def starts_same(self, other: ServerEntry) -> bool:
+        """Return whether another entry starts the same server, with the same tools switched on."""
+        tools = [
+            (it.definition.get("includeTools"), it.definition.get("excludeTools"), it.rules)
+            for it in (self, other)
+        ]
+        if tools[0] != tools[1]:
+            return False
+        try:
+            return self.parameters() == other.parameters()
+        except ServerError:
+            # Without the values of variables, only the references can be compared.
+            one, two = (json.dumps(it.definition, sort_keys=True) for it in (self, other))
+            return one.replace("${env:", "${") == two.replace("${env:", "${")
 
     def takes(self, tool: str) -> bool:
         """Return whether the file leaves a tool switched on."""
@@ -284,7 +310,7 @@ def servers_in(
                 )
     for path, project in of_projects:
         for entry in _entries(project, "mcpServers", project["mcpServers"], file, path):
-            if not any(_is_same(entry, it) for it in entries.values()):
+            if not any(_is_duplicate(entry, it) for it in entries.values()):
                 name = _free_name(entry.name, path, entries)
                 entries[name] = replace(entry, name=name)
     return tuple(entries.values())
@@ -340,18 +366,13 @@ def _entries(
         )
 
 
-def _is_same(one: ServerEntry, other: ServerEntry) -> bool:
-    """Return whether two entries of different projects start the same server."""
-    if one.definition != other.definition or one.disabled != other.disabled:
-        return False
-    texts = [one.definition.get("command"), *(one.definition.get("args") or [])]
-    folders = {one.workspace, other.workspace}
-    return len(folders) == 1 or not any(
-        "workspace" in str(it) or str(it).startswith(".") or (folder / str(it)).exists()
-        for it in texts
-        for folder in folders
-        if it and not Path(str(it)).is_absolute()
-    )
+def _is_duplicate(one: ServerEntry, other: ServerEntry) -> bool:
+    """Return whether two projects have the same server, wherever it is started."""
+    return (one.definition, one.disabled, one.skipped) == (
+        other.definition,
+        other.disabled,
+        other.skipped,
+    ) and (one.workspace == other.workspace or not (one.is_relative or other.is_relative))
 
 
 def _free_name(name: str, folder: Path, taken: Collection[str]) -> str:
