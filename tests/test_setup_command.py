@@ -326,5 +326,7 @@ def test_undo_needs_no_settings(setup, cursor, home, monkeypatch):
     below.mkdir()
     monkeypatch.chdir(below)
     monkeypatch.setenv("PYTOOLS_LIMIT", "many")
+    assert "pytools.toml" in setup("cursor")[2]
+    assert setup("--print", "--root", "tools")[0] == 0
     assert setup("cursor", "--undo")[0] == 0
     assert cursor.read_text() == '{"theme": "dark"}'

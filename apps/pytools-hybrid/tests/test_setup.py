@@ -112,7 +112,7 @@ def dense_texts(draw):
     """Draw a JSONC text with comments, line ends and tabs between any two tokens."""
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     gaps = st.lists(
-        st.sampled_from([" ", "\t", newline, "/* a */", "/**/", "/* { \" */", f"// b, }}{newline}"]),
+        st.sampled_from([" ", "\t", newline, "/* a */", "/**/", '/* { " */', f"// b, }}{newline}"]),
         max_size=3,
     ).map("".join)
 

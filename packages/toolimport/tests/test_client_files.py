@@ -58,7 +58,10 @@ PROCESSES = {
         '[agent.mcp_servers.own]\ncommand = "x"\n'
         '[agent.ptc_servers.notes]\ncommand = "npx"\nargs = ["-y", "notes"]\n',
     ),
-    "continue": ("config.yaml", "mcpServers:\n- name: notes\n  command: npx\n  args: [-y, notes]\n"),
+    "continue": (
+        "config.yaml",
+        "mcpServers:\n- name: notes\n  command: npx\n  args: [-y, notes]\n",
+    ),
     "librechat": (
         "librechat.yaml",
         "version: 1.2.1\nmcpServers:\n  notes: {type: stdio, command: npx, args: [-y, notes]}\n",
@@ -163,7 +166,7 @@ def test_gemini_leaves_a_variable_that_is_not_set_as_it_is_written(read, monkeyp
         ({"command": "npx", "env": {"KEY": "$NOTES_TOKEN"}}, "'env' KEY"),
         ({"url": ADDRESS, "headers": {"A": "Bearer $NOTES_TOKEN"}}, "'headers' A"),
         ({"url": "https://$NOTES_TOKEN/mcp"}, "'url'"),
-        ({"command": "npx", "args": ["--key", "$NOTES_TOKEN"]}, "'args'"),
+        ({"command": "npx", "args": ["--key", "$NOTES_TOKEN", "$x"]}, "'args'"),
     ],
 )
 def test_a_plain_dollar_is_a_warning_where_the_client_does_not_replace_it(read, definition, place):
@@ -211,15 +214,18 @@ def test_continues_secrets_are_variables(read, monkeypatch):
 OFF = {
     "disabled": ("mcp.json", {"mcpServers": {"n": NPX | {"disabled": True}}}),
     "codex": ("config.toml", '[mcp_servers.n]\ncommand = "npx"\nenabled = false\n'),
-    "opencode": ("opencode.json", {"mcp": {"n": {"type": "local", "command": ["npx"], "enabled": False}}}),
+    "opencode": (
+        "opencode.json",
+        {"mcp": {"n": {"type": "local", "command": ["npx"], "enabled": False}}},
+    ),
     "opencode-override": ("opencode.json", {"mcp": {"n": {"enabled": False}}}),
     "goose": ("config.yaml", "extensions:\n  n: {type: stdio, cmd: npx, enabled: false}\n"),
     "zed": ("settings.json", {"context_servers": {"n": NPX | {"enabled": False}}}),
     "mcpproxy": ("x.json", {"mcpServers": [NPX | {"name": "n", "enabled": False}]}),
     "quarantined": ("x.json", {"mcpServers": [NPX | {"name": "n", "quarantined": True}]}),
     "cherry": ("x.json", {"mcpServers": {"n": NPX | {"isActive": False}}}),
-    "gemini-excluded": (".gemini/settings.json", {"mcp": {"excluded": ["n"]}, "mcpServers": {"n": NPX}}),
-    "gemini-allowed": (".gemini/settings.json", {"mcp": {"allowed": ["m"]}, "mcpServers": {"n": NPX}}),
+    "gemini-excluded": ("x.json", {"mcp": {"excluded": ["n"]}, "mcpServers": {"n": NPX}}),
+    "gemini-allowed": ("x.json", {"mcp": {"allowed": ["m"]}, "mcpServers": {"n": NPX}}),
     "claude-project": (
         ".claude.json",
         {"projects": {"/x": {"mcpServers": {"n": NPX}, "disabledMcpServers": ["n"]}}},
@@ -238,7 +244,10 @@ SOME_TOOLS = {
     "gemini": ("x.json", {"mcpServers": {"n": NPX | {"excludeTools": ["drop(x)"]}}}),
     "gemini-only": ("x.json", {"mcpServers": {"n": NPX | {"includeTools": ["keep", "keep_too"]}}}),
     "codex": ("x.toml", '[mcp_servers.n]\ncommand = "npx"\ndisabled_tools = ["drop"]\n'),
-    "codex-only": ("x.toml", '[mcp_servers.n]\ncommand = "x"\nenabled_tools = ["keep", "keep_too"]\n'),
+    "codex-only": (
+        "x.toml",
+        '[mcp_servers.n]\ncommand = "x"\nenabled_tools = ["keep", "keep_too"]\n',
+    ),
     "goose": (
         "x.yaml",
         "extensions:\n  n: {type: stdio, cmd: npx, available_tools: [keep, keep_too]}\n",
@@ -276,9 +285,9 @@ def test_empty_lists_of_tools_mean_what_they_mean_in_the_client(read):
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("x.json", {"context_servers": {"n": {"source": "extension", "settings": {}}}}, "extension"),
+        ("x.json", {"context_servers": {"n": {"source": "extension"}}}, "extension"),
         ("x.json", {"context_servers": {"n": {"settings": {"key": 1}}}}, "extension"),
-        ("x.yaml", "extensions:\n  n: {type: builtin, name: n, enabled: true}\n", "type is builtin"),
+        ("x.yaml", "extensions:\n  n: {type: builtin, enabled: true}\n", "type is builtin"),
         ("x.yaml", "mcpServers:\n- uses: notes/mcp\n  name: n\n", "in another file"),
         ("crush.json", {"mcp": {"n": NPX | {"env": {"A": "$(cat key)"}}}}, "output of a command"),
     ],

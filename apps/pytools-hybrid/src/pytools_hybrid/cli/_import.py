@@ -297,7 +297,13 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
 
     table = Table("server", "tools", "what happened", "seconds", box=None, pad_edge=False)
     table.columns[1].justify = table.columns[3].justify = "right"
-    styles = {"failed": "red", "unchanged": "dim", "disabled": "dim", "skipped": "dim", "gone": "yellow"}
+    styles = {
+        "failed": "red",
+        "unchanged": "dim",
+        "disabled": "dim",
+        "skipped": "dim",
+        "gone": "yellow",
+    }
     for report in reports:
         table.add_row(
             Text(printable(report.server), style="bold"),

@@ -85,12 +85,14 @@ def setup(
         _undo(_chosen(clients or []))
         return
     file = Path(os.path.abspath((servers or own_folder() / "servers.json").expanduser()))  # noqa: PTH100
-    settings = settings_from(root=root)
-    roots = [it.absolute() for it in settings.root or (file.parent / "tools",)]
     if print_:
+        named = root or settings_from().root
+        roots = [it.absolute() for it in named or (file.parent / "tools",)]
         entry = own_entry(roots, {}, destructive_tools(roots))
         typer.echo(json.dumps({"mcpServers": {NAME: entry}}, indent=2))
         return
+    settings = settings_from(root=root)
+    roots = [it.absolute() for it in settings.root or (file.parent / "tools",)]
     chosen = _chosen(clients or [])
     is_folder(roots[0])
     ours, failed = ServersFile(file), False

@@ -54,9 +54,7 @@ def _parse_yaml(text: str, file: Path) -> JsonValue:
     try:
         import yaml
     except ImportError:
-        raise ServersFileError(
-            file, "is YAML; install PyYAML to read it"
-        ) from None
+        raise ServersFileError(file, "is YAML; install PyYAML to read it") from None
     try:
         return _plain_values(yaml.safe_load(text))
     except yaml.MarkedYAMLError as error:

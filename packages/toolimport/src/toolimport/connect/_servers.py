@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolimport.connect._inherited import inherited
 from toolimport.connect._jsonc import read_file
@@ -21,6 +21,8 @@ from toolimport.connect._parameters import (
 )
 from toolimport.connect._secrets import Redactor, secret_parts
 from toolimport.connect._shapes import (
+    as_list,
+    as_object,
     disabled_names,
     flattened,
     is_disabled,
@@ -104,24 +106,31 @@ class ServerEntry:
         """Return what the entry probably means, but is not taken to mean."""
         if replaces_dollars(self.file):
             return ()
-        named = {f"'env' {name}": value for name, value in self._members("env")}
-        named |= {f"'headers' {name}": value for name, value in self._members("headers")}
-        named["'url'"] = self.definition.get("url")
-        args = self.definition.get("args")
-        listed = cast("list[object]", args) if isinstance(args, list) else []
-        # Within a longer argument, a shell may replace it.
-        named |= {"'args'": it for it in listed if str(it).startswith("$") and " " not in str(it)}
+        named = [
+            *(
+                (f"'{key}' {name}", it)
+                for key in ("env", "headers")
+                for name, it in as_object(self.definition.get(key)).items()
+            ),
+            ("'url'", self.definition.get("url")),
+            # Within a longer argument, a shell may replace it.
+            *(
+                ("'args'", it)
+                for it in as_list(self.definition.get("args"))
+                if str(it).startswith("$") and " " not in str(it)
+            ),
+        ]
         return tuple(
             f"{found[0]} in {place} is passed on as it is written; to insert the variable, write "
             f"${{{found[1]}}}"
-            for place, value in named.items()
+            for place, value in named
             for found in _LONE_DOLLAR.finditer(str(value))
         )
 
     @property
     def is_relative(self) -> bool:
         """Whether the server seems to depend on the folder that it is started in."""
-        texts = (self.definition.get("command"), *(self.definition.get("args") or []))
+        texts = (self.definition.get("command"), *as_list(self.definition.get("args")))
         return any(
             text.startswith(".") or "${workspace" in text or (self.workspace / text).exists()
             for text in map(str, texts)
@@ -152,12 +161,10 @@ class ServerEntry:
             return False
         name = re.sub(r"[^\w-]", "_", self.name)
         names = [f"{before}{tool}" for before in (f"{name}_", f"{name}__", f"mcp__{name}__")]
-        choices = [on for pattern, on in self.rules if any(fnmatchcase(it, pattern) for it in names)]
+        choices = [
+            on for pattern, on in self.rules if any(fnmatchcase(it, pattern) for it in names)
+        ]
         return not choices or choices[-1]
-
-    def _members(self, key: str) -> Iterator[tuple[str, object]]:
-        value = self.definition.get(key)
-        yield from cast("dict[str, object]", value).items() if isinstance(value, dict) else ()
 
     def variables(self, environment: Mapping[str, str] | None = None) -> Variables:
         """Return the values of references in this entry."""
@@ -325,34 +332,29 @@ _NOTHING_FOUND = (
 
 def _projects(content: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield Claude Code's projects that have servers, by their folder."""
-    projects = content.get("projects")
-    for path, project in (projects.items() if isinstance(projects, dict) else ()):
-        if isinstance(project, dict) and isinstance(project.get("mcpServers"), dict):
+    for path, project in as_object(content.get("projects")).items():
+        if isinstance(as_object(project).get("mcpServers"), dict):
             yield Path(path), project
 
 
 def _entries(
     content: Mapping[str, Any], section: str, servers: object, file: Path, folder: Path | None
 ) -> Iterator[ServerEntry]:
-    if isinstance(servers, list):
-        # mcpproxy and Continue list them.
-        listed = cast("list[object]", servers)
-        named = [
-            (str(it.get("name") or f"server-{number}") if isinstance(it, dict) else "", it)
-            for number, it in enumerate(listed, 1)
-        ]
-    elif isinstance(servers, dict):
-        named = [*cast("dict[str, object]", servers).items()]
-    else:
+    # mcpproxy and Continue list them.
+    listed = (
+        (str(as_object(it).get("name") or f"server-{number}"), it)
+        for number, it in enumerate(as_list(servers), 1)
+    )
+    named = [*as_object(servers).items(), *listed]
+    if not isinstance(servers, dict | list):
         raise ServersFileError(file, f"{section!r} must be an object that maps names to servers")
     off = disabled_names(content, [name for name, _ in named])
-    is_nested = section == "mcp.servers" and section not in content
-    inputs = _inputs(content["mcp"] if is_nested else content)
+    inputs = _inputs(content)
     rules = tuple(rules_in(content))
     for name, definition in named:
+        flat = flattened(as_object(definition))
         if not isinstance(definition, dict):
             raise ServersFileError(file, f"the server {name!r} must be an object")
-        flat = flattened(cast("dict[str, Any]", definition))
         yield ServerEntry(
             name=name,
             section=section,
@@ -376,7 +378,11 @@ def _is_duplicate(one: ServerEntry, other: ServerEntry) -> bool:
 
 
 def _free_name(name: str, folder: Path, taken: Collection[str]) -> str:
-    names = (name, f"{name} ({folder.name})", *(f"{name} ({folder.name} {it})" for it in range(2, len(taken) + 3)))
+    names = (
+        name,
+        f"{name} ({folder.name})",
+        *(f"{name} ({folder.name} {it})" for it in range(2, len(taken) + 3)),
+    )
     return next(it for it in names if it not in taken)
 
 
@@ -394,11 +400,12 @@ def _words(command: str) -> list[str]:
 
 
 def _inputs(content: object) -> dict[str, str]:
-    listed = value_at(content, "mcp.inputs") or value_at(content, "inputs")
+    listed = as_list(value_at(content, "mcp.inputs") or value_at(content, "inputs"))
+    inputs = map(as_object, listed)
     return {
         str(it["id"]): str(it["default"])
-        for it in (listed if isinstance(listed, list) else [])
-        if isinstance(it, dict) and "id" in it and it.get("default") is not None
+        for it in inputs
+        if "id" in it and it.get("default") is not None
     }
 
 

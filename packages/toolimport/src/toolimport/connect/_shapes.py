@@ -76,13 +76,24 @@ _BRACES = re.compile(r"\{(env|file):([^{}]+)\}")
 _SECRETS = re.compile(r"\$\{\{\s*(?:secrets|inputs|env)\.(\w+)\s*\}\}")
 
 
+def as_object(value: object) -> dict[str, Any]:
+    """Return a JSON value if it is an object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Return a JSON value if it is a list, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
 def sections_in(content: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield each key that has servers, and its value, which may be of any type."""
     found: dict[str, object] = {}
     for section in SECTIONS:
         value = value_at(content, section)
         if section in _SHARED:
-            value = _only_servers(value)
+            members = as_object(value)
+            value = {name: it for name, it in members.items() if _is_entry(it)} or None
         if value is not None:
             found[section] = value
     if any("ptc" in section for section in found):
@@ -92,9 +103,7 @@ def sections_in(content: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 def value_at(content: object, path: str) -> object:
     """Return the value at a dotted key, nested or literal; None if there is none."""
-    if not isinstance(content, dict):
-        return None
-    members = cast("dict[str, object]", content)
+    members = as_object(content)
     if path in members:
         return members[path]
     for place, char in enumerate(path):
@@ -107,20 +116,13 @@ def value_at(content: object, path: str) -> object:
 
 def is_server(definition: object) -> bool:
     """Return whether something looks like the definition of a server."""
-    keys = (*_KEYS["command"], *_KEYS["url"], *_KEYS["type"])
-    return isinstance(definition, dict) and bool({*keys} & definition.keys())
+    keys = {*_KEYS["command"], *_KEYS["url"], *_KEYS["type"]}
+    return not keys.isdisjoint(as_object(definition))
 
 
-def _only_servers(value: object) -> object:
-    if not isinstance(value, dict):
-        return None
-    members = cast("dict[str, object]", value)
-    found = {
-        name: it
-        for name, it in members.items()
-        if is_server(it) or (isinstance(it, dict) and {*it} == {"enabled"})
-    }
-    return found or None
+def _is_entry(value: object) -> bool:
+    # opencode can switch a server on or off that another of its files defines.
+    return is_server(value) or as_object(value).keys() == {"enabled"}
 
 
 def transport_of(named: object) -> tuple[bool, Literal["stdio", "http", "sse"] | None]:
@@ -134,13 +136,12 @@ def flattened(definition: Mapping[str, Any]) -> dict[str, Any]:
     made = dict(definition)
     for key in _NESTED:
         # Elsewhere, 'config' is for the server itself.
-        if isinstance(nested := made.get(key), dict) and (key != "config" or not is_server(made)):
+        if (nested := as_object(made.get(key))) and (key != "config" or not is_server(made)):
             del made[key]
-            made = {**cast("dict[str, Any]", nested), **made}
-    if isinstance(program := made.get("command"), dict):
-        parts = cast("dict[str, Any]", program)
-        made |= {key: parts[key] for key in ("args", "env") if key in parts}
-        made["command"] = parts.get("path")
+            made = {**nested, **made}
+    if program := as_object(made.get("command")):
+        made |= {key: program[key] for key in ("args", "env") if key in program}
+        made["command"] = program.get("path")
     return made
 
 
@@ -173,9 +174,8 @@ def normalized(definition: Mapping[str, Any], section: str, file: Path) -> dict[
         values = [definition[name] for name in names if not _is_empty(definition.get(name))]
         if values:
             made[key] = values[0]
-    if isinstance(program := made.get("command"), list) and program:
-        words = cast("list[Any]", program)
-        made |= {"command": words[0], "args": [*words[1:], *(made.get("args") or [])]}
+    if words := as_list(made.get("command")):
+        made |= {"command": words[0], "args": [*words[1:], *as_list(made.get("args"))]}
     _name_variables(made)
     if "httpUrl" in definition:
         made.setdefault("type", "http")
@@ -186,20 +186,18 @@ def normalized(definition: Mapping[str, Any], section: str, file: Path) -> dict[
 
 def _name_variables(made: dict[str, Any]) -> None:
     """Replace Codex's and Goose's names of variables with references to them."""
-    headers = {}
+    headers: dict[str, Any] = {}
     if isinstance(name := made.pop("bearer_token_env_var", None), str):
         headers["Authorization"] = f"Bearer ${{{name}}}"
-    named = made.pop("env_http_headers", None)
-    if isinstance(named, dict):
-        headers |= {key: f"${{{it}}}" for key, it in cast("dict[str, str]", named).items()}
-    if headers:
-        made["headers"] = {**headers, **(made.get("headers") or {})}
+    for key, name in as_object(made.pop("env_http_headers", None)).items():
+        headers[key] = f"${{{name}}}"
+    env: dict[str, Any] = {}
     for key in ("env_vars", "env_keys"):
-        passed = made.pop(key, None)
-        if isinstance(passed, list) and passed:
-            names = (it.get("name") if isinstance(it, dict) else it for it in cast("Any", passed))
-            env = {str(name): f"${{{name}:-}}" for name in names}
-            made["env"] = {**env, **(made.get("env") or {})}
+        for it in as_list(made.pop(key, None)):
+            env[str(as_object(it).get("name", it))] = f"${{{as_object(it).get('name', it)}:-}}"
+    for key, added in (("headers", headers), ("env", env)):
+        if added:
+            made[key] = {**added, **as_object(made.get(key))}
 
 
 def _drop_implied(made: dict[str, Any]) -> None:
@@ -215,19 +213,16 @@ def _drop_implied(made: dict[str, Any]) -> None:
 
 def _list_tools(given: Mapping[str, Any], made: dict[str, Any]) -> None:
     """Collect which tools are switched on and off, under one key each."""
-    included = [it for key in _INCLUDING if isinstance(it := given.get(key), list)]
-    included += [it for key in _INCLUDING_IF_ANY if isinstance(it := given.get(key), list) and it]
-    if included:
-        made["includeTools"] = included[0]
-    excluded: list[Any] = [
-        it for key in _EXCLUDING for it in (given.get(key) or []) if isinstance(it, str)
-    ]
-    if isinstance(tools := given.get("tools"), dict):
-        for name, choice in cast("dict[str, object]", tools).items():
-            if choice is False or (isinstance(choice, dict) and is_disabled(choice)):
-                excluded.append(name)
+    lists = [given[key] for key in _INCLUDING if isinstance(given.get(key), list)]
+    lists += [it for key in _INCLUDING_IF_ANY if (it := as_list(given.get(key)))]
+    if lists:
+        made["includeTools"] = lists[0]
+    excluded = [it for key in _EXCLUDING for it in as_list(given.get(key))]
+    for name, choice in as_object(given.get("tools")).items():
+        if choice is False or is_disabled(as_object(choice)):
+            excluded.append(name)
     if excluded:
-        made["excludeTools"] = list(dict.fromkeys(excluded))
+        made["excludeTools"] = list(dict.fromkeys(map(str, excluded)))
 
 
 def _is_empty(value: object) -> bool:
@@ -237,11 +232,10 @@ def _is_empty(value: object) -> bool:
 def _with_common_references(value: Any, replaced: Callable[[str], str]) -> Any:  # noqa: ANN401
     if isinstance(value, str):
         return replaced(value)
-    if isinstance(value, list):
-        return [_with_common_references(it, replaced) for it in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
+    if members := as_object(value):
         return {key: _with_common_references(it, replaced) for key, it in members.items()}
+    if items := as_list(value):
+        return [_with_common_references(it, replaced) for it in items]
     return value
 
 
@@ -280,26 +274,20 @@ def _is_crush(file: Path) -> bool:
 def rules_in(content: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """Yield patterns of tools of all servers, and whether they are on; the last match counts."""
     for key in ("amp.tools.disable", "tools.exclude", "excludeTools"):
-        listed = value_at(content, key)
-        if isinstance(listed, list):
-            yield from ((str(it), False) for it in cast("list[object]", listed))
+        yield from ((str(it), False) for it in as_list(value_at(content, key)))
     for key in ("tools", "permission"):
-        members = value_at(content, key)
-        if isinstance(members, dict):
-            for pattern, choice in cast("dict[str, object]", members).items():
-                if isinstance(choice, bool) or choice in ("allow", "ask", "deny"):
-                    yield pattern, choice not in (False, "deny")
+        for pattern, choice in as_object(value_at(content, key)).items():
+            if isinstance(choice, bool) or choice in ("allow", "ask", "deny"):
+                yield pattern, choice not in (False, "deny")
 
 
 def disabled_names(content: Mapping[str, Any], names: Iterable[str]) -> set[str]:
     """Return the servers that a list elsewhere in the file switches off."""
     off: set[str] = set()
     for key in ("disabledMcpServers", "mcp.excluded"):
-        if isinstance(listed := value_at(content, key), list):
-            off |= {str(it) for it in cast("list[object]", listed)}
-    allowed = value_at(content, "mcp.allowed")
-    if isinstance(allowed, list):
-        off |= {*names} - {str(it) for it in cast("list[object]", allowed)}
+        off |= set(map(str, as_list(value_at(content, key))))
+    if (allowed := value_at(content, "mcp.allowed")) is not None:
+        off |= {*names}.difference(map(str, as_list(allowed)))
     return off
 
 
@@ -307,7 +295,5 @@ def texts_in(value: object) -> Iterator[str]:
     """Yield all texts in a JSON value."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
-        yield from (it for each in cast("dict[str, object]", value).values() for it in texts_in(each))
-    elif isinstance(value, list):
-        yield from (it for each in cast("list[object]", value) for it in texts_in(each))
+    for it in (*as_object(value).values(), *as_list(value)):
+        yield from texts_in(it)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Status = Literal["imported", "updated", "unchanged", "failed", "disabled", "skipped", "gone", "removed"]
+Status = Literal[
+    "imported", "updated", "unchanged", "failed", "disabled", "skipped", "gone", "removed"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,9 +87,7 @@ class Change:
         moved = [theirs for theirs, name in self.names.items() if name in imported]
         return configuration.write(self._edited(configuration, moved))
 
-    def _edited(
-        self, configuration: Configuration, moved: Collection[tuple[Place, str]]
-    ) -> str:
+    def _edited(self, configuration: Configuration, moved: Collection[tuple[Place, str]]) -> str:
         if not self.client.moves:
             return configuration.edited((), freeact_entry())
         servers = {key: it for key, it in configuration.servers().items() if key in moved}

@@ -75,20 +75,19 @@ class Configuration:
     @property
     def places(self) -> tuple[Place, ...]:
         """Return where servers are that the client starts here, or that setup has moved."""
+        moved = (it for it, project in self._projects.items() if self.client.aside in project)
+        return ((), *(("projects", it) for it in dict.fromkeys((*self._current, *moved))))
+
+    @property
+    def _projects(self) -> dict[str, dict[str, Any]]:
+        """The projects that have settings of their own in the file, by their folders."""
         found = self.content.get("projects") if self.client.projects else None
         projects = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-        return (
-            (),
-            *(
-                ("projects", path)
-                for path, it in projects.items()
-                if isinstance(it, dict)
-                and (
-                    (Path(path) in self.client.projects and it.get(self.client.section))
-                    or self.client.aside in it
-                )
-            ),
-        )
+        return {path: it for path, it in projects.items() if isinstance(it, dict)}
+
+    @property
+    def _current(self) -> list[str]:
+        return [path for path in self._projects if Path(path) in self.client.projects]
 
     @property
     def is_set_up(self) -> bool:
@@ -106,7 +105,7 @@ class Configuration:
             return {}
         return {
             (place, entry.name): entry
-            for place in self.places
+            for place in ((), *(("projects", it) for it in self._current))
             for entry in self._entries(place)
             if not is_ours(entry.name, entry.definition)
         }
@@ -115,11 +114,13 @@ class Configuration:
         from toolimport import ServersFileError
         from toolimport.connect import full_path, servers_in
 
-        project = next((self.content["projects"][it[1]] for it in self.places[1:]), {})
+        disabled: list[Any] = []
+        for path in self._current:
+            disabled += self._projects[path].get("disabledMcpServers") or []
         content = {
             "mcpServers": _at(self.content, place).get(self.client.section, {}),
             "inputs": self.content.get("inputs"),
-            "disabledMcpServers": project.get("disabledMcpServers"),
+            "disabledMcpServers": disabled,
         }
         folder = Path(place[1]) if place else None
         try:
