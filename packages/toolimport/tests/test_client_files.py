@@ -71,6 +71,14 @@ PROCESSES = {
         "GOOSE_MODEL: x\nextensions:\n  notes:\n    cmd: npx\n    args: [-y, notes]\n"
         "    enabled: true\n    type: stdio\n    envs: {}\n    timeout: 300\n",
     ),
+    "goose-recipe": (
+        "recipe.yaml",
+        "title: x\nextensions:\n- {type: stdio, name: notes, cmd: npx, args: [-y, notes]}\n",
+    ),
+    "tiny-agents": (
+        "agent.json",
+        {"model": "x", "servers": [{"type": "stdio", "config": NPX, "name": "notes"}]},
+    ),
     "bare": ("warp.json", {"notes": NPX | {"working_directory": None}}),
     "roo": ("mcp.json", {"mcpServers": {"notes": NPX | {"alwaysAllow": ["a"], "disabled": False}}}),
 }
@@ -183,6 +191,14 @@ def test_other_dollars_are_no_warning(read, value):
     assert entry.warnings == ()
 
 
+def test_headers_that_a_program_prints_are_a_warning(read):
+    definition = {"url": ADDRESS, "headersHelper": "print-headers"}
+    (entry,) = read(".mcp.json", {"mcpServers": {"n": definition}})
+    assert entry.warnings == (
+        "'headersHelper' is not run, so the headers that it prints are not sent",
+    )
+
+
 def test_opencodes_references_are_replaced(read, monkeypatch, tmp_path):
     monkeypatch.setenv("NOTES_TOKEN", "t0ken")
     (tmp_path / "key.txt").write_text("k3y\n")
@@ -226,6 +242,7 @@ OFF = {
     "cherry": ("x.json", {"mcpServers": {"n": NPX | {"isActive": False}}}),
     "gemini-excluded": ("x.json", {"mcp": {"excluded": ["n"]}, "mcpServers": {"n": NPX}}),
     "gemini-allowed": ("x.json", {"mcp": {"allowed": ["m"]}, "mcpServers": {"n": NPX}}),
+    "gemini-old": ("x.json", {"excludeMCPServers": ["n"], "mcpServers": {"n": NPX}}),
     "claude-project": (
         ".claude.json",
         {"projects": {"/x": {"mcpServers": {"n": NPX}, "disabledMcpServers": ["n"]}}},

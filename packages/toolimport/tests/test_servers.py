@@ -15,9 +15,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-from toolimport import ImportOptions, OptionError, import_servers
+from toolimport import ImportOptions, OptionError, ToolCallError, import_servers
 from toolimport.connect import StderrTail, _client
 from toolimport.generate import _importer, _worker
+from toolimport.runtime import ToolRunner
 
 from .conftest import PATIENCE
 from .small_server import answer_to
@@ -244,6 +245,33 @@ def test_a_failing_server_is_reported_and_does_not_stop_others(write, run, tmp_p
     assert reports["good"].status == "imported"
     assert reports["off"].status == "disabled"
     assert [it.name for it in (tmp_path / "tree/mcptools").iterdir() if it.is_dir()] == ["good"]
+
+
+def test_what_the_file_switches_off_is_neither_imported_nor_called(write, run, ids):
+    tools = [tool("read"), tool("drop"), tool("wipe")]
+    off = {"entry": {"disabledTools": ["drop", "wipe"]}}
+    report = run(write(shop={"tools": tools} | off, other={"tools": tools}))["shop"]
+    assert (report.tools, report.switched_off) == (1, ("drop", "wipe"))
+    assert [it for it in ids() if ":shop:" in it] == ["mcptools:shop:read"]
+
+    file = write(shop={"tools": tools, "entry": {"disabled": True}}, other={"tools": tools})
+    with pytest.raises(ToolCallError, match=r"servers\.json disables it"):
+        ToolRunner("shop", file).run_sync("read", {})
+    report = run(file)["shop"]
+    assert (report.status, report.removed) == ("disabled", ("__init__.py", "read.py"))
+    assert not [it for it in ids() if ":shop:" in it]
+
+
+def test_a_server_that_only_the_client_can_start_is_left_alone_with_the_reason(write, run):
+    report = run(write(shop={"entry": {"type": "builtin"}}, other={}))["shop"]
+    assert (report.status, report.is_fine) == ("skipped", True)
+    assert report.warnings == ("the client provides it itself (its type is builtin)",)
+
+
+def test_a_reference_that_is_not_replaced_is_reported(write, run):
+    report = run(write(shop={"entry": {"env": {"KEY": "$SHOP_KEY"}}}))["shop"]
+    assert report.status == "imported"
+    assert "$SHOP_KEY in 'env' KEY is passed on as it is written" in report.warnings[0]
 
 
 @pytest.fixture

@@ -331,7 +331,7 @@ def _happened(report: ServerReport) -> str:
         case "failed":
             return f"failed: {report.error}"
         case "disabled":
-            return "disabled in the file"
+            return "disabled in the file" + (", and removed" if report.removed else "")
         case "skipped":
             return f"left alone: {'; '.join(report.warnings)}"
         case "gone":

@@ -120,7 +120,8 @@ class ServerEntry:
                 if str(it).startswith("$") and " " not in str(it)
             ),
         ]
-        return tuple(
+        unused = "'headersHelper' is not run, so the headers that it prints are not sent"
+        return (unused,) * ("headersHelper" in self.definition) + tuple(
             f"{found[0]} in {place} is passed on as it is written; to insert the variable, write "
             f"${{{found[1]}}}"
             for place, value in named

@@ -92,8 +92,9 @@ def sections_in(content: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     for section in SECTIONS:
         value = value_at(content, section)
         if section in _SHARED:
-            members = as_object(value)
-            value = {name: it for name, it in members.items() if _is_entry(it)} or None
+            members = {name: it for name, it in as_object(value).items() if _is_entry(it)}
+            # Goose's recipes list them.
+            value = members or [it for it in as_list(value) if _is_entry(it)] or None
         if value is not None:
             found[section] = value
     if any("ptc" in section for section in found):
@@ -120,6 +121,10 @@ def is_server(definition: object) -> bool:
     return not keys.isdisjoint(as_object(definition))
 
 
+def _has_connection(definition: Mapping[str, Any]) -> bool:
+    return any(key in definition for key in (*_KEYS["command"], *_KEYS["url"]))
+
+
 def _is_entry(value: object) -> bool:
     # opencode can switch a server on or off that another of its files defines.
     return is_server(value) or as_object(value).keys() == {"enabled"}
@@ -136,7 +141,7 @@ def flattened(definition: Mapping[str, Any]) -> dict[str, Any]:
     made = dict(definition)
     for key in _NESTED:
         # Elsewhere, 'config' is for the server itself.
-        if (nested := as_object(made.get(key))) and (key != "config" or not is_server(made)):
+        if (nested := as_object(made.get(key))) and (key != "config" or not _has_connection(made)):
             del made[key]
             made = {**nested, **made}
     if program := as_object(made.get("command")):
@@ -157,7 +162,7 @@ def reason_to_skip(definition: Mapping[str, Any], section: str, file: Path) -> s
     kind = re.sub(r"[-_ ]", "", str(definition.get("type"))).lower()
     if kind in _BUILT_IN:
         return f"the client provides it itself (its type is {definition['type']})"
-    if not any(key in definition for key in (*_KEYS["command"], *_KEYS["url"])):
+    if not _has_connection(definition):
         if section == "context_servers" or definition.get("source") == "extension":
             return "an extension of the client provides it"
         if "uses" in definition:
@@ -284,10 +289,11 @@ def rules_in(content: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 def disabled_names(content: Mapping[str, Any], names: Iterable[str]) -> set[str]:
     """Return the servers that a list elsewhere in the file switches off."""
     off: set[str] = set()
-    for key in ("disabledMcpServers", "mcp.excluded"):
+    for key in ("disabledMcpServers", "mcp.excluded", "excludeMCPServers"):
         off |= set(map(str, as_list(value_at(content, key))))
-    if (allowed := value_at(content, "mcp.allowed")) is not None:
-        off |= {*names}.difference(map(str, as_list(allowed)))
+    for key in ("mcp.allowed", "allowMCPServers"):
+        if (allowed := value_at(content, key)) is not None:
+            off |= {*names}.difference(map(str, as_list(allowed)))
     return off
 
 

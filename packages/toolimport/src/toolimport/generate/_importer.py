@@ -149,6 +149,10 @@ class _Work:
         """Import one server; its errors become part of the report."""
         if entry.disabled:
             report = ServerReport(server=entry.name, category=category, status="disabled")
+            known = Manifest.read(self._folder / category)
+            if known is not None and known.source == str(entry.file):
+                removed = self._removed(report, self._folder / category, known)
+                report = removed if removed.error else replace(removed, status="disabled")
         elif entry.skipped:
             report = ServerReport(
                 server=entry.name, category=category, status="skipped", warnings=(entry.skipped,)
