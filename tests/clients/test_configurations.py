@@ -114,12 +114,17 @@ async def test_a_local_server_starts_and_finds_tools(file, started, home):
         else:
             assert names == (SEARCH | CALL if is_for_calls(file) else SEARCH)
             found = await client.call_tool("search_tools", {"query": "create an issue"})
-            paths = {it["id"]: it["path"] for it in found.structured_content["result"]}
-            path = paths["mcptools:github:create_issue"]
+            hits = {it["id"]: it for it in found.structured_content["result"]}
+            hit = hits["mcptools:github:create_issue"]
+            if is_for_calls(file):
+                # An agent that runs no code has no use for its path.
+                assert "path" not in hit
+                return
+            path = hit["path"]
 
     assert (home / path).is_file()
     # Agents in a project get paths relative to its folder.
-    assert file.name.startswith(("claude-desktop", "cursor", "vscode")) or not os.path.isabs(path)  # noqa: PTH117
+    assert not os.path.isabs(path)  # noqa: PTH117
 
 
 @pytest.mark.parametrize("file", REMOTE, ids=lambda file: file.name)
