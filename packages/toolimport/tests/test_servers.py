@@ -262,6 +262,24 @@ def test_what_the_file_switches_off_is_neither_imported_nor_called(write, run, i
     assert not [it for it in ids() if ":shop:" in it]
 
 
+def test_a_server_that_another_file_has_too_is_imported_once(write, run, tmp_path, ids):
+    file = write(shop={})
+    entry = json.loads(file.read_text())["mcpServers"]["shop"]
+    run(file)
+    other = tmp_path / "elsewhere" / "settings.json"
+    other.parent.mkdir()
+    servers = {"shop": entry | {"type": "stdio", "env": {}}, "store": entry | {"source": "custom"}}
+    other.write_text(json.dumps({"context_servers": servers}))
+    reports = run(other)
+    assert {it.status for it in reports.values()} == {"skipped"}
+    (reason,) = reports["store"].warnings
+    assert reason == f"its tools are here already, as those of 'shop' in {file}"
+    assert [*ids()] == ["mcptools:shop:do"]
+
+    other.write_text(json.dumps({"mcpServers": {"store": entry | {"env": {"ACCOUNT": "2"}}}}))
+    assert run(other)["store"].status == "imported"
+
+
 def test_a_server_that_only_the_client_can_start_is_left_alone_with_the_reason(write, run):
     report = run(write(shop={"entry": {"type": "builtin"}}, other={}))["shop"]
     assert (report.status, report.is_fine) == ("skipped", True)
@@ -446,7 +464,7 @@ def test_two_configurations_do_not_remove_each_others_server(write, run, tmp_pat
     file = write(a={})
     run(file)
     other = tmp_path / "other.json"
-    other.write_text(file.read_text())
+    other.write_text(file.read_text().replace('"-S"', '"-S", "-B"'))
     assert "rename one of the servers" in run(other)["a"].error
     file.unlink()
     assert run(other)["a"].status == "updated", "the file has moved"

@@ -133,7 +133,7 @@ class ServerEntry:
         """Whether the server seems to depend on the folder that it is started in."""
         texts = (self.definition.get("command"), *as_list(self.definition.get("args")))
         return any(
-            text.startswith(".") or "${workspace" in text or (self.workspace / text).exists()
+            text.startswith(".") or "${workspace" in text or os.path.exists(self.workspace / text)  # noqa: PTH110 - any text
             for text in map(str, texts)
             if text and not Path(text).is_absolute()
         )
@@ -147,11 +147,15 @@ class ServerEntry:
         if tools[0] != tools[1]:
             return False
         try:
-            return self.parameters() == other.parameters()
+            one, two = self.parameters(), other.parameters()
         except ServerError:
             # Without the values of variables, only the references can be compared.
-            one, two = (json.dumps(it.definition, sort_keys=True) for it in (self, other))
-            return one.replace("${env:", "${") == two.replace("${env:", "${")
+            texts = [json.dumps(it.definition, sort_keys=True) for it in (self, other)]
+            return texts[0].replace("${env:", "${") == texts[1].replace("${env:", "${")
+        is_anywhere = not any("cwd" in it.definition or it.is_relative for it in (self, other))
+        if is_anywhere and isinstance(one, StdioParameters) and isinstance(two, StdioParameters):
+            two = replace(two, cwd=one.cwd)
+        return one == two
 
     def takes(self, tool: str) -> bool:
         """Return whether the file leaves a tool switched on."""
