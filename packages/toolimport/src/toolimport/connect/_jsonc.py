@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from typing import TYPE_CHECKING
 
 from toolimport.errors import ServersFileError
@@ -44,6 +43,8 @@ def read_file(file: Path) -> JsonValue:
 
 
 def _parse_toml(text: str, file: Path) -> JsonValue:
+    import tomllib
+
     try:
         return _plain_values(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
