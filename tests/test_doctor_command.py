@@ -185,6 +185,15 @@ def test_models_are_listed_with_what_each_lacks(at_hub):
     assert choices["voyageai:voyage-4-lite"]["remedy"].endswith('[voyageai]"')
 
 
+def test_models_are_listed_with_a_broken_settings_file(at_hub, home):
+    (home / "pytools.toml").write_text("limit = = 3\n")
+    done = at_hub("models", "list", "--output", "json")
+
+    assert done.returncode == 0
+    assert "pytools.toml: is not valid TOML" in done.stderr
+    assert "static" in [it["setting"] for it in json.loads(done.stdout)]
+
+
 def test_one_command_downloads_only_the_needed_files_of_a_model(at_hub, hub, tmp_path):
     done = at_hub("models", "download", MODEL)
 

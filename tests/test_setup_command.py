@@ -223,3 +223,110 @@ def test_freeact_gets_our_entry_and_keeps_its_servers(setup, home):
     assert setup("freeact", "--yes")[1] == ""
     setup("freeact", "--undo")
     assert file.read_bytes() == before
+
+
+DESTRUCTIVE = """
+@app.tool(annotations=ToolAnnotations(destructiveHint=True))
+def stop_clock() -> str:
+    'Stop the clock for good.'
+    return "stopped"
+
+@app.tool(annotations=ToolAnnotations(readOnlyHint=False))
+def wind_clock() -> str:
+    'Wind the clock.'
+    return "wound"
+"""
+
+
+def test_tools_that_the_server_calls_destructive_have_to_be_confirmed(setup, cursor, home):
+    source = SERVER.replace("app.run", f"{DESTRUCTIVE}\napp.run")
+    (home / "clock.py").write_text(f"from mcp_types import ToolAnnotations\n{source}")
+    cursor.write_text(
+        json.dumps({"mcpServers": {"clock": {"command": sys.executable, "args": ["clock.py"]}}})
+    )
+    status, _, said = setup("cursor", "--yes")
+    assert status == 0
+    assert "asks you before it calls mcptools:clock:stop_clock, because the server says" in said
+    args = json.loads(cursor.read_text())["mcpServers"]["pytools"]["args"]
+    assert args[-2:] == ["--confirm", "mcptools:clock:stop_clock"]
+    assert args.count("--confirm") == 1
+    assert setup("cursor", "--yes")[1] == "", "a second run changes nothing"
+    assert '"mcptools:clock:stop_clock"' in setup("--print")[1]
+
+
+def test_the_same_server_in_several_clients_is_imported_once(setup, cursor, home):
+    clock = {"command": sys.executable, "args": ["clock.py"]}
+    cursor.write_text(json.dumps({"mcpServers": {"clock": clock}}))
+    claude = home / ".claude.json"
+    claude.write_text(
+        json.dumps({"mcpServers": {"time": clock | {"type": "stdio", "env": {}}}}, indent=2)
+    )
+    code = home / ".config" / "Code" / "User" / "mcp.json"
+    code.parent.mkdir(parents=True)
+    code.write_text(json.dumps({"servers": {"clock": clock | {"type": "stdio"}}, "inputs": []}))
+    desktop = home / ".config" / "Claude" / "claude_desktop_config.json"
+    desktop.parent.mkdir()
+    desktop.write_text(json.dumps({"mcpServers": {"clock": clock}}))
+    files = (cursor, claude, code, desktop)
+    before = [file.read_bytes() for file in files]
+    status, _, said = setup("--yes")
+    assert status == 0
+    assert "clock is the same server as time, and imported once" in said
+    assert said.count("now finds its tools through pytools-hybrid") == 4
+    ours = home / ".config" / "pytools-hybrid"
+    assert list(json.loads((ours / "servers.json").read_text())["mcpServers"]) == ["time"]
+    assert [it.name for it in (ours / "tools" / "mcptools").iterdir() if it.is_dir()] == ["time"]
+    assert json.loads(claude.read_text())["mcpServers"]["pytools"]["alwaysLoad"] is True
+    assert "alwaysLoad" not in cursor.read_text()
+    assert setup("--undo")[0] == 0
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_the_servers_of_the_current_project_are_imported_and_restored(setup, home, monkeypatch):
+    project = home / "app"
+    project.mkdir()
+    (project / "clock.py").write_text(SERVER)
+    clock = {"type": "stdio", "command": sys.executable, "args": ["clock.py"], "env": {}}
+    file = home / ".claude.json"
+    file.write_text(
+        json.dumps({"projects": {str(project): {"mcpServers": {"clock": clock}}}}, indent=2)
+    )
+    before = file.read_bytes()
+    monkeypatch.chdir(project)
+    status, _, said = setup("claude-code", "--yes")
+    assert status == 0
+    assert "Claude Code now finds its tools" in said
+    tools = home / ".config" / "pytools-hybrid" / "tools"
+    assert (tools / "mcptools" / "clock" / "current_time.py").exists()
+    monkeypatch.chdir(home)
+    assert setup("claude-code", "--undo")[0] == 0
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [{}, {"gone": {"command": "no-such-program"}}, {"off": {"command": "uvx", "disabled": True}}],
+    ids=["none", "failing", "disabled"],
+)
+def test_setup_does_not_say_that_tools_are_found_if_none_was_imported(setup, cursor, servers):
+    cursor.write_text(json.dumps({"mcpServers": servers}))
+    status, _, said = setup("cursor", "--yes")
+    assert status == ("gone" in servers)
+    assert "finds its tools" not in said
+    assert "none of its servers was imported" in said
+    for name in servers:
+        assert name in said
+
+
+def test_undo_needs_no_settings(setup, cursor, home, monkeypatch):
+    cursor.write_text('{"theme": "dark"}')
+    assert setup("cursor", "--yes")[0] == 0
+    (home / "pytools.toml").write_text("limit = [")
+    below = home / "project"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    monkeypatch.setenv("PYTOOLS_LIMIT", "many")
+    assert "pytools.toml" in setup("cursor")[2]
+    assert setup("--print", "--root", "tools")[0] == 0
+    assert setup("cursor", "--undo")[0] == 0
+    assert cursor.read_text() == '{"theme": "dark"}'

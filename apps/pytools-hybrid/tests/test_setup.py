@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -44,7 +45,7 @@ def set_up(it, folder, names=None):
     change = Change.planned(it, ours, [folder / "tools"], folder)
     ours.save()
     return change.make(
-        [own for theirs, own in change.names.items() if names is None or theirs in names]
+        [own for (_, theirs), own in change.names.items() if names is None or theirs in names]
     )
 
 
@@ -104,6 +105,156 @@ def test_undo_restores_a_file_and_keeps_later_edits(tmp_path_factory, text, name
     else:
         assert after == text
         assert not it.backup.exists()
+
+
+@st.composite
+def dense_texts(draw):
+    """Draw a JSONC text with comments, line ends and tabs between any two tokens."""
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    gaps = st.lists(
+        st.sampled_from([" ", "\t", newline, "/* a */", "/**/", '/* { " */', f"// b, }}{newline}"]),
+        max_size=3,
+    ).map("".join)
+
+    def joined(items, brackets):
+        comma = draw(st.sampled_from(["", ","])) if items else ""
+        inner = ",".join(f"{draw(gaps)}{it}{draw(gaps)}" for it in items)
+        return f"{brackets[0]}{inner}{comma}{draw(gaps)}{brackets[1]}"
+
+    def written(value):
+        if isinstance(value, dict):
+            members = [
+                f"{json.dumps(key)}{draw(gaps)}:{draw(gaps)}{written(it)}"
+                for key, it in value.items()
+            ]
+            if members and draw(st.integers(0, 9)) == 0:
+                members.append(members[-1])  # a key that is there twice
+            return joined(members, "{}")
+        if isinstance(value, list):
+            return joined([written(it) for it in value], "[]")
+        return json.dumps(value)
+
+    servers = draw(st.dictionaries(NAMES, THEIRS | OURS, max_size=3))
+    content = draw(st.sampled_from([{}, {"theme": "x"}])) | draw(
+        st.sampled_from([{}, {"mcpServers": servers}, {"mcpServers": servers, "z": {"a": [1]}}])
+    )
+    mark = draw(st.sampled_from(["", "\ufeff"]))
+    return f"{mark}{draw(gaps)}{written(content)}{draw(gaps)}"
+
+
+def comments(text):
+    found = re.finditer(r'"(?:[^"\\]|\\.)*"|(//[^\r\n]*|/\*.*?\*/)', text, re.DOTALL)
+    return sorted(it[1].rstrip() for it in found if it[1])
+
+
+@given(text=dense_texts(), names=st.sets(NAMES))
+def test_setup_keeps_every_comment_or_leaves_the_file_alone_and_undo_restores_every_byte(
+    tmp_path_factory, text, names
+):
+    folder = tmp_path_factory.mktemp("home")
+    it = client(folder)
+    it.file.write_bytes(text.encode())
+    try:
+        set_up(it, folder, names)
+    except SetupError:
+        assert it.file.read_bytes().decode() == text
+    else:
+        assert comments(it.file.read_bytes().decode()) == comments(text)
+        set_up(it, folder)
+    undo(it)
+    assert it.file.read_bytes().decode() == text
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ['"clock": /* key */ {"command": "uvx"}', '"clock" /* key */: {"command": "uvx"}',
+     '"clock": {"command": "uvx"} /* key */', '"clock": {"command": "uvx"} // key'],
+)  # fmt: skip
+def test_a_comment_beside_a_server_moves_with_it_and_back(tmp_path, comment):
+    it = client(tmp_path)
+    it.file.write_text(f'{{"mcpServers": {{{comment}\n, "git": {{"command": "uvx"}}}}}}')
+    set_up(it, tmp_path)
+    it.file.write_text(it.file.read_text().replace("{", '{"theme": 1,', 1))
+    undo(it)
+    assert "key" in it.file.read_text()
+
+
+def claude(folder, *, here):
+    known = known_clients(system="linux", environment={}, home=folder, folder=here)
+    return next(it for it in known if it.name == "claude-code")
+
+
+def test_the_servers_of_claude_codes_current_project_are_moved_and_restored(tmp_path):
+    app, web = tmp_path / "app", tmp_path / "web"
+    (app / "src").mkdir(parents=True)
+    (app / ".git").mkdir()
+    (app / "notes.py").touch()
+    notes, other = ({"command": "python", "args": [it]} for it in ("notes.py", "other.py"))
+    before = json.dumps(
+        {
+            "mcpServers": {"one": {"command": "uvx"}},
+            "projects": {
+                str(app): {"mcpServers": {"notes": notes, "one": notes | {"env": {"A": "b"}}}},
+                str(web): {"mcpServers": {"other": other}, "lastCost": 1},
+            },
+        }
+    )
+    it = claude(tmp_path, here=app / "src")
+    it.file.write_text(before)
+    set_up(it, tmp_path)
+    content = json.loads(it.file.read_text())
+    assert list(content["mcpServers"]) == ["pytools"]
+    assert content["mcpServers"]["pytools"]["alwaysLoad"] is True
+    assert content["projects"][str(app)]["mcpServers"] == {}
+    assert content["projects"][str(web)] == {"mcpServers": {"other": other}, "lastCost": 1}
+    ours = json.loads((tmp_path / "servers.json").read_text())["mcpServers"]
+    assert {name: definition["cwd"] for name, definition in ours.items()} == {
+        "one": str(tmp_path), "notes": str(app), "one-2": str(app),
+    }  # fmt: skip
+    # Claude Code writes the file all the time.
+    it.file.write_text(json.dumps(content | {"numStartups": 4}))
+    undo(claude(tmp_path, here=web))
+    assert json.loads(it.file.read_text()) == json.loads(before) | {"numStartups": 4}
+
+
+def test_a_server_that_is_disabled_in_the_current_project_stays(tmp_path):
+    it = claude(tmp_path, here=tmp_path / "app")
+    project = {"mcpServers": {"notes": {"command": "uvx"}}, "disabledMcpServers": ["notes", "one"]}
+    servers = {"one": {"command": "uvx"}, "two": {"command": "node"}}
+    it.file.write_text(
+        json.dumps({"mcpServers": servers, "projects": {str(tmp_path / "app"): project}})
+    )
+    change = Change.planned(it, ServersFile(tmp_path / "servers.json"), [tmp_path], tmp_path)
+    assert [*change.names.values()] == ["two"]
+    assert change.staying == {"notes": "it is disabled", "one": "it is disabled"}
+
+
+def test_the_same_server_in_several_clients_is_one_server(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOTES_TOKEN", "t0ken")
+    program = Path(sys.executable)
+    monkeypatch.setenv("PATH", str(program.parent))
+    ours = ServersFile(tmp_path / "servers.json")
+    env = {"T": "${NOTES_TOKEN}"}
+    first = ours.add({"command": program.name, "args": ["a"], "env": env}, "notes")
+    same = [
+        {"type": "stdio", "command": str(program), "args": ["a"], "env": env, "alwaysAllow": ["x"]},
+        {"command": program.name, "args": ["a"], "env": {"T": "${env:NOTES_TOKEN}"}, "cwd": ""},
+        {"command": program.name, "args": ["a"], "env": {"T": "t0ken"}, "headers": {}},
+    ]
+    assert {ours.add(it, "other") for it in same} == {first}
+    others = [
+        {"command": program.name, "args": ["a"]},
+        {"command": program.name, "args": ["a"], "env": {"T": "another"}},
+        {"command": program.name, "args": ["a"], "env": env, "disabledTools": ["x"]},
+    ]
+    assert [ours.add(it, "notes") for it in others] == ["notes-2", "notes-3", "notes-4"]
+
+
+def test_the_same_server_is_known_without_the_values_of_its_variables(tmp_path, monkeypatch):
+    monkeypatch.delenv("NOTES_TOKEN", raising=False)
+    ours = ServersFile(tmp_path / "servers.json")
+    first = ours.add({"command": "uvx", "env": {"T": "${NOTES_TOKEN}"}}, "notes")
+    assert ours.add({"command": "uvx", "env": {"T": "${env:NOTES_TOKEN}"}}, "memo") == first
 
 
 def is_killed(work, number):

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-from toolimport import ImportOptions, OptionError, import_servers
+from toolimport import ImportOptions, OptionError, ToolCallError, import_servers
 from toolimport.connect import StderrTail, _client
 from toolimport.generate import _importer, _worker
+from toolimport.runtime import ToolRunner
 
 from .conftest import PATIENCE
 from .small_server import answer_to
@@ -245,6 +246,51 @@ def test_a_failing_server_is_reported_and_does_not_stop_others(write, run, tmp_p
     assert [it.name for it in (tmp_path / "tree/mcptools").iterdir() if it.is_dir()] == ["good"]
 
 
+def test_what_the_file_switches_off_is_neither_imported_nor_called(write, run, ids):
+    tools = [tool("read"), tool("drop"), tool("wipe")]
+    off = {"entry": {"disabledTools": ["drop", "wipe"]}}
+    report = run(write(shop={"tools": tools} | off, other={"tools": tools}))["shop"]
+    assert (report.tools, report.switched_off) == (1, ("drop", "wipe"))
+    assert [it for it in ids() if ":shop:" in it] == ["mcptools:shop:read"]
+
+    file = write(shop={"tools": tools, "entry": {"disabled": True}}, other={"tools": tools})
+    with pytest.raises(ToolCallError, match=r"servers\.json disables it"):
+        ToolRunner("shop", file).run_sync("read", {})
+    report = run(file)["shop"]
+    assert (report.status, report.removed) == ("disabled", ("__init__.py", "read.py"))
+    assert not [it for it in ids() if ":shop:" in it]
+
+
+def test_a_server_that_another_file_has_too_is_imported_once(write, run, tmp_path, ids):
+    file = write(shop={})
+    entry = json.loads(file.read_text())["mcpServers"]["shop"]
+    run(file)
+    other = tmp_path / "elsewhere" / "settings.json"
+    other.parent.mkdir()
+    servers = {"shop": entry | {"type": "stdio", "env": {}}, "store": entry | {"source": "custom"}}
+    other.write_text(json.dumps({"context_servers": servers}))
+    reports = run(other)
+    assert {it.status for it in reports.values()} == {"skipped"}
+    (reason,) = reports["store"].warnings
+    assert reason == f"its tools are here already, as those of 'shop' in {file}"
+    assert [*ids()] == ["mcptools:shop:do"]
+
+    other.write_text(json.dumps({"mcpServers": {"store": entry | {"env": {"ACCOUNT": "2"}}}}))
+    assert run(other)["store"].status == "imported"
+
+
+def test_a_server_that_only_the_client_can_start_is_left_alone_with_the_reason(write, run):
+    report = run(write(shop={"entry": {"type": "builtin"}}, other={}))["shop"]
+    assert (report.status, report.is_fine) == ("skipped", True)
+    assert report.warnings == ("the client provides it itself (its type is builtin)",)
+
+
+def test_a_reference_that_is_not_replaced_is_reported(write, run):
+    report = run(write(shop={"entry": {"env": {"KEY": "$SHOP_KEY"}}}))["shop"]
+    assert report.status == "imported"
+    assert "$SHOP_KEY in 'env' KEY is passed on as it is written" in report.warnings[0]
+
+
 @pytest.fixture
 def tail(monkeypatch):
     """What a server that has ended wrote, a thread that has yet to read it, and an open end."""
@@ -417,7 +463,7 @@ def test_two_configurations_do_not_remove_each_others_server(write, run, tmp_pat
     file = write(a={})
     run(file)
     other = tmp_path / "other.json"
-    other.write_text(file.read_text())
+    other.write_text(file.read_text().replace('"-S"', '"-S", "-B"'))
     assert "rename one of the servers" in run(other)["a"].error
     file.unlink()
     assert run(other)["a"].status == "updated", "the file has moved"

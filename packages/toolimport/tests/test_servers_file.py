@@ -86,7 +86,7 @@ def test_invalid_json_is_reported_with_its_position(write, text, line, column):
     [
         ([], "must be an object"),
         ({}, "names no servers: looked for 'mcpServers'"),
-        ({"mcpServers": []}, "'mcpServers' must be an object"),
+        ({"mcpServers": "x"}, "'mcpServers' must be an object"),
         ({"mcpServers": {"a": "x"}}, "the server 'a' must be an object"),
         ({"other": {"x": 1}}, "names no servers"),
         (

@@ -10,10 +10,9 @@ import typer
 
 from pytools_hybrid.cli._app import app, common
 from pytools_hybrid.cli._options import Database, Device, Model, Output, Root
-from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
-from pytools_hybrid.terminal import is_terminal, print_json, printable
+from pytools_hybrid.terminal import is_terminal, print_json, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,7 +109,16 @@ def show_models(*, call: bool, device: str | None, output: str) -> None:
     """Print which embedding models could be used."""
     from pytools_hybrid.reports.doctor import model_choices
 
-    choices = model_choices(call=call, device=settings_from(device=device).device)
+    settings = _settings({"device": device})
+    if isinstance(settings, SettingsError):
+        if not settings.setting.partition(":")[0].endswith(".toml"):
+            raise settings
+        # A broken file, maybe of another project, is no reason not to list the models.
+        say(f"{settings}; it is ignored")
+        chosen = device or "auto"
+    else:
+        chosen = settings.device
+    choices = model_choices(call=call, device=chosen)
     if output == "json":
         print_json([asdict(choice) for choice in choices])
         return

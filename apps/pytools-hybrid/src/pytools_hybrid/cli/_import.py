@@ -52,7 +52,7 @@ Afterwards, with the root on PYTHONPATH:
   from mcptools.time.get_current_time import Params, run
   run(Params(timezone="Europe/Vienna"))
 
-The modules contain no secrets: they read the connection from SERVERS.json when they are called.
+The modules contain no secrets: they read the connection from FILE when they are called.
 Variables that the file refers to must be set then too; for VS Code's ${input:api-key}, set
 PYTOOLS_INPUT_API_KEY.""",
 )
@@ -60,9 +60,8 @@ def import_(
     servers: Annotated[
         Path,
         typer.Argument(
-            metavar="SERVERS.json",
-            help="A file that configures MCP servers: with 'mcpServers' (Claude, Cursor), "
-            "'servers' (VS Code) or 'ptc_servers' (freeact).",
+            metavar="FILE",
+            help="The file in which an MCP client configures its servers: JSON, TOML or YAML.",
         ),
     ],
     *,
@@ -298,7 +297,13 @@ def _print_table(reports: tuple[ServerReport, ...]) -> None:
 
     table = Table("server", "tools", "what happened", "seconds", box=None, pad_edge=False)
     table.columns[1].justify = table.columns[3].justify = "right"
-    styles = {"failed": "red", "unchanged": "dim", "disabled": "dim", "gone": "yellow"}
+    styles = {
+        "failed": "red",
+        "unchanged": "dim",
+        "disabled": "dim",
+        "skipped": "dim",
+        "gone": "yellow",
+    }
     for report in reports:
         table.add_row(
             Text(printable(report.server), style="bold"),
@@ -326,7 +331,9 @@ def _happened(report: ServerReport) -> str:
         case "failed":
             return f"failed: {report.error}"
         case "disabled":
-            return "disabled in the file"
+            return "disabled in the file" + (", and removed" if report.removed else "")
+        case "skipped":
+            return f"left alone: {'; '.join(report.warnings)}"
         case "gone":
             return f"no longer in the file; --prune removes {counted(report.tools, 'tool')}"
         case "removed" if report.kept:
@@ -355,6 +362,10 @@ def _tell(reports: tuple[ServerReport, ...], options: ImportOptions) -> None:
                     say(f"  {report.server}: {tool} {what}: {text}")
             if len(texts) > _SHOWN:
                 say(f"  {report.server}: {len(texts) - _SHOWN} more; --output json has them all")
+        if report.switched_off:
+            say(f"  {report.server}: switched off in the file: {', '.join(report.switched_off)}")
+        for warning in report.warnings if report.status != "skipped" else ():
+            say(f"  {report.server}: {warning}")
         for name in report.kept:
             say(f"  {report.server}: {name} was edited and is not changed; --force overwrites it")
     if needed := sorted({name for report in reports for name in report.variables}):

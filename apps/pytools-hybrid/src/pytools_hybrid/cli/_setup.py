@@ -70,19 +70,30 @@ def setup(
 
     Without --root, the tools are written to a folder beside the servers file.
     """
-    from pytools_hybrid.jobs.setup import NAME, Change, ServersFile, SetupError, own_entry
+    from pytools_hybrid.jobs.setup import (
+        NAME,
+        Change,
+        ServersFile,
+        SetupError,
+        destructive_tools,
+        own_entry,
+    )
     from pytools_hybrid.settings import is_folder
 
+    if undo:
+        # It needs no settings, which may be broken.
+        _undo(_chosen(clients or []))
+        return
     file = Path(os.path.abspath((servers or own_folder() / "servers.json").expanduser()))  # noqa: PTH100
+    if print_:
+        named = root or settings_from().root
+        roots = [it.absolute() for it in named or (file.parent / "tools",)]
+        entry = own_entry(roots, {}, destructive_tools(roots))
+        typer.echo(json.dumps({"mcpServers": {NAME: entry}}, indent=2))
+        return
     settings = settings_from(root=root)
     roots = [it.absolute() for it in settings.root or (file.parent / "tools",)]
-    if print_:
-        typer.echo(json.dumps({"mcpServers": {NAME: own_entry(roots, {})}}, indent=2))
-        return
     chosen = _chosen(clients or [])
-    if undo:
-        _undo(chosen)
-        return
     is_folder(roots[0])
     ours, failed = ServersFile(file), False
     changes: list[Change] = []
@@ -137,6 +148,8 @@ def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
             say(f"{change.client.title}: nothing to change in {change.client.file}")
         for name, reason in change.staying.items():
             say(f"{change.client.title}: {name} is not moved: {reason}")
+        for name, own in change.same.items():
+            say(f"{change.client.title}: {name} is the same server as {own}, and imported once")
         is_any |= bool(diff)
     if not is_any or yes:
         return is_any
@@ -155,12 +168,12 @@ def _imported(names: set[str], file: Path, roots: Sequence[Path], settings: Sett
     options = ImportOptions(only=tuple(sorted(names)))
     job = import_into(file, roots[0], settings, options, as_json=False)
     reports, _ = run(job, grace=GRACE_SECONDS)
-    return {report.server for report in reports if not report.error}
+    return {report.server for report in reports if not report.error and report.tools}
 
 
 def _made(change: Change, imported: set[str]) -> bool:
     """Apply a change and report it; return whether it was complete."""
-    from pytools_hybrid.jobs.setup import SetupError
+    from pytools_hybrid.jobs.setup import Configuration, SetupError, destructive_tools
 
     client = change.client
     try:
@@ -168,11 +181,25 @@ def _made(change: Change, imported: set[str]) -> bool:
     except SetupError as error:
         say(f"{client.title}: {error}")
         return False
-    left = [theirs for theirs, name in change.names.items() if name not in imported]
+    left = [theirs for (_, theirs), name in change.names.items() if name not in imported]
     if left:
         say(f"{client.title}: {', '.join(left)} could not be imported, and stays in the client")
-    if is_changed:
+    if not is_changed:
+        return not left
+    if not client.moves:
+        say(f"{client.title} now searches its tools through pytools-hybrid; {client.next_step}")
+    elif Configuration.read(client).has_moved:
         say(f"{client.title} now finds its tools through pytools-hybrid; {client.next_step}")
+    else:
+        say(
+            f"{client.title} now starts pytools-hybrid, but none of its servers was imported; "
+            f"{client.next_step}"
+        )
+    if asking := destructive_tools(change.roots) if client.moves else ():
+        say(
+            f"{client.title} asks you before it calls {', '.join(asking)}, because the server "
+            "says that it is destructive; a client that cannot ask refuses the call"
+        )
     return not left
 
 

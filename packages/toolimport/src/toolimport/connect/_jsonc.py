@@ -1,4 +1,4 @@
-"""Reading JSON with comments and trailing commas."""
+"""Reading configuration files: JSON with comments and trailing commas, TOML and YAML."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TOKENS = re.compile(f"({_STRING})|({_COMMENT})", re.DOTALL)
 _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 
 
-def read_json(file: Path) -> JsonValue:
-    """Read a JSON file that may have comments and trailing commas; errors have the position."""
+def read_file(file: Path) -> JsonValue:
+    """Read a configuration file, whose format its suffix tells; errors have the position."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -33,7 +33,48 @@ def read_json(file: Path) -> JsonValue:
         raise ServersFileError(
             file, f"is not UTF-8 text: {error.reason}; save it as UTF-8"
         ) from error
-    return parse_json(text, file)
+    match file.suffix.lower():
+        case ".toml":
+            return _parse_toml(text, file)
+        case ".yaml" | ".yml":
+            return _parse_yaml(text, file)
+        case _:
+            return parse_json(text, file)
+
+
+def _parse_toml(text: str, file: Path) -> JsonValue:
+    import tomllib
+
+    try:
+        return _plain_values(tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise ServersFileError(file, f"is not valid TOML: {error}") from None
+
+
+def _parse_yaml(text: str, file: Path) -> JsonValue:
+    try:
+        import yaml
+    except ImportError:
+        raise ServersFileError(file, "is YAML; install PyYAML to read it") from None
+    try:
+        return _plain_values(yaml.safe_load(text))
+    except yaml.MarkedYAMLError as error:
+        # Without the cause, which quotes the text.
+        mark = error.problem_mark
+        raise ServersFileError(
+            file,
+            f"is not valid YAML here: {error.problem}",
+            line=mark.line + 1 if mark else None,
+            column=mark.column + 1 if mark else None,
+        ) from None
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        raise ServersFileError(file, "is not valid YAML") from None
+
+
+def _plain_values(value: object) -> JsonValue:
+    """Return a value with its dates as text, as in JSON."""
+    plain: JsonValue = json.loads(json.dumps(value, default=str))
+    return plain
 
 
 def parse_json(text: str, file: Path) -> JsonValue:

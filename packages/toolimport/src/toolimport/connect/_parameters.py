@@ -53,11 +53,7 @@ class StdioParameters:
             raise ServerError(server, f"its folder {cwd} ('cwd') does not exist")
         if "\0" in command or any("\0" in it for it in (*args, *env, *env.values())):
             raise ServerError(server, "its command, args or env contain a NUL character")
-        path = env.get("PATH") or os.environ.get("PATH")
-        if os.sep in command or (os.altsep and os.altsep in command):
-            program = shutil.which(str(cwd / Path(command).expanduser()))
-        else:
-            program = shutil.which(command, path=path)
+        program = _program(command, env, cwd)
         if program is None:
             raise ServerError(
                 server,
@@ -67,6 +63,17 @@ class StdioParameters:
         # Not resolved: a virtual environment's interpreter is a link, which it locates itself by.
         program = os.path.abspath(program)  # noqa: PTH100
         return cls(command=program, args=args, env=env, cwd=cwd, redactor=redactor)
+
+
+def is_program(command: str, env: Mapping[str, str], cwd: Path) -> bool:
+    """Return whether a command is the name or the path of a program."""
+    return "\0" not in command and _program(command, env, cwd) is not None
+
+
+def _program(command: str, env: Mapping[str, str], cwd: Path) -> str | None:
+    if os.sep in command or (os.altsep and os.altsep in command):
+        return shutil.which(str(cwd / Path(command).expanduser()))
+    return shutil.which(command, path=env.get("PATH") or os.environ.get("PATH"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, field
+import re
+import shlex
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolimport.connect._inherited import inherited
-from toolimport.connect._jsonc import read_json
-from toolimport.connect._parameters import HttpParameters, Parameters, StdioParameters
+from toolimport.connect._jsonc import read_file
+from toolimport.connect._parameters import (
+    HttpParameters,
+    Parameters,
+    StdioParameters,
+    is_program,
+)
 from toolimport.connect._secrets import Redactor, secret_parts
+from toolimport.connect._shapes import (
+    as_list,
+    as_object,
+    disabled_names,
+    flattened,
+    is_disabled,
+    is_server,
+    normalized,
+    reason_to_skip,
+    replaces_dollars,
+    rules_in,
+    sections_in,
+    transport_of,
+    value_at,
+)
 from toolimport.connect._variables import Variables, workspace_of
 from toolimport.errors import ServerError, ServersFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pydantic import JsonValue
 
 
-SECTIONS = ("mcpServers", "servers", "mcp.servers", "ptc_servers")
-"""The keys for servers: of Claude and Cursor; of VS Code, in both its files; of freeact."""
-
-_ADDRESSES = ("url", "httpUrl", "serverUrl")
-_TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"]] = {
-    "stdio": "stdio",
-    "local": "stdio",
-    "http": "http",
-    "streamablehttp": "http",
-    "remote": "http",
-    "sse": "sse",
-}
+_LONE_DOLLAR = re.compile(r"(?:^|(?<=[\s=:/@]))\$([A-Z_][A-Z0-9_]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +56,32 @@ class ServerEntry:
         section: The key above it, one of `SECTIONS`; empty if names are at the top level.
         file: The full path of the file.
         disabled: Whether the file disables it.
-        definition: Its definition in the file.
+        skipped: Why only the client can start it; empty if that is not so.
+        definition: Its definition, normalized: with the keys of the most common shape.
         inputs: The defaults of VS Code's inputs, by id.
+        folder: The project that it belongs to, in a file with several projects; else None.
+        rules: Patterns in the file that switch tools on and off; the last match counts.
     """
 
     name: str
     section: str
     file: Path
     disabled: bool = False
+    skipped: str = ""
     definition: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     inputs: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    folder: Path | None = None
+    rules: tuple[tuple[str, bool], ...] = ()
 
     @property
     def transport(self) -> Literal["stdio", "http", "sse"]:
         """Return the transport of the server; raise `ServerError` if the entry does not say."""
-        named = self.definition.get("type") or self.definition.get("transport")
-        if named is not None:
-            key = str(named).lower().replace("-", "").replace("_", "")
-            if key not in _TRANSPORTS:
+        if (named := self.definition.get("type")) is not None:
+            is_known, transport = transport_of(named)
+            if not is_known:
                 raise self._wrong("type", "must be stdio, http, streamable-http or sse")
-            return _TRANSPORTS[key]
+            if transport is not None:
+                return transport
         if "command" in self.definition:
             return "stdio"
         address = self.address
@@ -71,16 +90,92 @@ class ServerEntry:
     @property
     def address(self) -> str:
         """Return the address as written in the file; raise `ServerError` if there is none."""
-        for key in _ADDRESSES:
-            if isinstance(address := self.definition.get(key), str) and address.strip():
-                return address.strip()
+        if isinstance(address := self.definition.get("url"), str) and address.strip():
+            return address.strip()
         raise ServerError(self.name, "needs a 'command' to start, or a 'url' to connect to")
+
+    @property
+    def workspace(self) -> Path:
+        """Return the folder that relative paths in the entry start from."""
+        if self.folder is not None and self.folder.is_dir():
+            return self.folder
+        return workspace_of(self.file)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the entry probably means, but is not taken to mean."""
+        if replaces_dollars(self.file):
+            return ()
+        named = [
+            *(
+                (f"'{key}' {name}", it)
+                for key in ("env", "headers")
+                for name, it in as_object(self.definition.get(key)).items()
+            ),
+            ("'url'", self.definition.get("url")),
+            # Within a longer argument, a shell may replace it.
+            *(
+                ("'args'", it)
+                for it in as_list(self.definition.get("args"))
+                if str(it).startswith("$") and " " not in str(it)
+            ),
+        ]
+        unused = "'headersHelper' is not run, so the headers that it prints are not sent"
+        return (unused,) * ("headersHelper" in self.definition) + tuple(
+            f"{found[0]} in {place} is passed on as it is written; to insert the variable, write "
+            f"${{{found[1]}}}"
+            for place, value in named
+            for found in _LONE_DOLLAR.finditer(str(value))
+        )
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the server seems to depend on the folder that it is started in."""
+        texts = (self.definition.get("command"), *as_list(self.definition.get("args")))
+        return any(
+            text.startswith(".") or "${workspace" in text or os.path.exists(self.workspace / text)  # noqa: PTH110 - any text
+            for text in map(str, texts)
+            if text and not Path(text).is_absolute()
+        )
+
+    def starts_same(self, other: ServerEntry) -> bool:
+        """Return whether another entry starts the same server, with the same tools switched on."""
+        tools = [
+            (it.definition.get("includeTools"), it.definition.get("excludeTools"), it.rules)
+            for it in (self, other)
+        ]
+        if tools[0] != tools[1]:
+            return False
+        try:
+            one, two = self.parameters(), other.parameters()
+        except ServerError:
+            # Without the values of variables, only the references can be compared.
+            texts = [json.dumps(it.definition, sort_keys=True) for it in (self, other)]
+            return texts[0].replace("${env:", "${") == texts[1].replace("${env:", "${")
+        is_anywhere = not any("cwd" in it.definition or it.is_relative for it in (self, other))
+        if is_anywhere and isinstance(one, StdioParameters) and isinstance(two, StdioParameters):
+            two = replace(two, cwd=one.cwd)
+        return one == two
+
+    def takes(self, tool: str) -> bool:
+        """Return whether the file leaves a tool switched on."""
+        definition = self.definition
+        if "includeTools" in definition and not _is_one(tool, definition["includeTools"]):
+            return False
+        if _is_one(tool, definition.get("excludeTools", ())):
+            return False
+        name = re.sub(r"[^\w-]", "_", self.name)
+        names = [f"{before}{tool}" for before in (f"{name}_", f"{name}__", f"mcp__{name}__")]
+        choices = [
+            on for pattern, on in self.rules if any(fnmatchcase(it, pattern) for it in names)
+        ]
+        return not choices or choices[-1]
 
     def variables(self, environment: Mapping[str, str] | None = None) -> Variables:
         """Return the values of references in this entry."""
         return Variables(
             server=self.name,
-            file=self.file,
+            workspace=self.workspace,
             environment=os.environ if environment is None else environment,
             defaults=self.inputs,
         )
@@ -132,7 +227,7 @@ class ServerEntry:
             raise self._wrong("envFile", "must be a path")
         from dotenv import dotenv_values
 
-        file = workspace_of(self.file) / Path(variables.expand(named)).expanduser()
+        file = self.workspace / Path(variables.expand(named)).expanduser()
         if not file.is_file():
             raise ServerError(self.name, f"its 'envFile' {file} does not exist")
         try:
@@ -150,9 +245,14 @@ class ServerEntry:
         cwd = self.definition.get("cwd") or "."
         if not isinstance(cwd, str):
             raise self._wrong("cwd", "must be a path")
-        folder = workspace_of(self.file) / Path(variables.expand(cwd)).expanduser()
+        folder = self.workspace / Path(variables.expand(cwd)).expanduser()
         program = variables.expand(command)
         others = inherited(variables.environment)
+        if not is_program(program, others | env, folder):
+            # Several clients accept a whole command line.
+            program, *before = _words(command)
+            program = variables.expand(program)
+            args = (*map(variables.expand, before), *args)
         in_addresses = (
             (f"{name} {kind}", secret)
             for name, value in (*_addresses(others), *(("argument", it) for it in args))
@@ -180,86 +280,137 @@ def read_servers(file: Path) -> tuple[ServerEntry, ...]:
     """Read the servers in a file, in its order.
 
     Raises:
-        ServersFileError: It cannot be read, is not valid JSON, or has no servers in a known form.
+        ServersFileError: It cannot be read or parsed, or has no servers in a known form.
     """
     file = full_path(file)
-    return servers_in(read_json(file), file)
+    return servers_in(read_file(file), file)
 
 
-def servers_in(content: JsonValue, file: Path) -> tuple[ServerEntry, ...]:
+def servers_in(
+    content: JsonValue, file: Path, folder: Path | None = None
+) -> tuple[ServerEntry, ...]:
     """Return the servers in the content of a file, in its order.
+
+    Those of projects come after those of all projects; if a name is taken, the name of the
+    project's folder is added to it.
+
+    Args:
+        content: The content.
+        file: The file.
+        folder: The project that all of them belong to.
 
     Raises:
         ServersFileError: It has no servers in a known form.
     """
     if not isinstance(content, dict):
         raise ServersFileError(file, "must be an object with 'mcpServers'")
+    sections = [*sections_in(content)]
+    of_projects = [*_projects(content)]
+    if not sections and not of_projects:
+        if not content or not all(map(is_server, content.values())):
+            raise ServersFileError(file, _NOTHING_FOUND)
+        sections = [("", content)]
     entries: dict[str, ServerEntry] = {}
-    for section, servers in _sections(file, content):
-        defaults = _inputs(content.get("mcp", content) if section == "mcp.servers" else content)
-        for name, definition in servers.items():
-            entry = _entry(file, section, name, definition, defaults)
-            known = entries.setdefault(name, entry)
+    for section, servers in sections:
+        for entry in _entries(content, section, servers, file, folder):
+            known = entries.setdefault(entry.name, entry)
             if known.definition != entry.definition:
                 raise ServersFileError(
                     file,
-                    f"has two servers called {name!r}, in {known.section!r} and in {section!r}; "
-                    "rename one",
+                    f"has two servers called {entry.name!r}, in {known.section!r} and in "
+                    f"{section!r}; rename one",
                 )
+    for path, project in of_projects:
+        for entry in _entries(project, "mcpServers", project["mcpServers"], file, path):
+            if not any(_is_duplicate(entry, it) for it in entries.values()):
+                name = _free_name(entry.name, path, entries)
+                entries[name] = replace(entry, name=name)
     return tuple(entries.values())
 
 
-def _sections(
-    file: Path, content: dict[str, JsonValue]
-) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    found = False
-    for section in SECTIONS:
-        value: JsonValue = content
-        for key in section.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value is None:
-            continue
-        if not isinstance(value, dict):
-            raise ServersFileError(
-                file, f"{section!r} must be an object that maps names to servers"
-            )
-        found = True
-        yield section, value
-    if found:
-        return
-    if content and all(
-        isinstance(it, dict) and {"command", *_ADDRESSES} & it.keys() for it in content.values()
-    ):
-        yield "", content
-        return
-    raise ServersFileError(
-        file,
-        "names no servers: looked for 'mcpServers' (Claude, Cursor), 'servers' (VS Code) and "
-        "'ptc_servers' (freeact)",
+_NOTHING_FOUND = (
+    "names no servers: looked for 'mcpServers' (Claude, Cursor, Gemini CLI and most others), "
+    "'servers' (VS Code), 'context_servers' (Zed), 'mcp' (opencode, Crush), 'mcp_servers' (Codex), "
+    "'extensions' (Goose), 'amp.mcpServers' and 'ptc_servers' (freeact)"
+)
+
+
+def _projects(content: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield Claude Code's projects that have servers, by their folder."""
+    for path, project in as_object(content.get("projects")).items():
+        if isinstance(as_object(project).get("mcpServers"), dict):
+            yield Path(path), project
+
+
+def _entries(
+    content: Mapping[str, Any], section: str, servers: object, file: Path, folder: Path | None
+) -> Iterator[ServerEntry]:
+    # mcpproxy and Continue list them.
+    listed = (
+        (str(as_object(it).get("name") or f"server-{number}"), it)
+        for number, it in enumerate(as_list(servers), 1)
     )
+    named = [*as_object(servers).items(), *listed]
+    if not isinstance(servers, dict | list):
+        raise ServersFileError(file, f"{section!r} must be an object that maps names to servers")
+    off = disabled_names(content, [name for name, _ in named])
+    inputs = _inputs(content)
+    rules = tuple(rules_in(content))
+    for name, definition in named:
+        flat = flattened(as_object(definition))
+        if not isinstance(definition, dict):
+            raise ServersFileError(file, f"the server {name!r} must be an object")
+        yield ServerEntry(
+            name=name,
+            section=section,
+            file=file,
+            disabled=is_disabled(flat) or name in off,
+            skipped=reason_to_skip(flat, section, file),
+            definition=normalized(flat, section, file),
+            inputs=inputs,
+            folder=folder,
+            rules=rules,
+        )
 
 
-def _entry(
-    file: Path, section: str, name: str, definition: JsonValue, inputs: Mapping[str, str]
-) -> ServerEntry:
-    if not isinstance(definition, dict):
-        raise ServersFileError(file, f"the server {name!r} must be an object")
-    return ServerEntry(
-        name=name,
-        section=section,
-        file=file,
-        disabled=definition.get("disabled") is True or definition.get("enabled") is False,
-        definition=definition,
-        inputs=inputs,
+def _is_duplicate(one: ServerEntry, other: ServerEntry) -> bool:
+    """Return whether two projects have the same server, wherever it is started."""
+    return (one.definition, one.disabled, one.skipped) == (
+        other.definition,
+        other.disabled,
+        other.skipped,
+    ) and (one.workspace == other.workspace or not (one.is_relative or other.is_relative))
+
+
+def _free_name(name: str, folder: Path, taken: Collection[str]) -> str:
+    names = (
+        name,
+        f"{name} ({folder.name})",
+        *(f"{name} ({folder.name} {it})" for it in range(2, len(taken) + 3)),
     )
+    return next(it for it in names if it not in taken)
 
 
-def _inputs(content: JsonValue) -> dict[str, str]:
-    listed = content.get("inputs") if isinstance(content, dict) else None
+def _is_one(tool: str, patterns: Iterable[object]) -> bool:
+    # Gemini CLI allows `tool(arguments)`.
+    return any(fnmatchcase(tool, str(it).partition("(")[0]) for it in patterns)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command, posix=os.sep == "/")
+    except ValueError:
+        return [command]
+    return words or [command]
+
+
+def _inputs(content: object) -> dict[str, str]:
+    listed = as_list(value_at(content, "mcp.inputs") or value_at(content, "inputs"))
+    inputs = map(as_object, listed)
     return {
         str(it["id"]): str(it["default"])
-        for it in (listed if isinstance(listed, list) else [])
-        if isinstance(it, dict) and "id" in it and it.get("default") is not None
+        for it in inputs
+        if "id" in it and it.get("default") is not None
     }
 
 

@@ -43,7 +43,7 @@ class Variables:
     """
 
     server: str
-    file: Path
+    workspace: Path
     environment: Mapping[str, str] = field(repr=False)
     defaults: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     taken: dict[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -59,6 +59,9 @@ class Variables:
 
         def keep(found: re.Match[str]) -> str:
             name = self._variable(found[1])
+            if found[1].startswith("file:"):
+                # Its content may be a secret.
+                name = f"FILE_{_SEPARATORS.sub('_', Path(found[1][5:]).name).strip('_').upper()}"
             if name is None:
                 return self._value(found[1])
             note(name)
@@ -71,7 +74,7 @@ class Variables:
         if colon and kind == "input":
             return input_variable(rest)
         if colon and kind == "env":
-            return rest
+            return rest.partition(":-")[0]
         name = reference.partition(":-")[0]
         if _NAME.fullmatch(name) and name not in _PLACES:
             return name
@@ -79,7 +82,9 @@ class Variables:
 
     def _value(self, reference: str) -> str:
         if reference in _PLACES:
-            return _PLACES[reference](workspace_of(self.file))
+            return _PLACES[reference](self.workspace)
+        if reference.startswith("file:"):
+            return self._content(Path(reference.removeprefix("file:")))
         name = self._variable(reference)
         if name is None:
             raise ServerError(
@@ -101,6 +106,17 @@ class Variables:
             )
         self.taken[name] = value
         return value
+
+    def _content(self, file: Path) -> str:
+        try:
+            # Reading a pipe or a device might never end.
+            content = file.read_text("utf-8").strip() if file.is_file() else None
+        except (OSError, UnicodeDecodeError):
+            content = None
+        if content is None:
+            raise ServerError(self.server, f"the file {file}, which it refers to, cannot be read")
+        self.taken[file.name] = content
+        return content
 
 
 _PLACES: dict[str, Callable[[Path], str]] = {

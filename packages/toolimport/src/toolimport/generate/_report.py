@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Status = Literal["imported", "updated", "unchanged", "failed", "disabled", "gone", "removed"]
+Status = Literal[
+    "imported", "updated", "unchanged", "failed", "disabled", "skipped", "gone", "removed"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class ServerReport:
         kept: Edited files, which were kept.
         notes: What differs from a tool's schema, by the tool's name.
         failed: Why tools were left out, by name.
+        switched_off: The tools that the file switches off; they are not imported.
+        warnings: What may be wrong with its definition, or why it is skipped.
         variables: The environment variables that mcpygen's tool server needs.
         error: Why the server failed; empty if it did not.
         seconds: How long it took.
@@ -41,6 +45,8 @@ class ServerReport:
     kept: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     failed: Mapping[str, str] = field(default_factory=dict[str, str])
+    switched_off: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     error: str = ""
     seconds: float = 0.0

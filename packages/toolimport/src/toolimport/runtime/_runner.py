@@ -211,6 +211,8 @@ class ToolRunner:
             hint = "the variable PYTOOLS_SERVERS names another file"
             raise ServerError(self.server_name, f"{error}; {hint}") from None
         for entry in entries:
+            if entry.name == self.server_name and entry.disabled:
+                raise ServerError(self.server_name, f"{file} disables it")
             if entry.name == self.server_name:
                 return entry.parameters()
         raise ServerError(

@@ -11,7 +11,7 @@ from toolimport.connect import Redactor, secrets_in
 
 from pytools_hybrid.files import discard_unfinished
 from pytools_hybrid.jobs.setup._configuration import Configuration
-from pytools_hybrid.jobs.setup._entry import freeact_entry, own_entry
+from pytools_hybrid.jobs.setup._entry import destructive_tools, freeact_entry, own_entry
 from pytools_hybrid.jobs.setup._servers import ServersFile, copied, handed_on
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytools_hybrid.jobs.setup._clients import Client
+    from pytools_hybrid.jobs.setup._configuration import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +27,16 @@ class Change:
     """A change that has not been applied yet.
 
     Attributes:
-        names: The servers to move: their names in our file, by their names in the client's file.
+        names: The servers to move: their names in our file, by their places in the client's file.
         staying: The reasons why other servers are not moved, by name.
+        same: The names in our file of servers that are there under another name, by name.
     """
 
     client: Client
     roots: Sequence[Path]
-    names: Mapping[str, str]
+    names: Mapping[tuple[Place, str], str]
     staying: Mapping[str, str]
+    same: Mapping[str, str]
 
     @classmethod
     def planned(
@@ -43,17 +46,25 @@ class Change:
 
         Files left behind by a killed run are removed.
         """
-        names: dict[str, str] = {}
+        names: dict[tuple[Place, str], str] = {}
         staying: dict[str, str] = {}
+        same: dict[str, str] = {}
         configuration = Configuration.read(client)
         configuration.discard_unfinished()
         discard_unfinished(ours.path)
-        for entry in configuration.servers():
+        for key, entry in configuration.servers().items():
+            if entry.disabled or entry.skipped:
+                staying[entry.name] = entry.skipped or "it is disabled"
+                continue
+            known = ours.names
             try:
-                names[entry.name] = ours.add(copied(entry, home), entry.name)
+                names[key] = own = ours.add(copied(entry, home), entry.name)
             except ServerError as error:
                 staying[entry.name] = error.detail
-        change = cls(client=client, roots=roots, names=names, staying=staying)
+                continue
+            if own in known and own != entry.name:
+                same[entry.name] = own
+        change = cls(client=client, roots=roots, names=names, staying=staying, same=same)
         # This fails before anything is written.
         change.diff()
         return change
@@ -76,9 +87,10 @@ class Change:
         moved = [theirs for theirs, name in self.names.items() if name in imported]
         return configuration.write(self._edited(configuration, moved))
 
-    def _edited(self, configuration: Configuration, moved: Collection[str]) -> str:
+    def _edited(self, configuration: Configuration, moved: Collection[tuple[Place, str]]) -> str:
         if not self.client.moves:
             return configuration.edited((), freeact_entry())
-        entries = [it for it in configuration.servers() if it.name in moved]
-        entry = own_entry(self.roots, handed_on(entries, self.client))
-        return configuration.edited([it.name for it in entries], entry)
+        servers = {key: it for key, it in configuration.servers().items() if key in moved}
+        env = handed_on([*servers.values()], self.client)
+        entry = own_entry(self.roots, env, destructive_tools(self.roots))
+        return configuration.edited(servers.keys(), {**entry, **self.client.extra})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +28,9 @@ class Client:
         reference: How its files refer to an environment variable, with `{}` for the name; empty if
             they cannot.
         has_inputs: Whether its files can refer to inputs, which it asks the user for.
+        extra: What it needs in our entry in addition.
+        projects: The folders that are the current project, for a client that keeps the servers of
+            projects in this file too.
         moves: Whether its servers are moved. freeact's are not, because it generates Python tools
             from them itself.
         next_step: What the user has to do afterwards.
@@ -40,6 +43,8 @@ class Client:
     section: str = "mcpServers"
     reference: str = ""
     has_inputs: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    projects: tuple[Path, ...] = ()
     moves: bool = True
     next_step: str = "restart it"
 
@@ -88,6 +93,9 @@ def known_clients(
             file=Path(claude or home) / ".claude.json",
             # Without a default, Claude Code rejects our entry if the variable is not set.
             reference="${{{}:-}}",
+            # Without it, Claude Code may leave all our tools out of a request.
+            extra={"alwaysLoad": True},
+            projects=_projects(folder),
         ),
         Client(
             name="claude-desktop",
@@ -122,3 +130,9 @@ def known_clients(
             moves=False,
         ),
     )
+
+
+def _projects(folder: Path) -> tuple[Path, ...]:
+    """Return the current folder, and the repository that it is in."""
+    repository = next((it for it in (folder, *folder.parents) if (it / ".git").exists()), folder)
+    return (folder, repository)

@@ -8,8 +8,11 @@ import stat
 import tomllib
 from collections import Counter
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import count
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +23,8 @@ from pytools_hybrid.jobs.setup._json_text import (
     add_members,
     comments_in,
     cut_members,
+    member,
     move_members,
-    value_text,
 )
 from pytools_hybrid.jobs.setup._toml_text import has_block, toml_entry, with_block, without_block
 
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.setup._clients import Client
 
 _MARK = "\ufeff"
+
+Place = tuple[str, ...]
+"""The keys that lead to an object with servers: none, or those of one of Claude Code's projects."""
 
 
 class SetupError(PytoolsError):
@@ -59,37 +65,70 @@ class Configuration:
         data = read_file(client.file)
         text = _text(client.file, data or b"")
         content = parsed(client.file, text)
-        for key in (client.section, client.aside):
-            if not isinstance(content.get(key, {}), dict):
-                raise SetupError(f"{client.file}: {key!r} must be an object")
-        return cls(client=client, data=data, text=text, content=content)
+        made = cls(client=client, data=data, text=text, content=content)
+        for place in made.places:
+            for key in (client.section, client.aside):
+                if not isinstance(_at(content, place).get(key, {}), dict):
+                    raise SetupError(f"{client.file}: {key!r} must be an object")
+        return made
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Return where servers are that the client starts here, or that setup has moved."""
+        moved = (it for it, project in self._projects.items() if self.client.aside in project)
+        return ((), *(("projects", it) for it in dict.fromkeys((*self._current, *moved))))
+
+    @property
+    def _projects(self) -> dict[str, dict[str, Any]]:
+        """The projects that have settings of their own in the file, by their folders."""
+        found = self.content.get("projects") if self.client.projects else None
+        projects = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return {path: it for path, it in projects.items() if isinstance(it, dict)}
+
+    @property
+    def _current(self) -> list[str]:
+        return [path for path in self._projects if Path(path) in self.client.projects]
 
     @property
     def is_set_up(self) -> bool:
         """Whether setup has changed the file before."""
         return has_block(self.text) if self._is_toml else self.client.aside in self.content
 
-    def servers(self) -> tuple[ServerEntry, ...]:
-        """Return the servers that the client starts, except our own."""
-        if not self.client.moves:
-            return ()
-        others = (it for it in self._entries() if not it.disabled)
-        return tuple(it for it in others if not is_ours(it.name, it.definition))
+    @property
+    def has_moved(self) -> bool:
+        """Whether setup has moved servers of the client."""
+        return any(_at(self.content, place).get(self.client.aside) for place in self.places)
 
-    def _entries(self) -> tuple[ServerEntry, ...]:
+    def servers(self) -> dict[tuple[Place, str], ServerEntry]:
+        """Return the servers that the client starts here, except our own."""
+        if not self.client.moves:
+            return {}
+        return {
+            (place, entry.name): entry
+            for place in ((), *(("projects", it) for it in self._current))
+            for entry in self._entries(place)
+            if not is_ours(entry.name, entry.definition)
+        }
+
+    def _entries(self, place: Place) -> tuple[ServerEntry, ...]:
         from toolimport import ServersFileError
         from toolimport.connect import full_path, servers_in
 
+        disabled: list[Any] = []
+        for path in self._current:
+            disabled += self._projects[path].get("disabledMcpServers") or []
         content = {
-            "mcpServers": self.content.get(self.client.section, {}),
+            "mcpServers": _at(self.content, place).get(self.client.section, {}),
             "inputs": self.content.get("inputs"),
+            "disabledMcpServers": disabled,
         }
+        folder = Path(place[1]) if place else None
         try:
-            return servers_in(content, full_path(self.client.file))
+            return servers_in(content, full_path(self.client.file), folder)
         except ServersFileError as error:
             raise SetupError(str(error)) from None
 
-    def edited(self, moved: Collection[str], entry: dict[str, Any]) -> str:
+    def edited(self, moved: Collection[tuple[Place, str]], entry: dict[str, Any]) -> str:
         """Return the text with our entry, and with servers moved to an ignored key.
 
         Raises:
@@ -99,28 +138,38 @@ class Configuration:
             return self._edited_toml(entry)
         section, aside = self.client.section, self.client.aside
         there: Mapping[str, Any] = self.content.get(section, {})
-        name = self._own_name(moved)
+        name = self._own_name([it for place, it in moved if not place])
         if name in there and is_ours(name, there[name]):
             entry = merged(entry, there[name])
         is_there = there.get(name) == entry
         if is_there and not moved:
             return self.text
-        gone = {*moved} if is_there and self.is_set_up else {*moved, name}
-        text, _ = cut_members(self.text, (aside,), moved)
-        text, values = cut_members(text, (section,), gone)
-        if self.is_set_up and name not in moved:
-            # Setup wrote this entry, so it is not kept with the client's own servers.
-            values.pop(name, None)
-        if name in gone:
-            text = add_members(text, (section,), {name: value_text(entry, text, 2)})
-        if not self.is_set_up:
-            text = add_members(text, (), {aside: "{}"})
-        text = add_members(text, (aside,), values)
-        expected = dict(self.content)
-        expected[section] = {k: v for k, v in there.items() if k not in gone} | {name: entry}
-        kept = {k: v for k, v in self.content.get(aside, {}).items() if k not in moved}
-        expected[aside] = kept | {k: there[k] for k in values}
-        if _parsed_or_none(self.client.file, text) != expected:
+        text, expected = self.text, deepcopy(dict(self.content))
+        lost: Counter[str] = Counter()
+        for place in self.places:
+            names = {it for at, it in moved if at == place}
+            gone = names if place or (is_there and self.is_set_up) else {*names, name}
+            text, old = cut_members(text, (*place, aside), names)
+            text, cut = cut_members(text, (*place, section), gone)
+            if not place and self.is_set_up and name not in names:
+                # Setup wrote this entry, so it is not kept with the client's own servers.
+                old = (*old, *(it for it in cut if it.key == name))
+                cut = tuple(it for it in cut if it.key != name)
+            lost += Counter(it for each in old for it in comments_in(each.text))
+            servers, kept = (_at(expected, place).get(key, {}) for key in (section, aside))
+            kept |= {it.key: servers[it.key] for it in cut}
+            for key in gone & servers.keys():
+                del servers[key]
+            if name in gone and not place:
+                text = add_members(text, (section,), [member(name, entry, text, 2)])
+                servers[name] = entry
+            if not place or cut:
+                _at(expected, place).update({section: servers, aside: kept})
+                if aside not in _at(self.content, place):
+                    text = add_members(text, place, [f'"{aside}": {{}}'])
+            text = add_members(text, (*place, aside), [it.text for it in cut])
+        is_kept = Counter(comments_in(text)) == Counter(comments_in(self.text)) - lost
+        if not is_kept or _parsed_or_none(self.client.file, text) != expected:
             raise self._refused(json.dumps({section: {name: entry}}, indent=2))
         return text
 
@@ -211,19 +260,24 @@ class Configuration:
 
     def _restored_json(self) -> str:
         section, aside = self.client.section, self.client.aside
-        text, there = self.text, cast("dict[str, Any]", self.content.get(section, {}))
+        text, expected = self.text, deepcopy(dict(self.content))
         own = self._own_name()
-        left = {k: v for k, v in there.items() if k != own or not is_ours(k, v)}
-        text, cut = cut_members(text, (section,), there.keys() - left.keys())
-        # Servers that the user has put back are kept.
-        text, _ = cut_members(text, (aside,), left)
-        text = move_members(text, aside, (section,))
-        expected = {k: v for k, v in self.content.items() if k != aside}
-        expected[section] = self.content[aside] | left
-        lost = Counter(comments_in(self.text)) - Counter(comments_in(text))
-        lost -= Counter(it for value in cut.values() for it in comments_in(value))
+        lost: Counter[str] = Counter()
+        for place in self.places:
+            here = _at(expected, place)
+            if aside not in here:
+                continue
+            there = cast("dict[str, Any]", here.get(section, {}))
+            left = {k: v for k, v in there.items() if place or k != own or not is_ours(k, v)}
+            text, cut = cut_members(text, (*place, section), there.keys() - left.keys())
+            # Servers that the user has put back are kept.
+            text, old = cut_members(text, (*place, aside), left)
+            text = move_members(text, place, aside, section)
+            here[section] = here.pop(aside) | left
+            lost += Counter(it for each in (*cut, *old) for it in comments_in(each.text))
+        is_kept = not Counter(comments_in(self.text)) - Counter(comments_in(text)) - lost
         found = _parsed_or_none(self.client.file, text) or {}
-        if lost or self._comparable(found) != self._comparable(expected):
+        if not is_kept or self._comparable(found) != self._comparable(expected):
             raise SetupError(
                 f"{self.client.file}: setup cannot be undone without losing something in it; move "
                 f"the servers under {aside!r} back to {section!r} yourself, and remove {NAME!r} "
@@ -266,6 +320,11 @@ class Configuration:
             replace_file(path, content, mode=mode)
         except OSError as error:
             raise SetupError(f"{path} cannot be written: {refusal(error)}") from error
+
+
+def _at(content: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Return the object that a place leads to."""
+    return reduce(getitem, place, cast("dict[str, Any]", content))
 
 
 def read_file(path: Path) -> bytes | None:

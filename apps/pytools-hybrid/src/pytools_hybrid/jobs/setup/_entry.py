@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 NAME = "pytools"
 
@@ -16,13 +16,41 @@ _COMMAND = "pytools-hybrid"
 _MODULE = "pytools_hybrid"
 
 
-def own_entry(roots: Sequence[Path], env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the entry that starts our server, for clients that cannot run code."""
+def own_entry(
+    roots: Sequence[Path], env: Mapping[str, str], confirm: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the entry that starts our server, for clients that cannot run code.
+
+    Args:
+        roots: The trees of tools.
+        env: Its variables.
+        confirm: The ids of tools that it asks the user about before each call.
+    """
     command, *before = own_command()
     args = [*before, "serve", "--tools", "call"]
     for root in roots:
         args += ["--root", str(root)]
+    for tool in confirm:
+        args += ["--confirm", tool]
     return {"command": command, "args": args} | ({"env": dict(env)} if env else {})
+
+
+def destructive_tools(roots: Sequence[Path]) -> tuple[str, ...]:
+    """Return the ids of imported tools that their servers explicitly call destructive.
+
+    By the protocol, a tool without annotations may be destructive too; asking about all of these
+    would mean asking about nearly every call.
+    """
+    from toolimport.runtime import imported_tool
+
+    return tuple(
+        f"mcptools:{module.parent.name}:{module.stem}"
+        for root in roots
+        for module in sorted(root.glob("mcptools/*/*.py"))
+        if (tool := imported_tool(module)) is not None
+        and tool.annotations.get("destructiveHint") is True
+        and tool.annotations.get("readOnlyHint") is not True
+    )
 
 
 def freeact_entry() -> dict[str, Any]:
@@ -45,12 +73,11 @@ def own_command() -> tuple[str, ...]:
 def merged(entry: dict[str, Any], existing: Mapping[str, Any]) -> dict[str, Any]:
     """Return our entry with the user's additions to an existing one."""
     start, before = entry["args"].index("serve") + 1, _texts(existing.get("args"))
-    ours, theirs = (
-        entry["args"][start:],
-        before[before.index("serve") + 1 :] if "serve" in before else [],
-    )
-    args = theirs if set(ours) <= set(theirs) else [*ours, *theirs]
-    made = {**existing, **entry, "args": [*entry["args"][:start], *args]}
+    theirs = before[before.index("serve") + 1 :] if "serve" in before else []
+    ours = [*_options(entry["args"][start:])]
+    known = [*pairwise(theirs)]
+    added = [it for pair in ours if pair not in known for it in pair]
+    made = {**existing, **entry, "args": [*entry["args"][:start], *added, *theirs]}
     env: dict[str, Any] = {**entry.get("env", {}), **(existing.get("env") or {})}
     if env:
         made["env"] = env
@@ -71,6 +98,10 @@ def is_ours(name: str, definition: object) -> bool:
         or (_base(first) == _COMMAND and second == "serve")
         for first, second in pairs
     )
+
+
+def _options(args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return zip(args[::2], args[1::2], strict=True)
 
 
 def _base(program: object) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pytools_hybrid.files import newline_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _TOKEN = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL
@@ -38,9 +38,23 @@ class _Object:
         return next((it for it in self.members if it.key == key), None)
 
 
+class Cut(NamedTuple):
+    """A member that was removed.
+
+    Attributes:
+        key: Its key.
+        value: The text of its value.
+        text: The text from its key to the comma, including comments.
+    """
+
+    key: str
+    value: str
+    text: str
+
+
 def cut_members(
     text: str, path: Sequence[str], names: Collection[str]
-) -> tuple[str, dict[str, str]]:
+) -> tuple[str, tuple[Cut, ...]]:
     """Remove members from an object.
 
     Args:
@@ -49,11 +63,11 @@ def cut_members(
         names: The members; missing ones are ignored.
 
     Returns:
-        The text without them, and the text of each value.
+        The text without them, and the members.
     """
     found = _find(text, path)
     if found is None:
-        return text, {}
+        return text, ()
     cut = [it for it in found.members if it.key in names]
     kept = [it for it in found.members if it.key not in names]
     spans = [_span(text, it) for it in cut]
@@ -61,25 +75,39 @@ def cut_members(
     if kept and last in cut and last.comma is None and kept[-1].comma is not None:
         # The comma after the last remaining member is removed too.
         spans.append((kept[-1].comma, kept[-1].comma + 1))
-    values = {it.key: text[it.value : it.end] for it in cut}
+    made = [Cut(it.key, text[it.value : it.end], _member_text(text, it)) for it in cut]
     for start, end in sorted(spans, reverse=True):
         text = text[:start] + text[end:]
-    return text, values
+    return text, tuple(made)
 
 
-def add_members(text: str, path: Sequence[str], members: Mapping[str, str]) -> str:
-    """Add members at the end of an object, which is created if it is missing."""
+def add_members(text: str, path: Sequence[str], members: Sequence[str]) -> str:
+    """Add members, as texts, at the end of an object, which is created if it is missing."""
     if not members:
         return text
-    found = _find(text, path)
-    if found is None:
-        text = add_members(text, path[:-1], {path[-1]: "{}"})
-        return add_members(text, path, members)
+    if _find(text, path) is None:
+        text = add_members(text, path[:-1], [f"{_quoted(path[-1])}: {{}}"])
     inner = newline_of(text) + _indent_of(text) * (len(path) + 1)
-    added = f",{inner}".join(
-        f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
-    )
-    return _with_inner(text, path, added)
+    return _with_inner(text, path, f",{inner}".join(members))
+
+
+def member(key: str, value: object, text: str, depth: int) -> str:
+    """Return the text of a new member, indented for a depth of a document."""
+    made = json.dumps(value, indent=_indent_of(text), ensure_ascii=False)
+    indented = made.replace("\n", newline_of(text) + _indent_of(text) * depth)
+    return f"{_quoted(key)}: {indented}"
+
+
+def _quoted(key: str) -> str:
+    return json.dumps(key, ensure_ascii=False)
+
+
+def _member_text(text: str, member: _Member) -> str:
+    made = text[member.start : member.end if member.comma is None else member.comma].rstrip()
+    comments = [it for it in _TOKEN.finditer(made) if it["comment"] is not None]
+    last = comments[-1] if comments else None
+    is_open = last is not None and last.end() == len(made) and last[0].startswith("//")
+    return made + newline_of(text) if is_open else made
 
 
 def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool = True) -> str:
@@ -98,14 +126,16 @@ def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool
     return f"{content}{inner}{added}{after}"
 
 
-def move_members(text: str, source: str, path: Sequence[str]) -> str:
-    """Move the content of a member to the end of another object, with its comments."""
-    text, values = cut_members(text, (), {source})
-    inner = values[source][1:-1]
+def move_members(text: str, place: Sequence[str], source: str, target: str) -> str:
+    """Move the content of one member of an object to the end of another, with its comments."""
+    text, (cut,) = cut_members(text, place, {source})
+    inner = cut.value[1:-1]
     if not inner.strip():
         return text
-    text = add_members(text, path[:-1], {path[-1]: "{}"} if _find(text, path) is None else {})
-    has_members = bool(_object(values[source], 0).members)
+    path = (*place, target)
+    if _find(text, path) is None:
+        text = add_members(text, place, [f"{_quoted(target)}: {{}}"])
+    has_members = bool(_object(cut.value, 0).members)
     return _with_inner(text, path, inner.strip(), has_members=has_members)
 
 
@@ -113,13 +143,6 @@ def comments_in(text: str) -> list[str]:
     """Return the comments in a document, sorted."""
     found = (it["comment"] for it in _TOKEN.finditer(text))
     return sorted(it.rstrip() for it in found if it is not None)
-
-
-def value_text(value: object, text: str, depth: int) -> str:
-    """Return a value as JSON, indented for a depth."""
-    unit = _indent_of(text)
-    made = json.dumps(value, indent=unit, ensure_ascii=False)
-    return made.replace("\n", newline_of(text) + unit * depth)
 
 
 def _indent_of(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from toolimport import ServerError
 from pytools_hybrid.errors import refusal
 from pytools_hybrid.files import replace_file
 from pytools_hybrid.jobs.setup._configuration import SetupError, decoded, parsed, read_file
-from pytools_hybrid.jobs.setup._json_text import add_members, cut_members, value_text
+from pytools_hybrid.jobs.setup._json_text import add_members, cut_members, member
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -41,19 +42,39 @@ class ServersFile:
         self._known: dict[str, Any] = known
         self._added: dict[str, Any] = {}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all servers in it, saved or not."""
+        return frozenset(self._known | self._added)
+
     def add(self, definition: Mapping[str, Any], name: str) -> str:
-        """Add a server; return its name here, which differs if the name is taken."""
-        number, free = 1, name
-        while (self._known | self._added).get(free, definition) != definition:
-            number += 1
-            free = f"{name}-{number}"
-        if free not in self._known:
-            self._added[free] = definition
+        """Add a server unless it is there, and return its name here.
+
+        A server is the same if it is started in the same way, with the same tools switched off,
+        whatever its name is. A name that another server has gets a number.
+        """
+        for known, it in (self._known | self._added).items():
+            if it == definition or self._starts_same(it, definition):
+                return known
+        numbered = (f"{name}-{number}" for number in count(2))
+        free = next(it for it in chain((name,), numbered) if it not in self.names)
+        self._added[free] = definition
         return free
+
+    def _starts_same(self, one: object, other: object) -> bool:
+        from toolimport import ServersFileError
+        from toolimport.connect import servers_in
+
+        try:
+            content = {"mcpServers": {"one": one, "other": other}}
+            first, second = servers_in(cast("Any", content), self.path)
+        except ServersFileError:
+            return False
+        return first.starts_same(second)
 
     def save(self) -> None:
         """Write the added servers; only the owner can read a new file."""
-        made = {name: value_text(it, self._text, 2) for name, it in self._added.items()}
+        made = [member(name, it, self._text, 2) for name, it in self._added.items()]
         self._write(add_members(self._text, (self._section,), made), self._known | self._added)
 
     def drop(self, names: Collection[str]) -> None:
@@ -93,6 +114,8 @@ def copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
     Raises:
         ServerError: The server depends on the folder that is open in the client.
     """
+    if entry.folder is not None and entry.is_relative:
+        home = entry.folder
     if found := next(filter(None, map(_OPEN_FOLDER.search, _texts(entry.definition))), None):
         raise ServerError(entry.name, f"{found[0]} depends on the folder open in the client")
     made: dict[str, Any] = {
