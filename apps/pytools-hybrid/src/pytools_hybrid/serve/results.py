@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import FoundTool, SearchResponse
     from pytools_hybrid.settings import Roots
 
-__all__ = ["ToolResult", "answer_meta", "shared_meta", "tool_results"]
+__all__ = ["META_PREFIX", "ToolResult", "answer_meta", "shared_meta", "tool_results"]
+
+META_PREFIX = "pytools/"
+"""The prefix of this server's keys in the `_meta` of its answers."""
 
 # Each digit costs a token in every answer.
 _DIGITS = 3
@@ -32,6 +35,7 @@ class ToolResult(BaseModel):
     path: str = Field(description="Source file")
     id: str = Field(description="source:category:name")
     signature: str = Field(description="Of the function to call")
+    also: list[str] | None = Field(None, description="Equal tools of other servers; or left out")
 
 
 def tool_results(
@@ -39,7 +43,7 @@ def tool_results(
 ) -> list[ToolResult]:
     """Return the tools of a response, best first.
 
-    Paths begin with the tree, written as in the settings.
+    Paths begin with the tree, written as in the settings. What does not apply to a tool is not set.
     """
     return [_result(found, roots, detail) for found in response.tools]
 
@@ -68,6 +72,7 @@ def shared_meta(response: SearchResponse) -> dict[str, Any]:
 
 def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) -> ToolResult:
     entry = found.entry
+    also = {"also": list(found.also)} if found.also else {}
     return ToolResult(
         name=entry.id.name,
         category=entry.id.category,
@@ -79,4 +84,5 @@ def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) 
         path=roots.shown(entry.path),
         id=str(entry.id),
         signature=readable(entry.signature),
+        **also,
     )
