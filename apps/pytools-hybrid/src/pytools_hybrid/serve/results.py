@@ -10,6 +10,8 @@ from pytools_hybrid.search import MatchType  # noqa: TC001 - the type of a field
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytools_hybrid.search import FoundTool, SearchResponse
     from pytools_hybrid.settings import Roots
 
@@ -48,10 +50,15 @@ def tool_results(
     return [_result(found, roots, detail) for found in response.tools]
 
 
-def answer_meta(response: SearchResponse) -> dict[str, Any]:
-    """Return the metadata of a response for MCP, as JSON values."""
+def answer_meta(response: SearchResponse, cut: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the metadata of a response for MCP, as JSON values.
+
+    Args:
+        response: The response.
+        cut: The ids of the tools whose description is cut in the answer.
+    """
     duplicates = {str(it.entry.id): list(it.duplicates) for it in response.tools if it.duplicates}
-    meta = {**shared_meta(response), "duplicates": duplicates}
+    meta = {**shared_meta(response), "duplicates": duplicates, "cut": list(cut)}
     if response.rerank is not None:
         meta["rerank"] = response.rerank.as_dict()
     return meta

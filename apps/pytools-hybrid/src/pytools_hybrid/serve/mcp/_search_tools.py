@@ -126,8 +126,7 @@ def search_tools(
         cut = [
             it.id for it, hit in zip(found, hits, strict=True) if _is_cut(it, hit["description"])
         ]
-        meta = answer_meta(response) | {"cut": cut}
-        return answer({"result": hits}, "\n".join(lines), meta=meta)
+        return answer({"result": hits}, "\n".join(lines), meta=answer_meta(response, cut))
 
     return ServedTool(
         name="search_tools",
