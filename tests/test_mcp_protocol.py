@@ -353,6 +353,6 @@ def test_a_category_name_in_a_definition_cannot_control_a_terminal(piped, tree):
         tools = server.answer({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})["result"]
 
         description = tools["tools"][0]["description"]
-        assert "Categories: " in description
+        assert "Indexed: " in description
         assert description.isprintable()
         assert "x" * 41 not in description

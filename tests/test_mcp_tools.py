@@ -105,7 +105,7 @@ async def test_the_description_lists_categories_largest_first(served, tree, writ
     async with served() as client:
         (tool, *_) = (await client.list_tools()).tools
 
-        assert "Categories: penguins, " in tool.description
+        assert "categories: penguins, " in tool.description
         assert tool.description.endswith(", …")
         assert len(tool.description) < 300
 
@@ -115,7 +115,7 @@ async def test_a_search_of_descriptions_for_a_topic_finds_search_tools_and_call_
     async with served(tools="call") as client:
         tools = {tool.name: tool.description for tool in (await client.list_tools()).tools}
 
-        listed = tools["search_tools"].partition("Categories: ")[2]
+        listed = tools["search_tools"].partition(" categories: ")[2]
         assert listed.startswith("github, filesystem, calendar, mail, ")
         assert tools["call_tool"].endswith(f" Categories: {listed}")
 

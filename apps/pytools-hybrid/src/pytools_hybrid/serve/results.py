@@ -37,7 +37,7 @@ class ToolResult(BaseModel):
     path: str = Field(description="Source file")
     id: str = Field(description="source:category:name")
     signature: str = Field(description="Of the function to call")
-    also: list[str] | None = Field(None, description="Equal tools of other servers; or left out")
+    also: list[str] | None = Field(None, description="Ids of equal tools of other servers")
 
 
 def tool_results(

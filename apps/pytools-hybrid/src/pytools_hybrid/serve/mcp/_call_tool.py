@@ -58,7 +58,7 @@ def call_tool(calls: Calls, inventory: Inventory, *, read_only: bool) -> ServedT
 
     async def about() -> str:
         # Codex offers a model only the tools whose descriptions have words of its task.
-        return f"{_ABOUT} {await inventory.sentence()}".rstrip()
+        return f"{_ABOUT} {await inventory.sentence(counted=False)}".rstrip()
 
     async def run(asked: CallArguments, progress: Progress) -> CallToolResult:
         return await calls.answer(asked.id, asked.arguments, progress, was_searched=True)

@@ -20,8 +20,8 @@ _log = logging.getLogger("pytools_hybrid")
 _PATIENCE_SECONDS = 1.0
 # Folder names are untrusted, and long ones add nothing.
 _NAME_CHARACTERS = 40
-# About 60 tokens.
-_LISTED_CHARACTERS = 165
+# About 55 tokens.
+_LISTED_CHARACTERS = 155
 
 
 class Inventory:
@@ -48,7 +48,7 @@ class Inventory:
             counts = await self._counts()
         return counts
 
-    async def sentence(self) -> str:
+    async def sentence(self, *, counted: bool = True) -> str:
         """Return the sentence, largest categories first; empty if the index cannot be read."""
         try:
             counts = await self.counts()
@@ -67,8 +67,10 @@ class Inventory:
             if len(", ".join(shown)) > _LISTED_CHARACTERS:
                 shown.pop()
                 break
-        more = ", …" if len(shown) < len(largest) else "."
-        return f"Categories: {', '.join(shown)}{more}"
+        begin = (
+            f"Indexed: {counts.total()} in {len(counts)} categories" if counted else "Categories"
+        )
+        return f"{begin}: {', '.join(shown)}{', …' if len(shown) < len(largest) else '.'}"
 
     async def _counts(self) -> Counter[str]:
         counts: Counter[str] = Counter()
