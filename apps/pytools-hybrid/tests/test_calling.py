@@ -486,6 +486,7 @@ async def test_a_pinned_tool_has_its_own_name_and_schema(served):
         assert pinned.name == "brew_time"
         assert pinned.input_schema["required"] == ["tea"]
         assert pinned.annotations.read_only_hint
+        assert pinned.meta == {"anthropic/alwaysLoad": True}
         result = await client.call_tool("brew_time", {"tea": "green"})
         assert result.structured_content == {"result": 3}
         wrong = await client.call_tool("brew_time", {})
