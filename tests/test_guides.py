@@ -138,8 +138,9 @@ async def test_each_call_in_the_guide_for_agents_returns_the_shown_answer(connec
         ]
 
     for (_, answer), result in zip(calls, results, strict=True):
-        for block, shown in zip(result.content, answer.splitlines(), strict=True):
-            assert_shown(block.text, shown)
+        (block,) = result.content
+        for line, shown in zip(block.text.splitlines(), answer.splitlines(), strict=True):
+            assert_shown(line, shown)
 
 
 async def test_the_guide_for_agents_has_every_tool_with_its_arguments_and_their_defaults(

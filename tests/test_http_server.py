@@ -221,6 +221,31 @@ async def test_an_mcp_client_can_search_describe_and_report(start):
     assert statistics["tools"][0]["tool_id"] == found
 
 
+async def test_an_outcome_is_that_of_a_search_in_the_same_session_only(start, run, tree, tmp_path):
+    async def search(client):
+        found = await client.call_tool("search_tools", {"query": "open an issue on github"})
+        return found.meta["pytools/search_id"]
+
+    async def report(client):
+        arguments = {"tool_id": "create_issue", "success": True}
+        assert not (await client.call_tool("report_outcome", arguments)).is_error
+
+    with start() as (_, url):
+        async with (
+            Client(f"{url}/mcp", mode="legacy") as one,
+            Client(f"{url}/mcp", mode="legacy") as other,
+            Client(f"{url}/mcp") as without_session,
+        ):
+            expected = [await search(one), None, None]
+            await search(without_session)
+            for client in (one, other, without_session):
+                await report(client)
+
+    index = ("--root", tree, "--db", tmp_path / "index.db")
+    outcomes = json.loads(run("export", *index, "--what", "outcomes", "--output", "json").stdout)
+    assert [it["search_id"] for it in outcomes] == expected
+
+
 async def test_an_mcp_client_needs_the_token_too_and_no_log_has_it(start, tmp_path):
     with start(PYTOOLS_TOKEN="geheim", PYTOOLS_LOG_LEVEL="DEBUG") as (_, url):
         async with calling(url) as client:

@@ -59,6 +59,7 @@ async def test_every_tool_has_annotations_and_minimal_schemas(served, tree):
         tools = (await client.list_tools()).tools
 
         for tool in tools:
+            assert tool.meta == {"anthropic/alwaysLoad": True}
             notes = tool.annotations
             assert tool.title == notes.title
             reports = tool.name == "report_outcome"
@@ -89,10 +90,11 @@ async def test_the_arguments_of_search_tools_have_their_ranges_and_defaults(serv
         }  # fmt: skip
         assert (properties["limit"]["minimum"], properties["limit"]["maximum"]) == (1, 50)
         assert (properties["threshold"]["minimum"], properties["threshold"]["maximum"]) == (0, 1)
+        assert list(tool.output_schema["properties"]) == ["result"]
         result = tool.output_schema["properties"]["result"]
         assert list(result["items"]["properties"]) == [
             "name", "category", "source", "description", "score", "confidence", "match_type",
-            "path", "id", "signature",
+            "path", "id", "signature", "also", "note",
         ]  # fmt: skip
 
 
@@ -103,9 +105,19 @@ async def test_the_description_lists_categories_largest_first(served, tree, writ
     async with served() as client:
         (tool, *_) = (await client.list_tools()).tools
 
-        assert "categories: penguins 90, " in tool.description
-        assert "more." in tool.description
-        assert len(tool.description) < 600
+        assert "categories: penguins, " in tool.description
+        assert tool.description.endswith(", …")
+        assert len(tool.description) < 300
+
+
+async def test_a_search_of_descriptions_for_a_topic_finds_search_tools_and_call_tool(served):
+    """Codex searches them by words, and offers a model only what it finds."""
+    async with served(tools="call") as client:
+        tools = {tool.name: tool.description for tool in (await client.list_tools()).tools}
+
+        listed = tools["search_tools"].partition(" categories: ")[2]
+        assert listed.startswith("github, filesystem, calendar, mail, ")
+        assert tools["call_tool"].endswith(f" Categories: {listed}")
 
 
 async def test_meta_describes_the_search(served):
@@ -119,7 +131,7 @@ async def test_meta_describes_the_search(served):
         }
         assert set(meta) == {
             "search_id", "generation", "coverage", "channels", "model", "lost", "notes",
-            "duplicates",
+            "duplicates", "cut",
         }  # fmt: skip
         assert meta["coverage"]["vectors"] == meta["coverage"]["tools"] > 100
         assert meta["channels"] == ["bm25", "vector"]
@@ -135,7 +147,6 @@ async def test_each_result_has_a_confidence_and_a_match_type(served):
         assert 0.5 < first["score"] == first["confidence"] <= 1
         assert first["match_type"] == "both"
         assert all(0 <= it["score"] <= first["score"] for it in others)
-        assert result.structured_content["notes"] == []
 
 
 async def test_filters_exclude_slow_and_failing_tools_and_optionally_unknown_ones(served):
@@ -152,12 +163,12 @@ async def test_filters_exclude_slow_and_failing_tools_and_optionally_unknown_one
         known = await search(min_success_rate=0.5, unknown="exclude")
 
         assert names(good)[0] == ISSUE
-        assert "4 of 5 results have too little recorded use" in good.content[0].text
+        assert "\nNote: 4 of 5 results have too little recorded use" in good.content[0].text
         assert ISSUE not in names(fast)
         assert names(known) == [ISSUE]
 
 
-async def test_the_first_note_says_if_no_result_fits_well(served):
+async def test_a_note_says_if_no_result_fits_well(served):
     async with served() as client:
         result = None
         while result is None or result.meta["pytools/lost"]:
@@ -165,17 +176,27 @@ async def test_the_first_note_says_if_no_result_fits_well(served):
             result = await client.call_tool("search_tools", {"query": "qwzxplorf the walrus"})
 
         said = "probably none of these does this; they are only the nearest"
-        assert result.content[0].text == said
-        assert result.structured_content["notes"] == [said]
-        assert len(result.content) == 1 + len(result.structured_content["result"]) > 1
-        assert all(it["score"] < 0.5 for it in result.structured_content["result"])
+        assert result.meta["pytools/notes"] == [said]
+        assert list(result.structured_content) == ["result"]
+        first, *others = result.structured_content["result"]
+        assert first["note"] == said
+        assert others
+        assert not any("note" in it for it in others)
+        assert all(it["score"] < 0.5 for it in (first, *others))
+        (block,) = result.content
+        *hits, note = block.text.splitlines()
+        assert [json.loads(hit)["id"] for hit in hits] == names(result)
+        assert note == f"Note: {said}"
 
 
-async def test_each_result_is_one_line_of_json_for_the_model(served):
-    async with served() as client:
+@pytest.mark.parametrize("profile", ["search", "call"])
+async def test_an_answer_is_one_block_with_a_line_of_json_for_each_result(served, profile):
+    async with served(tools=profile) as client:
         result = await client.call_tool("search_tools", {"query": "open an issue on github"})
 
-        read = [json.loads(block.text) for block in result.content]
+        (block,) = result.content
+        read = [json.loads(line) for line in block.text.splitlines()]
+        assert list(result.structured_content) == ["result"]
         for short, whole in zip(read, result.structured_content["result"], strict=True):
             assert short.items() <= whole.items()
             assert set(whole) - set(short) <= {"name", "category", "source"}, "the id contains them"
@@ -195,7 +216,8 @@ async def test_a_long_description_is_truncated_after_a_sentence_in_text_and_stru
     (result,) = found.structured_content["result"]
     cut = "\n".join([sentence] * (800 // (len(sentence) + 1)))
     assert result["description"] == f"{cut} … (describe_tool: all)"
-    assert json.loads(found.content[-1].text)["description"] == result["description"]
+    assert json.loads(found.content[0].text)["description"] == result["description"]
+    assert found.meta["pytools/cut"] == [result["id"]]
     assert whole.content[0].text.count("one more penguin") >= 40
 
 
@@ -297,7 +319,8 @@ async def test_categories_tags_threshold_and_detail_narrow_an_answer(served, tre
 
         none = await search(tags=["no such tag"])
         (line,) = none.content
-        assert none.structured_content == {"notes": [line.text], "result": []}
+        assert none.structured_content == {"result": []}
+        assert [line.text] == [f"Note: {note}" for note in none.meta["pytools/notes"]]
         assert "passes the filters" in line.text
         assert none.is_error is False
 
@@ -367,6 +390,31 @@ async def test_a_reported_outcome_is_in_the_usage_record(served, tree):
         assert "no tool is called 'nope'" in unknown.content[0].text
         assert missing.content[0].text == ("The argument success is missing; give true or false.")
         assert negative.content[0].text == "latency_ms is -1; give a number, 0 or more."
+
+
+async def test_an_outcome_without_an_id_is_that_of_the_last_search_that_listed_the_tool(
+    connect, run, tree, home
+):
+    index = ("--root", tree, "--db", home / "index.db")
+    async with connect(*index) as client:
+
+        async def search(query):
+            found = await client.call_tool("search_tools", {"query": query})
+            return found.meta["pytools/search_id"]
+
+        async def report(tool_id, **given):
+            arguments = {"tool_id": tool_id, "success": True} | given
+            assert not (await client.call_tool("report_outcome", arguments)).is_error
+
+        await report("create_issue")
+        first = await search("open an issue on github")
+        second = await search("create an issue on github")
+        await search("merge two pdf files")
+        await report("github.create_issue")
+        await report("create_issue", search_id=first)
+
+    outcomes = json.loads(run("export", *index, "--what", "outcomes", "--output", "json").stdout)
+    assert [it["search_id"] for it in outcomes] == [None, second, first]
 
 
 async def test_without_a_usage_record_an_outcome_is_not_recorded(served, tree):

@@ -293,7 +293,7 @@ def answer(tools: ToolSearch, response: SearchResponse) -> None:
     """Show the answer that an agent gets."""
     from pytools_hybrid.serve.results import answer_meta, tool_results
 
-    first = tool_results(response, tools.roots)[0].model_dump()
+    first = tool_results(response, tools.roots)[0].model_dump(exclude_unset=True)
     first |= {name: round(first[name], 2) for name in ("score", "confidence")}
     meta = answer_meta(response)
     meta |= {"search_id": "…", "generation": "…"}

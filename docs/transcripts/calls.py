@@ -184,8 +184,8 @@ async def hold(server: StdioServerParameters, home: Path) -> None:
             return ModelResponse(parts=[ToolCallPart("search_tools", {"query": query})])
         if len(returned) == _ALL_ANSWERS:
             return ModelResponse(parts=[TextPart("It is written down.")])
-        found: Any = json.loads(json.dumps(returned[-1]))
-        results: list[dict[str, Any]] = found["result"]
+        # The toolset unwraps a lone list of results.
+        results: list[dict[str, Any]] = json.loads(json.dumps(returned[-1]))
         arguments = {"timezone": "Asia/Tokyo"}
         if len(returned) > 1:
             arguments = {"path": f"{home}/time.txt", "content": json.dumps(returned[1])}

@@ -108,13 +108,7 @@ async def hold(client: Client) -> None:
     await call(client, "search_tools", {"query": "knit a sweater", "threshold": 0.5})
 
     heading("The tool was run, and worked")
-    first = found[0].meta or {}
-    arguments = {
-        "tool_id": "mcptools:pdf:merge_pdfs",
-        "success": True,
-        "latency_ms": 840,
-        "search_id": first["pytools/search_id"],
-    }
+    arguments = {"tool_id": "mcptools:pdf:merge_pdfs", "success": True, "latency_ms": 840}
     await call(client, "report_outcome", arguments)
 
 
@@ -125,17 +119,16 @@ async def call(client: Client, name: str, arguments: dict[str, Any]) -> None:
 
 def exchange(name: str, arguments: Mapping[str, Any], answer: CallToolResult) -> None:
     """Print a call and its answer."""
-    shown = {key: "…" if key == "search_id" else value for key, value in arguments.items()}
-    print(f"`{name}` with `{compact(shown)}`\n")
-    texts = [block.text for block in answer.content if isinstance(block, TextContent)]
+    print(f"`{name}` with `{compact(arguments)}`\n")
+    (text,) = (block.text for block in answer.content if isinstance(block, TextContent))
     if answer.is_error:
         print("An error:\n")
-    elif len(texts) == 1 and is_json(texts[0]):
-        print_json(json.loads(texts[0]))
+    elif name == "describe_tool":
+        print_json(json.loads(text))
         return
     print("```text")
-    for text in texts:
-        print(compact(json.loads(text)) if is_json(text) else text)
+    for line in text.splitlines():
+        print(compact(json.loads(line)) if is_json(line) else line)
     print("```\n")
     meta = {key: it for key, it in (answer.meta or {}).items() if key.startswith(_OURS)}
     if meta:
@@ -144,7 +137,7 @@ def exchange(name: str, arguments: Mapping[str, Any], answer: CallToolResult) ->
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text block is a JSON object."""
+    """Return whether a line of a text is a JSON object."""
     return text.startswith("{")
 
 

@@ -67,7 +67,10 @@ def show_label() -> Image:
 def show_book() -> CallToolResult:
     """Point to the recipe book."""
     link = ResourceLink(type="resource_link", uri="book://1", name="book")
-    meta = {"shop/pages": 12, "io.modelcontextprotocol/serverInfo": {"name": "shop"}}
+    meta = {
+        "shop/pages": 12, "pytools/search_id": "1", "pytools/notes": ["all is well"],
+        "io.modelcontextprotocol/serverInfo": {"name": "shop"},
+    }
     return CallToolResult(content=[link], _meta=meta)
 
 @server.tool()
@@ -371,6 +374,24 @@ async def test_images_links_and_meta_are_passed_on_with_a_note_on_unreadable_lin
         assert [it.type for it in book.content] == ["resource_link", "text"]
         assert "cannot read them" in book.content[1].text
         assert book.meta["shop/pages"] == 12
+        assert not [key for key in book.meta if key.startswith("pytools/")]
+        transport = httpx2.ASGITransport(client.app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:
+            path = "/api/v1/tools/shop__show_book/call"
+            assert (await api.post(path, json={})).json()["_meta"] == {"shop/pages": 12}
+
+
+async def test_a_call_is_an_outcome_of_the_session_s_search_for_the_tool(served):
+    async with served() as client:
+        await call(client, "brew_time", tea="green")
+        before = await client.index.statistics()
+        await client.call_tool("search_tools", {"query": "how long does tea brew"})
+        await call(client, "brew_time", tea="green")
+        await client.index.recorder.flush()
+        after = await client.index.statistics()
+
+    assert (before.judged, after.judged) == (0, 1)
+    assert after.first_accepted == 1
 
 
 async def test_progress_and_meta_are_passed_on(served):
@@ -465,6 +486,7 @@ async def test_a_pinned_tool_has_its_own_name_and_schema(served):
         assert pinned.name == "brew_time"
         assert pinned.input_schema["required"] == ["tea"]
         assert pinned.annotations.read_only_hint
+        assert pinned.meta == {"anthropic/alwaysLoad": True}
         result = await client.call_tool("brew_time", {"tea": "green"})
         assert result.structured_content == {"result": 3}
         wrong = await client.call_tool("brew_time", {})
@@ -897,7 +919,10 @@ async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
             assert (await run_tool(client, "add", a=1))[0].structured_content == {"result": 2}
 
         result, text = await run_tool(client, "flood")
-        (link,) = (it for it in result.content if it.type == "resource_link")
+        first, link, *_ = result.content
+        assert first.text.endswith(
+            "[cut: 50,000 of 1,000,000 characters; the linked file has all of it]"
+        )
         assert len(text) < 100_000
         whole = json.loads(Path(urlsplit(str(link.uri)).path).read_text())["result"]
         assert len(whole) == 1_000_000

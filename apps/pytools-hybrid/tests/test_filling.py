@@ -252,7 +252,7 @@ def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
             monkeypatch.setattr(_first_sync, "_FIRST_EMBEDDING_SECONDS", 0)
             found = await client.call_tool("search_tools", asked)
             assert len(found.structured_content["result"]) == 5
-            assert far in " ".join(found.structured_content["notes"])
+            assert far in " ".join(found.meta["pytools/notes"])
             asked = asked | {"query": "qwzxplorf"}
             early = await client.call_tool("search_tools", asked)
             assert early.is_error
@@ -266,7 +266,7 @@ def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
                     await asyncio.sleep(0.01)
             asked["query"] = "feed penguin"
             found = await client.call_tool("search_tools", asked)
-            assert "read so far" not in " ".join(found.structured_content["notes"])
+            assert "read so far" not in " ".join(found.meta["pytools/notes"])
             asked["query"] = "qwzxplorf"
             assert not (await client.call_tool("search_tools", asked)).is_error
 

@@ -1,9 +1,11 @@
 """Cached answers are never stale, and filters never shorten an answer needlessly."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from pytools_hybrid import Scope, SearchMode, ToolSearch
+from pytools_hybrid.serve.results import tool_results
 from toolindex import FilterError, ToolFilter
 
 CREATE = "mcptools:github:create_issue"
@@ -23,6 +25,19 @@ def use(settings, root, job):
 
 def ids(response):
     return [str(found.entry.id) for found in response.tools]
+
+
+def test_equal_tools_of_other_servers_are_named_if_there_are_any(settings, root):
+    async def job(search):
+        return await search.search("report a bug", limit=1), search.roots
+
+    response, roots = use(settings(), root, job)
+    also = ("mcptools:work:create_issue",)
+    both = replace(response, tools=(replace(response[0], also=also), response[0]))
+
+    shown, without = (it.model_dump(exclude_unset=True) for it in tool_results(both, roots))
+    assert shown == without | {"also": list(also)}
+    assert "also" not in without
 
 
 def test_a_search_made_again_has_the_same_answer(settings, root):

@@ -10,7 +10,7 @@ import typer
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from rich.console import RenderableType
     from rich.text import Text
@@ -25,7 +25,7 @@ _TERMS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to one query, with further details to print.
+    """The answer to a search, with further details to print.
 
     Attributes:
         query: The query as typed.
@@ -42,23 +42,21 @@ class Answer:
     stubs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def print_answers(answers: Sequence[Answer], roots: Roots, output: str) -> None:
-    """Print the answers to some queries on stdout, and notes on stderr."""
-    for answer in answers:
-        for note in answer.response.notes:
-            say(f"{answer.query!r}: {note}" if len(answers) > 1 else note)
+def print_answer(answer: Answer, roots: Roots, output: str) -> None:
+    """Print the answer to a search on stdout, and notes on stderr."""
+    for note in answer.response.notes:
+        say(note)
     if output == "json":
-        print_json([_as_json(answer, roots) for answer in answers])
+        print_json([_as_json(answer, roots)])
     elif output == "ids":
-        ids = (str(found.entry.id) for answer in answers for found in answer.response.tools)
-        for id_ in dict.fromkeys(ids):
-            typer.echo(printable(id_))
+        for found in answer.response.tools:
+            typer.echo(printable(found.id))
     elif output == "python":
-        typer.echo("\n\n".join(_as_python(answers)))
+        typer.echo("\n\n".join(_as_python(answer)))
     elif is_terminal():
-        print_rich(_as_tables(answers, roots))
+        print_rich(_as_tables(answer, roots))
     else:
-        for line in _as_lines(answers, roots):
+        for line in _as_lines(answer, roots):
             typer.echo(printable(line))
 
 
@@ -72,7 +70,7 @@ def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
         "model": response.model,
         "notes": list(response.notes),
         "tools": [
-            result.model_dump()
+            result.model_dump(exclude_unset=True)
             | {
                 "summary": found.entry.summary,
                 "tags": list(found.entry.tags),
@@ -101,31 +99,29 @@ def _explained(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> di
     }
 
 
-def _as_python(answers: Sequence[Answer]) -> Iterator[str]:
-    shown: set[str] = set()
-    for answer in answers:
-        for found in answer.response.tools:
-            id_ = str(found.entry.id)
-            if id_ not in shown:
-                shown.add(id_)
-                stub = answer.stubs.get(id_) or f"# {found.entry.signature}"
-                yield f"# {found.score:.2f}  {printable(id_)}\n{stub.rstrip()}"
+def _as_python(answer: Answer) -> Iterator[str]:
+    for found in answer.response.tools:
+        stub = answer.stubs.get(found.id) or f"# {found.signature}"
+        yield f"# {found.confidence:.2f} confidence: {printable(found.id)}\n{stub.rstrip()}"
 
 
-def _as_lines(answers: Sequence[Answer], roots: Roots) -> Iterator[str]:
-    for answer in answers:
-        if len(answers) > 1:
-            yield f"# {answer.query}"
-        for found in answer.response.tools:
-            yield f"{found.score:.2f}  {found.entry.id}  {found.match_type}"
-            yield f"      {found.entry.summary}"
-            if found.duplicates:
-                yield f"      the same as {', '.join(found.duplicates)}"
-            yield f"      {roots.shown(found.entry.path)}"
-            if answer.terms is not None:
-                yield from (f"      {line}" for line in _explanation(found, answer.terms))
-        if answer.placement is not None:
-            yield from answer.placement.lines()
+def _as_lines(answer: Answer, roots: Roots) -> Iterator[str]:
+    for found in answer.response.tools:
+        yield f"{found.score:.2f}  {found.entry.id}  {found.match_type}"
+        yield f"      {found.entry.summary}"
+        yield from (f"      {line}" for line in _equal(found))
+        yield f"      {roots.shown(found.entry.path)}"
+        if answer.terms is not None:
+            yield from (f"      {line}" for line in _explanation(found, answer.terms))
+    if answer.placement is not None:
+        yield from answer.placement.lines()
+
+
+def _equal(found: FoundTool) -> Iterator[str]:
+    if found.duplicates:
+        yield f"the same as {', '.join(found.duplicates)}"
+    if found.also:
+        yield f"also {', '.join(found.also)}"
 
 
 def _explanation(found: FoundTool, terms: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -147,30 +143,25 @@ def _listed(matched: Mapping[str, float]) -> str:
     return ", ".join([*shown, f"… {more} more"] if more > 0 else shown)
 
 
-def _as_tables(answers: Sequence[Answer], roots: Roots) -> Iterator[RenderableType]:
+def _as_tables(answer: Answer, roots: Roots) -> Iterator[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
-    for number, answer in enumerate(answers):
-        if number:
-            yield Text()
-        if answer.response.tools:
-            table = Table(
-                box=None,
-                pad_edge=False,
-                padding=(0, 2, 1 if answer.terms is not None else 0, 0),
-                show_header=False,
-                title=Text(printable(answer.query), style="bold") if len(answers) > 1 else None,
-                title_justify="left",
-            )
-            table.add_column(justify="right", style="dim")
-            table.add_column(no_wrap=True)
-            table.add_column(overflow="fold")
-            for place, found in enumerate(answer.response.tools, start=1):
-                table.add_row(str(place), _score(found), _tool(found, roots, answer))
-            yield table
-        if answer.placement is not None:
-            yield Text("\n".join(map(printable, answer.placement.lines())))
+    if answer.response.tools:
+        table = Table(
+            box=None,
+            pad_edge=False,
+            padding=(0, 2, 1 if answer.terms is not None else 0, 0),
+            show_header=False,
+        )
+        table.add_column(justify="right", style="dim")
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for place, found in enumerate(answer.response.tools, start=1):
+            table.add_row(str(place), _score(found), _tool(found, roots, answer))
+        yield table
+    if answer.placement is not None:
+        yield Text("\n".join(map(printable, answer.placement.lines())))
 
 
 def _score(found: FoundTool) -> Text:
@@ -201,8 +192,8 @@ def _tool(found: FoundTool, roots: Roots, answer: Answer) -> RenderableType:
         f"\n{printable(entry.summary)}",
         (f"\n{printable(roots.shown(entry.path))}", "dim"),
     )
-    if found.duplicates:
-        text.append(f"\nthe same as {printable(', '.join(found.duplicates))}", style="dim")
+    for line in _equal(found):
+        text.append(f"\n{printable(line)}", style="dim")
     if answer.terms is not None:
         for line in _explanation(found, answer.terms):
             text.append(f"\n{printable(line)}", style="magenta")

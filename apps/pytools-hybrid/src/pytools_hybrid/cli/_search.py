@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._found import Answer, print_answers
+from pytools_hybrid.cli._found import Answer, print_answer
 from pytools_hybrid.cli._options import (
     Alpha,
     Database,
@@ -34,22 +34,18 @@ _PATIENCE_SECONDS = 15.0
     epilog="""Examples:
 
 \b
-  $ pytools-hybrid search "send a message to a channel" --limit 3
-  $ pytools-hybrid search "merge two pdf files" "send them by mail" --output ids
+  $ pytools-hybrid search send a message to a channel --limit 3
+  $ pytools-hybrid search "merge two pdf files" --output ids
   $ pytools-hybrid search "open an issue" --output python >> prompt.md
   $ pytools-hybrid search "open an issue" --explain --why mcptools:github:list_issues
 
 Exits with 1 if nothing was found."""
 )
 def search(
-    queries: Annotated[
+    words: Annotated[
         list[str],
         typer.Argument(
-            metavar="QUERY",
-            help=(
-                "What the tool should do, in plain language; several are searched one "
-                "after another."
-            ),
+            metavar="QUERY", help="What the tool should do, in plain language, quoted or not."
         ),
     ],
     *,
@@ -130,8 +126,8 @@ def search(
     output: Annotated[
         Literal["table", "json", "ids", "python", "types"],
         typer.Option(
-            help="For people; for programs; only ids, for scripts; or import lines and "
-            "signatures, for a prompt ('types' is another name for 'python')."
+            help="For people; for programs; only ids, for scripts; or confidences, import lines "
+            "and signatures, for a prompt ('types' is another name for 'python')."
         ),
     ] = "table",
     explain: Annotated[
@@ -153,7 +149,7 @@ def search(
 
     The index is first brought up to date with the files.
     """
-    output = "python" if output == "types" else output
+    query, output = " ".join(words), "python" if output == "types" else output
     if why is not None and output in {"ids", "python"}:
         raise SettingsError(
             "--why", f"cannot be combined with --output {output}; use table or json"
@@ -180,7 +176,7 @@ def search(
         unknown=unknown,
     )
 
-    async def answers() -> list[Answer]:
+    async def answered() -> Answer:
         from pytools_hybrid.search import Scope, SearchMode, ToolSearch, check_categories
 
         how: dict[str, Any] = {"mode": SearchMode(mode), "scope": Scope(scope), "where": where}
@@ -188,24 +184,19 @@ def search(
             await _bring_up_to_date(tools, mode)
             if category:
                 check_categories(category, {it.category for it in await tools.categories()})
-            found: list[Answer] = []
-            for query in queries:
-                response = await tools.search(query, **how)
-                ids = [tool.id for tool in response]
-                found.append(
-                    Answer(
-                        query=query,
-                        response=response,
-                        terms=await tools.terms(query, ids) if explain else None,
-                        placement=await tools.place(query, why, **how) if why is not None else None,
-                        stubs=await _stubs(tools, ids) if output == "python" else {},
-                    )
-                )
-            return found
+            response = await tools.search(query, **how)
+            ids = [tool.id for tool in response]
+            return Answer(
+                query=query,
+                response=response,
+                terms=await tools.terms(query, ids) if explain else None,
+                placement=await tools.place(query, why, **how) if why is not None else None,
+                stubs=await _stubs(tools, ids) if output == "python" else {},
+            )
 
-    found = run(answers())
-    print_answers(found, roots, output)
-    if not any(answer.response.tools for answer in found):
+    answer = run(answered())
+    print_answer(answer, roots, output)
+    if not answer.response.tools:
         raise typer.Exit(1)
 
 

@@ -10,10 +10,15 @@ from pytools_hybrid.search import MatchType  # noqa: TC001 - the type of a field
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytools_hybrid.search import FoundTool, SearchResponse
     from pytools_hybrid.settings import Roots
 
-__all__ = ["ToolResult", "answer_meta", "shared_meta", "tool_results"]
+__all__ = ["META_PREFIX", "ToolResult", "answer_meta", "shared_meta", "tool_results"]
+
+META_PREFIX = "pytools/"
+"""The prefix of this server's keys in the `_meta` of its answers."""
 
 # Each digit costs a token in every answer.
 _DIGITS = 3
@@ -32,6 +37,7 @@ class ToolResult(BaseModel):
     path: str = Field(description="Source file")
     id: str = Field(description="source:category:name")
     signature: str = Field(description="Of the function to call")
+    also: list[str] | None = Field(None, description="Ids of equal tools of other servers")
 
 
 def tool_results(
@@ -39,15 +45,20 @@ def tool_results(
 ) -> list[ToolResult]:
     """Return the tools of a response, best first.
 
-    Paths begin with the tree, written as in the settings.
+    Paths begin with the tree, written as in the settings. What does not apply to a tool is not set.
     """
     return [_result(found, roots, detail) for found in response.tools]
 
 
-def answer_meta(response: SearchResponse) -> dict[str, Any]:
-    """Return the metadata of a response for MCP, as JSON values."""
+def answer_meta(response: SearchResponse, cut: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the metadata of a response for MCP, as JSON values.
+
+    Args:
+        response: The response.
+        cut: The ids of the tools whose description is cut in the answer.
+    """
     duplicates = {str(it.entry.id): list(it.duplicates) for it in response.tools if it.duplicates}
-    meta = {**shared_meta(response), "duplicates": duplicates}
+    meta = {**shared_meta(response), "duplicates": duplicates, "cut": list(cut)}
     if response.rerank is not None:
         meta["rerank"] = response.rerank.as_dict()
     return meta
@@ -68,6 +79,7 @@ def shared_meta(response: SearchResponse) -> dict[str, Any]:
 
 def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) -> ToolResult:
     entry = found.entry
+    also = {"also": list(found.also)} if found.also else {}
     return ToolResult(
         name=entry.id.name,
         category=entry.id.category,
@@ -79,4 +91,5 @@ def _result(found: FoundTool, roots: Roots, detail: Literal["full", "summary"]) 
         path=roots.shown(entry.path),
         id=str(entry.id),
         signature=readable(entry.signature),
+        **also,
     )

@@ -63,6 +63,8 @@ _OTHER_ROOT = "PYTOOLS_ROOT"
 # Not fields of `Settings`: the settings file, and what generated modules read.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
+# The variables of toolscript, many of which have the same names here after this prefix.
+_TOOLSCRIPT = "TOOLSCRIPT_SEARCH_"
 _MOST_OF_NAME = 60
 # In place of pydantic's, by the type of its error.
 _MESSAGES = {"bool_parsing": "it is neither true nor false"}
@@ -197,7 +199,7 @@ class Settings(SettingFields):
             The most similar setting for each variable, or an empty string.
         """
         known = {*map(variable, (*cls.model_fields, *ALIASES)), *_OTHER_VARIABLES}
-        given = (name for name in os.environ if name.upper().startswith(PREFIX))
+        given = (name for name in os.environ if name.upper().startswith((PREFIX, _TOOLSCRIPT)))
         unknown = sorted(
             name
             for name in given
@@ -208,9 +210,14 @@ class Settings(SettingFields):
         # Imported here because it is rarely needed.
         from difflib import get_close_matches
 
-        return {
-            name: next(iter(get_close_matches(name.upper(), known, n=1)), "") for name in unknown
-        }
+        # The prefix would make all names similar.
+        endings = {name.removeprefix(PREFIX): name for name in known}
+        nearest: dict[str, str] = {}
+        for name in unknown:
+            ending = name.upper().removeprefix(_TOOLSCRIPT).removeprefix(PREFIX)
+            found = get_close_matches(ending, endings, n=1)
+            nearest[name] = endings[found[0]] if found else ""
+        return nearest
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], *, file: Path | None = None) -> Self:

@@ -21,6 +21,7 @@ from pytools_hybrid.serve.calls._forms import compact_form
 from pytools_hybrid.serve.calls._python import PythonTool
 from pytools_hybrid.serve.calls._received import received, shown_question
 from pytools_hybrid.serve.calls._trust import is_trusted
+from pytools_hybrid.serve.results import META_PREFIX
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class ToolCaller:
         on_progress: ProgressFnT | None = None,
         confirm: Confirm | None = None,
         client: Caller | None = None,
+        search_of: Callable[[str], str | None] | None = None,
     ) -> CallToolResult:
         """Call a tool, and record whether it worked and how long it took.
 
@@ -113,6 +115,8 @@ class ToolCaller:
                 nobody can be asked.
             client: Answers questions of the tool's server during the call; None if nobody can be
                 asked.
+            search_of: Returns the id of the search that found a tool, given the tool's id, if that
+                is known.
 
         Returns:
             The server's whole answer, even if it says that the tool failed.
@@ -129,7 +133,10 @@ class ToolCaller:
                 id_ = tool.entry.id
                 seen.labels = transport(), id_.category
                 seen.note(id_.name, {"gen_ai.tool.name": id_.name, "pytools.tool": str(id_)})
-                result = await self._called(tool, arguments, meta, on_progress, confirm, client)
+                search_id = search_of(str(id_)) if search_of else None
+                result = await self._called(
+                    tool, arguments, meta, on_progress, confirm, client, search_id
+                )
             except (ToolRefusedError, UnknownToolError, AmbiguousToolError):
                 seen.outcome = "refused"
                 raise
@@ -144,6 +151,7 @@ class ToolCaller:
         on_progress: ProgressFnT | None,
         confirm: Confirm | None,
         client: Caller | None,
+        search_id: str | None,
     ) -> CallToolResult:
         callee = tool.callee()
         if problems := callee.problems(arguments):
@@ -159,15 +167,20 @@ class ToolCaller:
             )
         except Exception:
             # Not a cancellation, which says nothing about the tool.
-            self._note(tool, timed, success=False)
+            self._note(tool, timed, search_id, success=False)
             raise
-        self._note(tool, timed, success=not result.is_error)
-        return result if isinstance(callee, PythonTool) else received(result)
+        self._note(tool, timed, search_id, success=not result.is_error)
+        return result if isinstance(callee, PythonTool) else _without_our_keys(received(result))
 
-    def _note(self, tool: CallableTool, timed: _Timed, *, success: bool) -> None:
-        milliseconds = 1000 * timed.seconds
-        recorder, tool_id = self._search.index.recorder, str(tool.entry.id)
-        recorder.outcome(tool_id, success=success, latency_ms=milliseconds)
+    def _note(
+        self, tool: CallableTool, timed: _Timed, search_id: str | None, *, success: bool
+    ) -> None:
+        self._search.index.recorder.outcome(
+            str(tool.entry.id),
+            success=success,
+            latency_ms=1000 * timed.seconds,
+            search_id=search_id,
+        )
 
     def _looked_up(self, entry: ToolEntry) -> CallableTool:
         settings, roots = self._search.settings, self._search.roots
@@ -261,6 +274,12 @@ class _Timed:
             self._open -= 1
             if not self._open:
                 self._waited += time.perf_counter() - self._asked_at
+
+
+def _without_our_keys(result: CallToolResult) -> CallToolResult:
+    """Return an answer whose metadata cannot be taken for this server's."""
+    meta = {key: it for key, it in (result.meta or {}).items() if not key.startswith(META_PREFIX)}
+    return result.model_copy(update={"meta": meta or None})
 
 
 async def _agreed(

@@ -109,20 +109,19 @@ def _result(ran: Ran) -> CallToolResult:
     if ran.error:
         return _failed(ran.error, *outputs)
     if ran.length:
-        text = TextContent(type="text", text=readable(_sendable(ran.begin)))
         rest = (
             "the rest is not kept; ask for less"
             if ran.file is None
             else "the linked file has all of it"
         )
         cut = f"[cut: {len(ran.begin):,} of {ran.length:,} characters; {rest}]"
-        note = TextContent(type="text", text=cut)
+        text = TextContent(type="text", text=f"{readable(_sendable(ran.begin))}\n{cut}")
         if ran.file is None:
-            return CallToolResult(content=[text, note, *outputs])
+            return CallToolResult(content=[text, *outputs])
         link = ResourceLink(
             type="resource_link", uri=ran.file.as_uri(), name="result", mime_type="application/json"
         )
-        return CallToolResult(content=[text, note, link, *outputs])
+        return CallToolResult(content=[text, link, *outputs])
     result = ran.result
     whole = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     sendable = _sendable(whole)

@@ -151,7 +151,7 @@ class Searches:
     ) -> Response:
         shown = tool_results(response, self._search.roots)
         results = [
-            result.model_dump()
+            result.model_dump(exclude_unset=True)
             | {
                 "duplicates": list(found.duplicates),
                 **_use(found),

@@ -25,7 +25,7 @@ from mcp.types import (
 from mcp.types.version import is_version_at_least
 from toolimport.runtime import Caller, call_seconds
 
-from pytools_hybrid.serve.mcp._offered import InputRequired
+from pytools_hybrid.serve.mcp._offered import InputRequired, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -78,9 +78,8 @@ class Asker:
         """Return the client as a tool's server sees it; None if it cannot be asked."""
         if not self._abilities:
             return None
-        headers = self.context.headers
-        # Over HTTP, a request outside of a session may come from any client.
-        client = "stdio" if headers is None else headers.get("mcp-session-id", object())
+        # Without a session, the next call may come from another client.
+        client = session_of(self.context) or object()
         return Caller(answer=self.ask, abilities=self._abilities, client=client)
 
     async def confirmed(self, question: str) -> bool | None:

@@ -39,7 +39,7 @@ def list_categories(browser: ToolBrowser) -> ServedTool[NoArguments]:
 
     async def run(_: NoArguments, _progress: Progress) -> CallToolResult:
         structured = (await asyncio.to_thread(browser.categories)).model_dump()
-        return answer(structured, [json_text(structured)])
+        return answer(structured, json_text(structured))
 
     return ServedTool(
         name="list_categories",
@@ -60,7 +60,7 @@ def list_tools(browser: ToolBrowser) -> ServedTool[ListArguments]:
     async def run(asked: ListArguments, _progress: Progress) -> CallToolResult:
         found = await asyncio.to_thread(browser.tools, asked.categories)
         structured = ListAnswer(found).model_dump()
-        return answer(structured, [json_text(structured)])
+        return answer(structured, json_text(structured))
 
     return ServedTool(
         name="list_tools",

@@ -11,7 +11,7 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.serve.mcp._asking import Asker, HeldCalls
-from pytools_hybrid.serve.mcp._offered import READS, Progress
+from pytools_hybrid.serve.mcp._offered import ALWAYS_LOADED, READS, Progress
 from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool
 from pytools_hybrid.text import readable
 
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.serve.calls import ToolCaller
+    from pytools_hybrid.serve.mcp._categories import Inventory
+    from pytools_hybrid.serve.mcp._recent import RecentSearches
 
 _log = logging.getLogger("pytools_hybrid")
 
+_ABOUT = "Call a tool that search_tools has found."
 _PATIENCE_SECONDS = 1.0
 # A called tool may do anything, so there are no hints.
 _ANYTHING = ToolAnnotations(
@@ -50,14 +53,15 @@ class CallArguments(Arguments):
             return given
 
 
-def call_tool(calls: Calls, *, read_only: bool) -> ServedTool[CallArguments]:
+def call_tool(calls: Calls, inventory: Inventory, *, read_only: bool) -> ServedTool[CallArguments]:
     """Create the tool; with `read_only` it only calls tools that are annotated as read-only."""
 
     async def about() -> str:
-        return "Call a tool that search_tools has found."
+        # Codex offers a model only the tools whose descriptions have words of its task.
+        return f"{_ABOUT} {await inventory.sentence(counted=False)}".rstrip()
 
     async def run(asked: CallArguments, progress: Progress) -> CallToolResult:
-        return await calls.answer(asked.id, asked.arguments, progress)
+        return await calls.answer(asked.id, asked.arguments, progress, was_searched=True)
 
     return ServedTool(
         name="call_tool",
@@ -95,6 +99,7 @@ class PinnedTool:
             description=readable(tool.entry.description),
             input_schema={"type": "object", **(tool.schema or {})},
             annotations=ToolAnnotations.model_validate(tool.annotations),
+            _meta=dict(ALWAYS_LOADED),
         )
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
@@ -115,19 +120,31 @@ def pinned_tools(ids: Sequence[str], taken: Sequence[str], calls: Calls) -> list
 class Calls:
     """Calls tools for MCP clients."""
 
-    def __init__(self, caller: ToolCaller, follower: Follower) -> None:
+    def __init__(self, caller: ToolCaller, follower: Follower, recent: RecentSearches) -> None:
         self.caller = caller
         self.follower = follower
+        self._recent = recent
         self._held = HeldCalls()
 
     async def answer(
-        self, tool_id: str, arguments: Mapping[str, Any], client: Progress
+        self,
+        tool_id: str,
+        arguments: Mapping[str, Any],
+        client: Progress,
+        *,
+        was_searched: bool = False,
     ) -> CallToolResult:
-        """Call a tool, and pass its server's questions on to the client."""
+        """Call a tool, and pass its server's questions on to the client.
+
+        If it was searched, the outcome is one of the session's last search that listed it.
+        """
         await self.follower.looked(client)
         context = client.context
         if context is None:
             return await self.caller.call(tool_id, arguments)
+
+        def search_of(found_id: str) -> str | None:
+            return self._recent.search_of(client.session, found_id)
 
         async def call(asker: Asker) -> CallToolResult:
             async def report(progress: float, total: float | None, message: str | None) -> None:
@@ -140,6 +157,7 @@ class Calls:
                 on_progress=report,
                 confirm=asker.confirmed,
                 client=asker.caller(),
+                search_of=search_of if was_searched else None,
             )
 
         return await self._held.answer(context, call)

@@ -35,12 +35,13 @@ class CallableResult(BaseModel):
     input_schema: dict[str, Any] | None = None
     input: str | None = None
     not_callable: str | None = None
+    also: list[str] | None = None
+    note: str | None = None
 
 
 class CallableAnswer(BaseModel):
     """The tools found, best first."""
 
-    notes: list[str]
     result: list[CallableResult]
 
 
@@ -63,6 +64,8 @@ def _result(result: ToolResult, tool: CallableTool, *, is_first: bool) -> Callab
     }
     if tool.hints:
         told["hints"] = list(tool.hints)
+    if result.also:
+        told["also"] = result.also
     if tool.refusal:
         return CallableResult(**told, not_callable=tool.refusal)
     if tool.schema is None:

@@ -1,4 +1,4 @@
-"""The sentence about indexed categories in the description of `search_tools`."""
+"""The sentence about indexed categories in the descriptions of `search_tools` and `call_tool`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _log = logging.getLogger("pytools_hybrid")
 _PATIENCE_SECONDS = 1.0
 # Folder names are untrusted, and long ones add nothing.
 _NAME_CHARACTERS = 40
-# About 110 tokens.
-_LISTED_CHARACTERS = 190
+# About 55 tokens.
+_LISTED_CHARACTERS = 155
 
 
 class Inventory:
@@ -48,30 +48,29 @@ class Inventory:
             counts = await self._counts()
         return counts
 
-    async def sentence(self) -> str:
+    async def sentence(self, *, counted: bool = True) -> str:
         """Return the sentence, largest categories first; empty if the index cannot be read."""
         try:
             counts = await self.counts()
         except ToolIndexError as error:
-            _log.info("the description of search_tools lacks categories: %s", error)
+            _log.info("the descriptions of tools lack categories: %s", error)
             return ""
         if self.listed is None:
             self.listed = frozenset(counts)
         if not counts:
             # A client may cache this sentence for its whole session, in which tools may be added.
             return "None are indexed so far; search anyway."
-        largest = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        largest = sorted(counts, key=lambda name: (-counts[name], name))
         shown: list[str] = []
-        length = 0
-        for name, tools in largest:
-            shown.append(f"{one_line(name, _NAME_CHARACTERS)} {tools}")
-            length += len(shown[-1]) + 2
-            if length > _LISTED_CHARACTERS:
+        for name in largest:
+            shown.append(one_line(name, _NAME_CHARACTERS))
+            if len(", ".join(shown)) > _LISTED_CHARACTERS:
                 shown.pop()
                 break
-        if left := len(largest) - len(shown):
-            shown.append(f"… and {left} more")
-        return f"Indexed: {counts.total()} in {len(counts)} categories: {', '.join(shown)}."
+        begin = (
+            f"Indexed: {counts.total()} in {len(counts)} categories" if counted else "Categories"
+        )
+        return f"{begin}: {', '.join(shown)}{', …' if len(shown) < len(largest) else '.'}"
 
     async def _counts(self) -> Counter[str]:
         counts: Counter[str] = Counter()

@@ -51,25 +51,26 @@ def _over_the_index(
     from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._describe_tool import describe_tool
     from pytools_hybrid.serve.mcp._list_changes import announce_list_changes
+    from pytools_hybrid.serve.mcp._recent import RecentSearches
     from pytools_hybrid.serve.mcp._report_outcome import report_outcome
     from pytools_hybrid.serve.mcp._search_tools import search_tools
 
-    inventory = Inventory(search, follower)
+    inventory, recent = Inventory(search, follower), RecentSearches()
     caller = None
     if settings.tools == "call":
         from pytools_hybrid.serve.calls import ToolCaller
 
         caller = ToolCaller(search)
     tools: list[Offered] = [
-        search_tools(search, follower, inventory, caller),
+        search_tools(search, follower, inventory, recent, caller),
         describe_tool(search, follower, caller),
-        report_outcome(search, follower),
+        report_outcome(search, follower, recent),
     ]
     if caller is not None:
         from pytools_hybrid.serve.mcp._call_tool import Calls, call_tool, pinned_tools
 
-        calls = Calls(caller, follower)
-        tools.insert(2, call_tool(calls, read_only=settings.read_only))
+        calls = Calls(caller, follower, recent)
+        tools.insert(2, call_tool(calls, inventory, read_only=settings.read_only))
         tools += pinned_tools(settings.pin, [tool.name for tool in tools], calls)
     return tools, partial(announce_list_changes, inventory=inventory, follower=follower)
 

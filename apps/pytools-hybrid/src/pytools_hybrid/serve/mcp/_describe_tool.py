@@ -50,7 +50,7 @@ def describe_tool(
         if caller is not None:
             described = await _as_called(described, caller)
         structured = described.model_dump(exclude_none=True)
-        return answer(structured, [json_text(structured)])
+        return answer(structured, json_text(structured))
 
     return ServedTool(
         name="describe_tool",

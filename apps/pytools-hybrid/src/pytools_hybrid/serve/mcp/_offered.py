@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp.types import ToolAnnotations
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, InputRequiredResult, Tool
+
+ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
+"""The `_meta` of a tool that Claude Code offers from the start, not only if a search finds it."""
 
 _PROGRESS_TOKENS = ("progressToken", "progress_token")
 
@@ -33,6 +37,19 @@ class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer 
         self.result = result
 
 
+def session_of(context: Context[None, Any]) -> str | None:
+    """Identify the session of a call; None over HTTP if it belongs to none, as in newer protocols.
+
+    Over stdio, a process has one client.
+    """
+    headers = context.headers
+    if headers is None:
+        return "stdio"
+    # Only older protocols have sessions; the SDK has checked their ids.
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return None if is_modern else headers.get("mcp-session-id")
+
+
 class Progress:
     """Reports the progress of a call, if the client asked for it."""
 
@@ -43,6 +60,11 @@ class Progress:
         """Report an increasing number, and the current step."""
         if self.context is not None:
             await self.context.report_progress(done, total, message=doing)
+
+    @property
+    def session(self) -> str | None:
+        """Identify the client's session; None if its calls cannot be told from those of others."""
+        return None if self.context is None else session_of(self.context)
 
     @property
     def meta(self) -> dict[str, Any]:

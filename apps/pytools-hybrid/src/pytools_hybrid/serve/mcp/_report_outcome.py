@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.serve.mcp._recent import RecentSearches
 
 _TEXTS = {
     Recording.WRITTEN: "recorded",
@@ -32,9 +33,7 @@ class OutcomeArguments(Arguments):
     tool_id: str
     success: bool
     latency_ms: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-    search_id: Annotated[
-        str | None, Field(max_length=200, description="From the answer's _meta")
-    ] = None
+    search_id: Annotated[str | None, Field(max_length=200)] = None
 
 
 class OutcomeAnswer(BaseModel):
@@ -44,22 +43,28 @@ class OutcomeAnswer(BaseModel):
     state: Recording
 
 
-def report_outcome(search: ToolSearch, follower: Follower) -> ServedTool[OutcomeArguments]:
-    """Create the tool for an open `ToolSearch`."""
+def report_outcome(
+    search: ToolSearch, follower: Follower, recent: RecentSearches
+) -> ServedTool[OutcomeArguments]:
+    """Create the tool for an open `ToolSearch`.
+
+    An outcome without the id of a search is one of the session's last search that listed the tool.
+    """
 
     async def about() -> str:
         return "Report whether a tool that was used worked; later searches take it into account."
 
     async def run(asked: OutcomeArguments, progress: Progress) -> CallToolResult:
         await follower.looked(progress)
+        tool_id = str((await search.find(asked.tool_id)).id)
         recording = await search.record_outcome(
-            asked.tool_id,
+            tool_id,
             success=asked.success,
             latency_ms=asked.latency_ms,
-            search_id=asked.search_id,
+            search_id=asked.search_id or recent.search_of(progress.session, tool_id),
         )
         is_written = recording is Recording.WRITTEN
-        return answer({"recorded": is_written, "state": recording.value}, [_TEXTS[recording]])
+        return answer({"recorded": is_written, "state": recording.value}, _TEXTS[recording])
 
     return ServedTool(
         name="report_outcome",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.calls import ToolCaller
     from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._offered import Progress
+    from pytools_hybrid.serve.mcp._recent import RecentSearches
 
 _ABOUT = "Find Python tools by what they do, best first."
 _ABOUT_CALLING = "Find tools by what they do, best first; call_tool calls them."
@@ -56,15 +57,24 @@ class SearchArguments(Arguments):
     detail: Literal["full", "summary"] = "full"
 
 
-class SearchAnswer(BaseModel):
-    """The tools found, best first."""
+class SearchHit(ToolResult):
+    """A tool that was found; the first has the notes on the answer."""
 
-    notes: list[str]
-    result: list[ToolResult]
+    note: str | None = None
+
+
+class SearchAnswer(BaseModel):
+    """The tools found, best first, and nothing else: some clients unwrap a lone `result`."""
+
+    result: list[SearchHit]
 
 
 def search_tools(
-    search: ToolSearch, follower: Follower, inventory: Inventory, caller: ToolCaller | None = None
+    search: ToolSearch,
+    follower: Follower,
+    inventory: Inventory,
+    recent: RecentSearches,
+    caller: ToolCaller | None = None,
 ) -> ServedTool[SearchArguments]:
     """Create the tool for an open `ToolSearch`; with a caller, results say how to call them."""
 
@@ -100,17 +110,23 @@ def search_tools(
 
             tools = await caller.looked_up(it.entry for it in response.tools)
             results = callable_results(found, tools)
-        texts = [
-            json_text(result.model_dump(exclude=_IN_THE_ID, exclude_unset=True))
-            for result in results
+        hits = [result.model_dump(exclude_unset=True) for result in results]
+        lines = [
+            json_text({key: it for key, it in hit.items() if key not in _IN_THE_ID}) for hit in hits
         ]
         if response.notes:
-            texts.insert(0, one_line("; ".join(response.notes), _NOTE_CHARACTERS))
-        structured = {
-            "notes": list(response.notes),
-            "result": [result.model_dump(exclude_unset=True) for result in results],
-        }
-        return answer(structured, texts, meta=answer_meta(response))
+            note = "; ".join(one_line(it, _NOTE_CHARACTERS) for it in response.notes)
+            lines.append(f"Note: {note}")
+            if hits:
+                # Some clients show their model only the structured content.
+                hits[0]["note"] = note
+        for tool in response.tools:
+            listed = (tool.id, *tool.also, *tool.duplicates)
+            recent.add(progress.session, response.search_id, listed)
+        cut = [
+            it.id for it, hit in zip(found, hits, strict=True) if _is_cut(it, hit["description"])
+        ]
+        return answer({"result": hits}, "\n".join(lines), meta=answer_meta(response, cut))
 
     return ServedTool(
         name="search_tools",
@@ -139,6 +155,10 @@ def _arguments(limit: int) -> type[SearchArguments]:
         __base__=SearchArguments,
         limit=(Annotated[int, Field(ge=1, le=MAX_LIMIT)], limit),
     )
+
+
+def _is_cut(result: ToolResult, shown: str) -> bool:
+    return result.description.split() != shown.split()
 
 
 def _shortened(result: ToolResult) -> ToolResult:

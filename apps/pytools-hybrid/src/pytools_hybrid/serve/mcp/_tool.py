@@ -14,12 +14,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from pydantic_core import PydanticCustomError
 
 from pytools_hybrid.search import MAX_NAME, MAX_NAMES
-from pytools_hybrid.serve.mcp._offered import READS, Progress
+from pytools_hybrid.serve.mcp._offered import ALWAYS_LOADED, READS, Progress
 from pytools_hybrid.serve.mcp._schemas import arguments_schema, result_schema
+from pytools_hybrid.serve.results import META_PREFIX
 from pytools_hybrid.settings import ALIASES, AliasError, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pydantic import JsonValue
     from pydantic_core import ErrorDetails
@@ -162,6 +163,7 @@ class ServedTool(Generic[A]):
             input_schema=arguments_schema(self.arguments),
             output_schema=None if self.result is None else result_schema(self.result),
             annotations=self.hints.model_copy(update={"title": self.title}),
+            _meta=dict(ALWAYS_LOADED),
         )
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
@@ -170,14 +172,15 @@ class ServedTool(Generic[A]):
 
 
 def answer(
-    structured: dict[str, Any], texts: Iterable[str], *, meta: Mapping[str, Any] | None = None
+    structured: dict[str, Any], text: str, *, meta: Mapping[str, Any] | None = None
 ) -> CallToolResult:
-    """Create the answer to a call: content for programs, and each text as a block for models.
+    """Create the answer to a call: content for programs, and a text for models.
 
-    The keys of `meta` get this server's prefix.
+    The text is one block, because some clients only pass on the first. The keys of `meta` get this
+    server's prefix.
     """
     return CallToolResult(
-        content=[TextContent(type="text", text=text) for text in texts],
+        content=[TextContent(type="text", text=text)],
         structured_content=structured,
-        _meta={f"pytools/{key}": value for key, value in meta.items()} if meta else None,
+        _meta={f"{META_PREFIX}{key}": value for key, value in meta.items()} if meta else None,
     )
