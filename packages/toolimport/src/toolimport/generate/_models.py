@@ -216,10 +216,16 @@ class _Form:
             raise TypeError("the generator returned several modules")
         if self.may_be_empty:
             made = re.sub(
-                rf"^(class {name}\(RootModel.*\n    root: [^=\n]+)$", r"\1 = {}", made, flags=re.M
+                rf"^(class {name}\(RootModel.*\n    root: (?:(?! = ).)+)$",
+                r"\1 = {}",
+                made,
+                flags=re.M,
             )
         # Pydantic would drop unknown arguments.
         made = re.sub(r"(ConfigDict\(\n)(?!\s*extra=)", r'\1        extra="allow",\n', made)
+        if re.search(r"^    model_\w+: ", made, flags=re.M):
+            # It would warn about these names.
+            made = made.replace("ConfigDict(\n", "ConfigDict(\n        protected_namespaces=(),\n")
         return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
 
 

@@ -20,6 +20,12 @@ _MOST_WHOLE = 400
 _MOST_STEPS = 3_000
 _DEEPEST = 6
 _KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
+_RULES = {
+    "object": {"properties", "required", "additionalProperties"},
+    "array": {"items", "prefixItems"},
+    "string": {"minLength", "maxLength", "pattern"},
+    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+}
 _NOTHING: Any = object()
 _UNKNOWN = "other-property"
 
@@ -132,7 +138,9 @@ class Samples:
                 merged = _both(whole or part, merged)
             yield from self._of(merged, depth + 1)
             return
-        kinds = node.get("type", "object" if "properties" in node else list(_KINDS))
+        # Without a type, a rule for one kind allows every other kind, but is not meant to.
+        meant = [kind for kind, rules in _RULES.items() if not rules.isdisjoint(node)]
+        kinds = node.get("type", meant or list(_KINDS))
         for kind in kinds if isinstance(kinds, list) else [kinds]:
             yield from self._of_kind(str(kind), node, depth)
 
@@ -178,13 +186,15 @@ class Samples:
         needed = set(map(str, required)) if isinstance(required, list) else set[str]()
         values = {name: self._of(it, depth + 1) for name, it in named.items()}
         values |= {name: ["x"] for name in needed - named.keys()}
-        first = {name: its[0] for name, its in values.items() if its}
-        least = {name: it for name, it in first.items() if name in needed}
+        values = {name: its for name, its in values.items() if its}
+        least = {name: its[0] for name, its in values.items() if name in needed}
         yield least
-        others = node.get("additionalProperties", True)
         if "propertyNames" not in node:  # which may have a pattern
-            yield from ({**first, _UNKNOWN: it} for it in self._of(others, depth + 1)[:2])
-        yield first
+            others = self._of(node.get("additionalProperties", True), depth + 1)
+            values |= {_UNKNOWN: others[:2]} if others else {}
+        # All values in a few objects, and each of them without the others.
+        for number in range(max(map(len, values.values()), default=0)):
+            yield {name: its[number % len(its)] for name, its in values.items()}
         yield from _in_turn([{**least, name: it} for it in its] for name, its in values.items())
 
     def _arrays(self, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
