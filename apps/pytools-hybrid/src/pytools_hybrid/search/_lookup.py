@@ -85,15 +85,14 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter, roots: Roots) 
     if len(name) > _LONGEST_ID:
         raise UnknownToolError(name, ())
     imported = _imported(roots)
-    for asked in _spellings(name):
-        found = _called(reader, asked, policy, imported)
-        if found is None:
-            break
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = tuple(str(entry.id) for entry in found[:_LISTED])
-            raise AmbiguousToolError(name, ids)
+    answers = [_called(reader, asked, policy, imported) for asked in _spellings(name)]
+    found = next((own for own, _ in answers if own is not None), None)
+    if found is None:
+        found = next((alike for _, alike in answers if alike), ())
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise AmbiguousToolError(name, tuple(str(entry.id) for entry in found[:_LISTED]))
     raise UnknownToolError(name, _nearest(reader, name, policy))
 
 
@@ -182,25 +181,27 @@ def _imported(roots: Roots) -> dict[str, _Names]:
 
 def _called(
     reader: StoreReader, name: str, policy: ToolFilter, imported: Mapping[str, _Names]
-) -> list[ToolEntry] | None:
-    """Return the tools with a name; None if it belongs to a tool that cannot be found."""
+) -> tuple[list[ToolEntry] | None, list[ToolEntry]]:
+    """Return the tools whose own name or id this is, and those for which it is a spelling.
+
+    The first is None if it is no tool's own name, and empty if it is that of a hidden tool.
+    """
     hits = {hit.id for hit in reader.named(name, where=policy) if hit.score >= _SAME_NAME}
     if name in hits:
         # Before names, because a server may call its tools like the ids of others.
-        return list(reader.entries([name]).values())
+        return list(reader.entries([name]).values()), []
     key = name_key(name)
     owners = {str(it.id) for it in imported.values() if it.have(name)}
     alike = {str(it.id) for it in imported.values() if it.have_spelling(key)}
     entries = reader.entries(sorted(hits | owners | alike))
-    found = [
-        (entry, names)
-        for id_, entry in sorted(entries.items())
-        if (names := imported.get(entry.path) or _Names(entry.id, "", entry.id.name))
-        and (id_ in hits or (names.have_spelling(key) and _passes(reader, id_, policy)))
-    ]
-    if own := [entry for entry, names in found if names.have(name)]:
-        return own
-    return None if owners else [entry for entry, _ in found]
+    own: list[ToolEntry] = []
+    found: list[ToolEntry] = []
+    for id_, entry in sorted(entries.items()):
+        names = imported.get(entry.path) or _Names(entry.id, "", entry.id.name)
+        is_own = names.have(name)
+        if id_ in hits or ((is_own or names.have_spelling(key)) and _passes(reader, id_, policy)):
+            (own if is_own else found).append(entry)
+    return own if own or owners else None, found
 
 
 def _passes(reader: StoreReader, id_: str, policy: ToolFilter) -> bool:
