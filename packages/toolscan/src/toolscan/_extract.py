@@ -24,7 +24,7 @@ from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
 from toolscan._records import ToolRecord
 from toolscan._source import Source, decode, parse, refuse_surrogates
-from toolscan._stub import DEFINED_IN, in_a_loop
+from toolscan._stub import DEFINED_IN, async_signature
 from toolscan._syntax import Function, ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
@@ -250,10 +250,11 @@ def _definitions(module: ast.Module, own: str, signature: str, written: ModuleTe
     change what a name refers to.
     """
     blocks: list[str] = []
+    other = async_signature(own, signature)
     for node in module.body:
         match node:
-            case ast.AsyncFunctionDef() if _signature(node, written) == in_a_loop(own, signature):
-                blocks.append(f"{in_a_loop(own, signature)}: ...")
+            case ast.AsyncFunctionDef() if _signature(node, written) == other:
+                blocks.append(f"{other}: ...")
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 if name not in {own, *ENTRYPOINTS}:
                     blocks.append(f"def {name}(): ...")

@@ -146,7 +146,7 @@ class _Names:
     server: str
     own: str
 
-    def have(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Return whether a name is exactly the tool's own, with or without its server."""
         before = name.removesuffix(self.own)
         servers = {self.server, self.id.category, f"{self.id.source}:{self.id.category}"}
@@ -154,7 +154,7 @@ class _Names:
             not before or before in {f"{it}{sign}" for it in servers for sign in _SIGNS}
         )
 
-    def have_spelling(self, key: str) -> bool:
+    def matches_spelling(self, key: str) -> bool:
         """Return whether the letters and digits of a name, its `name_key`, are the tool's own."""
         own = name_key(self.own)
         servers = "", self.server, self.id.category, self.id.source + self.id.category
@@ -191,15 +191,17 @@ def _called(
         # Before names, because a server may call its tools like the ids of others.
         return list(reader.entries([name]).values()), []
     key = name_key(name)
-    owners = {str(it.id) for it in imported.values() if it.have(name)}
-    alike = {str(it.id) for it in imported.values() if it.have_spelling(key)}
+    owners = {str(it.id) for it in imported.values() if it.matches(name)}
+    alike = {str(it.id) for it in imported.values() if it.matches_spelling(key)}
     entries = reader.entries(sorted(hits | owners | alike))
     own: list[ToolEntry] = []
     found: list[ToolEntry] = []
     for id_, entry in sorted(entries.items()):
         names = imported.get(entry.path) or _Names(entry.id, "", entry.id.name)
-        is_own = names.have(name)
-        if id_ in hits or ((is_own or names.have_spelling(key)) and _passes(reader, id_, policy)):
+        is_own = names.matches(name)
+        if id_ in hits or (
+            (is_own or names.matches_spelling(key)) and _passes(reader, id_, policy)
+        ):
             (own if is_own else found).append(entry)
     return own if own or owners else None, found
 

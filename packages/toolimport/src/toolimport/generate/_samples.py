@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel, JsonValue
 
+_SHOWN = 100
 _MOST = 16
 _MOST_CHOICES = 40
 _MOST_WHOLE = 400
@@ -52,13 +53,14 @@ def refused(model: type[BaseModel], samples: list[JsonValue]) -> dict[str, str]:
                 continue
             places = {""}
             if isinstance(sample, dict):
-                both = sample.keys() | made.keys()
                 places = {
-                    it for it in both if not _are_equal(sample.get(it, _NOTHING), made.get(it))
+                    key
+                    for key in sample.keys() | made.keys()
+                    if not _are_equal(sample.get(key, _NOTHING), made.get(key, _NOTHING))
                 }
         for place in places:
             value = sample.get(place) if isinstance(sample, dict) else sample
-            found.setdefault(place, json.dumps(value))
+            found.setdefault(place, json.dumps(value)[:_SHOWN])
     return found
 
 
@@ -161,15 +163,8 @@ class Samples:
                 ends = [it for key in limits if isinstance(it := node.get(key), int | float)]
                 step = node.get("multipleOf")
                 steps = [step] if isinstance(step, int | float) else []
-                whole = [
-                    1,
-                    1.0,
-                    10**20,
-                    0,
-                    -1,
-                    *(n for end in ends for n in (end, end + 1, end - 1)),
-                ]
-                yield from whole + steps
+                yield from (1, 1.0, 10**20, 0, -1, *steps)
+                yield from (end + off for end in ends for off in (0, 1, -1))
                 if kind == "number":
                     yield from (0.5, *(end + off for end in ends for off in (0.5, -0.5)))
             case "boolean":
