@@ -49,10 +49,10 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"]} | answer), flush=True)
 """
 SERVERS = {
-    "staff": ("drop-user", "drop_user", "Export", "export", "list.all", "copy file", "🙂"),
-    "Guest List": ("drop-user", "sync"),
+    "staff": ("drop-user", "drop_user", "Export", "export", "list.all", "copy file", "🙂", "sync"),
+    "Guest List": ("drop-user", "greet"),
     # Called like tools of other servers.
-    "stranger": ("mcptools:staff:export", "staff.export", "rename"),
+    "stranger": ("mcptools:staff:export", "staff.export", "mcp__staff__sync", "rename"),
 }
 
 
@@ -139,7 +139,7 @@ async def called(client, name):
         ("copy file", "copy file"),
         ("copyFile", "copy file"),
         ("🙂", "🙂"),
-        ("sync", "sync"),
+        ("greet", "greet"),
         # An id means its tool, whatever a server calls its own.
         ("mcptools:staff:export", "export"),
     ],
@@ -156,6 +156,7 @@ async def test_a_tools_own_name_or_a_spelling_that_only_it_has_means_it(served, 
         ("staff.dropUser", ("mcptools:staff:drop_user", "mcptools:staff:drop_user_2")),
         ("EXPORT", ("mcptools:staff:export", "mcptools:staff:export_2")),
         ("staff.export", ("mcptools:staff:export", "mcptools:stranger:staff_export")),
+        ("mcp__staff__sync", ("mcptools:staff:sync", "mcptools:stranger:mcp__staff__sync")),
         ("rename", ("gentools:people:rename", "mcptools:stranger:rename")),
     ],
 )
@@ -163,7 +164,7 @@ async def test_a_name_of_several_tools_is_an_error_that_lists_them(served, name,
     async with served() as client:
         answer = await called(client, name)
     assert answer.startswith("! several tools")
-    assert answer.endswith(", ".join(ids))
+    assert sorted(answer.rpartition("one of ")[2].split(", ")) == sorted(ids)
 
 
 async def test_the_name_of_a_hidden_tool_means_no_other_tool(served):

@@ -86,9 +86,12 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter, roots: Roots) 
         raise UnknownToolError(name, ())
     imported = _imported(roots)
     answers = [_called(reader, asked, policy, imported) for asked in _spellings(name)]
-    found = next((own for own, _ in answers if own is not None), None)
-    if found is None:
-        found = next((alike for _, alike in answers if alike), ())
+    owners = [own for own, _ in answers if own is not None]
+    if owners:
+        # Of all spellings, because a server may call its tools like a client calls those of others.
+        found = tuple({entry.id: entry for own in owners for entry in own}.values())
+    else:
+        found = next((tuple(alike) for _, alike in answers if alike), ())
     if len(found) == 1:
         return found[0]
     if found:
