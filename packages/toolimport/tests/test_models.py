@@ -214,6 +214,7 @@ MORE_NAMES = ("Id", "id", "ID", "naïve", "日本", "123", "root", "$", "", "Opt
         (object_of({"a": {"enum": ["x"], "nullable": True}}), {"a": None}),
         (object_of({"a": {"oneOf": [{"type": "string"}], "nullable": True}}), {"a": None}),
         (object_of({"o": object_of({"a": {"anyOf": [{"type": "null"}, {}]}})}), {"o": {"a": None}}),
+        (object_of({"a": {"properties": {"b": {}}, "nullable": True}}), {"a": None}),
         # Tags, choices and combinations.
         (object_of({"at": TAGGED}), {"at": {"kind": "folder", "more": 1}}),
         (object_of({"at": {"type": "array", "items": TAGGED}}), {"at": [{"kind": "link"}]}),

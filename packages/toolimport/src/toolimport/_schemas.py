@@ -103,7 +103,8 @@ def _nullable(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if isinstance(kinds, str | list):
         kinds = [kinds] if isinstance(kinds, str) else kinds
         node["type"] = [*kinds, *([] if "null" in kinds else ["null"])]
-    if "const" in node or not _COMBINED.isdisjoint(node):
+    is_other = not {"type", "enum"} & node.keys() and node.keys() > _ABOUT & node.keys()
+    if is_other or "const" in node or not _COMBINED.isdisjoint(node):
         about = {key: node.pop(key) for key in _ABOUT & node.keys()}
         return {"anyOf": [cast("JsonValue", node), {"type": "null"}], **about}
     return node
