@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote
 
-from toolimport._schemas import without_patterns
+from toolimport._schemas import target_of, without_patterns
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -137,22 +136,8 @@ def _resolved(value: JsonValue, schema: dict[str, JsonValue]) -> Any:  # noqa: A
     return {
         key: _resolved(item, schema)
         for key, item in value.items()
-        if key != "$ref" or not isinstance(item, str) or _leads_somewhere(item, schema)
+        if key != "$ref" or not isinstance(item, str) or target_of(item, schema) is not None
     }
-
-
-def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
-    if not reference.startswith("#/"):
-        return reference.startswith("#")
-    for part in unquote(reference[2:]).split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, list) and key.isdecimal() and int(key) < len(schema):
-            schema = schema[int(key)]
-        elif isinstance(schema, dict) and key in schema:
-            schema = schema[key]
-        else:
-            return False
-    return True
 
 
 def _check_size(schema: JsonValue) -> None:
