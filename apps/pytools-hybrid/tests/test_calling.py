@@ -520,16 +520,26 @@ def test_a_pin_must_be_an_id(settings, pin):
 @pytest.mark.parametrize(
     ("schema", "form"),
     [
-        ({}, "{}"),
+        ({}, "{[name]: any}"),
+        ({"properties": {}}, "{}"),
+        ({"additionalProperties": {"type": "integer"}}, "{[name]: integer}"),
+        ({"properties": {}, "patternProperties": {"^x-": {}}}, "{[name]: any}"),
+        (
+            {"properties": {"a": {}}, "additionalProperties": True},
+            "{a?: any, [name]: any}",
+        ),
         (
             {"properties": {"b": {"type": "string"}, "a": {}}, "required": ["a"]},
             "{a: any, b?: string}",
         ),
         (
             {"properties": {"x": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
-            "{x?: integer}",
+            "{x?: integer|null}",
         ),
-        ({"properties": {"x": {"type": ["string", "null"]}}}, "{x?: string}"),
+        (
+            {"properties": {"x": {"type": ["string", "null"], "default": None}}},
+            "{x?: string}",
+        ),
         ({"properties": {"n": {"type": "integer", "minimum": 1}}}, "{n?: integer(>=1)}"),
         (
             {

@@ -7,8 +7,10 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from toolimport.generate._models import models_of
 from toolimport.generate._schema import cleaned_schema
+from toolimport.runtime._arguments import arguments_of
 
 
 def built(source, name="Params"):
@@ -34,7 +36,7 @@ def test_models_look_like_those_of_mcpygen():
         "from __future__ import annotations\n\n"
         "from enum import Enum\n"
         "from typing import Optional\n\n"
-        "from pydantic import BaseModel, ConfigDict, conint\n\n\n"
+        "from pydantic import BaseModel, ConfigDict, Field, conint\n\n\n"
         "class Unit(Enum):\n"
         '    c = "c"\n'
         '    f = "f"\n\n\n'
@@ -43,14 +45,11 @@ def test_models_look_like_those_of_mcpygen():
         '        extra="forbid",\n'
         "        use_enum_values=True,\n"
         "    )\n"
-        "    city: str\n"
-        '    """\n'
-        "    Where.\n"
-        '    """\n'
+        '    city: str = Field(..., description="Where.")\n'
         '    unit: Optional[Unit] = "c"\n'
         "    days: Optional[conint(ge=1)] = None\n"
     )
-    assert (models.result, models.notes, models.has_aliases) == ("", (), False)
+    assert (models.result, models.notes) == ("", ())
 
 
 @pytest.mark.parametrize("key", ["$defs", "definitions"])
@@ -113,17 +112,16 @@ def test_an_output_schema_adds_a_model_without_a_second_future_import():
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, True, None, {"properties": {}}])
-def test_a_tool_without_parameters_has_an_empty_model(schema):
+def test_a_tool_without_parameters_takes_none_or_any(schema):
     models = models_of(schema, None)
     assert models.notes == ()
     assert built(models.params)().model_dump() == {}
+    assert arguments_of(built(models.params)(a=1)) == {"a": 1}
 
 
 def test_names_invalid_in_python_get_aliases_and_both_are_accepted():
     properties = {name: {"type": "string"} for name in ("class", "a b", "_x", "json", "$ref-to")}
-    models = models_of({"type": "object", "properties": properties}, None)
-    params = built(models.params)
-    assert models.has_aliases
+    params = built(models_of({"type": "object", "properties": properties}, None).params)
     assert params(class_="1").model_dump(by_alias=True, exclude_none=True) == {"class": "1"}
     assert params(**{"a b": "1"}).model_dump(by_alias=True, exclude_none=True) == {"a b": "1"}
 
@@ -158,11 +156,164 @@ def test_only_the_unsupported_pattern_is_left_out():
     assert built(models.params)(a="x").a == "x"
 
 
-@pytest.mark.parametrize("format_", ["email", "password", "uri", "byte", "nonsense"])
-def test_formats_neither_change_nor_reject_values(format_):
-    schema = {"type": "object", "properties": {"a": {"type": "string", "format": format_}}}
-    params = built(models_of(schema, None).params)
-    assert params(a="http://x.org").model_dump(mode="json") == {"a": "http://x.org"}
+def object_of(properties, **more):
+    return {"type": "object", "properties": properties, **more}
+
+
+def variant(*tags, **more):
+    return object_of({"kind": {"enum": list(tags)}}, required=["kind"], **more)
+
+
+TREE = {"$ref": "#/$defs/node"}
+NODE = object_of({"and": {"type": "array", "items": TREE}, "value": {"type": "number"}})
+TAGGED = {
+    "oneOf": [variant("file", "folder"), variant("link")],
+    "discriminator": {"propertyName": "kind"},
+}
+MERGED = [object_of({"a": {"type": "string"}}), object_of({"b": {"type": "integer"}})]
+ODD_NAMES = ("class", "self", "model_config", "model_dump", "__init__", "_x", "a b", "a_b", "a.b")
+MORE_NAMES = ("Id", "id", "ID", "naïve", "日本", "123", "root", "$", "", "Optional", "Params")
+
+
+@pytest.mark.parametrize(
+    ("schema", "given"),
+    [
+        # What is not described is allowed unless the schema says otherwise.
+        ({"type": "object"}, {"filter": {"a": [1, None]}}),
+        (object_of({}), {"any": 1}),
+        (object_of({"query": {"type": "string"}}), {"qurey": "x"}),
+        (object_of({"q": {"type": "string"}}, additionalProperties={"type": "integer"}), {"n": 1}),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, {}),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, {"a": "b"}),
+        ({"type": "object", "minProperties": 1}, {"a": 1}),
+        ({"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}}, {"ab": 1}),
+        ({"type": "object", "patternProperties": {"^x-": {"type": "string"}}}, {"y": 1}),
+        (
+            object_of({}, patternProperties={"^x-": {}, "^y-": {}}, additionalProperties=False),
+            {"x-a": 1, "y-a": 2},
+        ),
+        (object_of({"o": object_of({"a": {}})}), {"o": {"b": {"c": 1}}}),
+        (
+            object_of({"o": {"type": "array", "items": {"allOf": MERGED}}}),
+            {"o": [{"a": "", "c": 1}]},
+        ),
+        # Only what was given.
+        (object_of({"color": {"enum": ["red"], "default": ""}}), {}),
+        (object_of({"n": {"type": "integer", "default": 3}}, required=["n"]), {}),
+        (object_of({"o": object_of({"n": {"default": 3}}, required=["n"])}), {"o": {}}),
+        (
+            object_of(
+                {"n": {"$ref": "#/$defs/n"}}, required=["n"], **{"$defs": {"n": {"default": 1}}}
+            ),
+            {},
+        ),
+        (object_of({"o": object_of({"k": {}}, required=["k"], default={})}), {}),
+        # Null where it is allowed.
+        (object_of({"a": {"type": ["string", "null"]}}), {"a": None}),
+        (object_of({"a": {"type": "string", "nullable": True}}, required=["a"]), {"a": None}),
+        (object_of({"a": {"enum": ["x"], "nullable": True}}), {"a": None}),
+        (object_of({"a": {"oneOf": [{"type": "string"}], "nullable": True}}), {"a": None}),
+        (object_of({"o": object_of({"a": {"anyOf": [{"type": "null"}, {}]}})}), {"o": {"a": None}}),
+        (object_of({"a": {"properties": {"b": {}}, "nullable": True}}), {"a": None}),
+        # Tags, choices and combinations.
+        (object_of({"at": TAGGED}), {"at": {"kind": "folder", "more": 1}}),
+        (object_of({"at": {"type": "array", "items": TAGGED}}), {"at": [{"kind": "link"}]}),
+        (object_of({"v": {"enum": ["auto", 1, True, None]}}), {"v": True}),
+        (object_of({"v": {"enum": ["auto", 1, True, None]}}), {"v": 1}),
+        (object_of({"v": {"type": "array", "items": {"enum": [0, False]}}}), {"v": [False, 0]}),
+        (object_of({"v": {"const": True}}), {"v": True}),
+        (object_of({"v": {"enum": [{"a": 1}, [2]]}}), {"v": [2]}),
+        (object_of({"v": {"enum": []}, "w": {}}), {"w": 1}),
+        (object_of({"a": {}, "b": {}}, anyOf=[{"required": ["a"]}, {"required": ["b"]}]), {"b": 1}),
+        ({"oneOf": [variant("x"), variant("y", "z")]}, {"kind": "z", "n": 1}),
+        ({"allOf": MERGED}, {"a": "x", "b": 2, "c": 3}),
+        (object_of({"tree": TREE}, **{"$defs": {"node": NODE}}), {"tree": {"and": [{"value": 1}]}}),
+        (object_of({"a": {"type": "string"}}, required=["a", "ghost"]), {"a": "x", "ghost": [1]}),
+        (object_of({"a": {}}, required=["a", "no"], additionalProperties=False), {"a": 1}),
+        # Numbers and texts as they are.
+        (object_of({"n": {"type": "integer"}}), {"n": 10**30}),
+        (object_of({"n": {"type": "number", "minimum": 0}}), {"n": 2**63 + 1}),
+        (object_of({"n": {"type": "integer"}}), {"n": 1.0}),
+        (object_of({"n": {"type": ["boolean", "integer"]}}), {"n": 1.0}),
+        (object_of({"n": {"type": "integer", "minimum": 0, "exclusiveMinimum": True}}), {"n": 1}),
+        (
+            object_of({"t": {"prefixItems": [{"type": "number"}, {"type": "string"}]}}),
+            {"t": [1, "a"]},
+        ),
+        (object_of({"t": {"type": "string", "pattern": "^\\W+$"}}), {"t": "é"}),
+        (object_of({"t": {"type": "string", "pattern": "^[[]$"}}), {"t": "["}),
+        *(
+            (object_of({"t": {"type": "string", "format": format_}}), {"t": text})
+            for format_, text in (
+                ("date-time", "2026-01-02T03:04:05.123456789Z"),
+                *(("date-time", "2026-01-02T03:04:05"), ("time", "03:04:05.123456789")),
+                *(("uri", "HTTP://x.org"), ("email", "A@X.org"), ("duration", "P1D")),
+                *(("uuid", "0A8E5C1A-0000-4000-8000-00000000000F"), ("ipv6", "::FFFF")),
+                *(("password", "x"), ("byte", "="), ("nonsense", "")),
+            )
+        ),
+        # Names.
+        *(
+            (object_of({name: {"type": "string"} for name in ODD_NAMES}), {it: ""})
+            for it in ODD_NAMES
+        ),
+        (object_of({name: {} for name in MORE_NAMES}), dict.fromkeys(MORE_NAMES, 1)),
+    ],
+)
+def test_arguments_that_the_schema_allows_arrive_as_they_were_given(schema, given):
+    models = models_of(schema, None)
+    assert "anything" not in "".join(models.notes)
+    arrived = arguments_of(built(models.params)(**given))
+    assert json.dumps(arrived, sort_keys=True) in (
+        json.dumps(given, sort_keys=True),
+        json.dumps(given, sort_keys=True).replace("1.0", "1"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "given"),
+    [
+        (object_of({"a": {}}, additionalProperties=False), {"b": 1}),
+        (object_of({}, additionalProperties=False), {"b": 1}),
+        (object_of({"a": {}}, unevaluatedProperties=False), {"b": 1}),
+        (object_of({"o": object_of({"a": {}}, additionalProperties=False)}), {"o": {"b": 1}}),
+        (object_of({"a": {"type": "string"}}, required=["a", "ghost"]), {"a": "x"}),
+        (object_of({"at": TAGGED}), {"at": {"kind": "other"}}),
+        (object_of({"v": {"enum": ["auto", 1, True]}}), {"v": "x"}),
+        (object_of({"a": {"type": "integer"}}), {"a": "x"}),
+        ({"type": "object", "minProperties": 1}, {}),
+        ({"type": "object", "propertyNames": {"pattern": "^[a-z]+$"}}, {"A": 1}),
+    ],
+)
+def test_arguments_that_the_schema_forbids_are_refused(schema, given):
+    with pytest.raises(ValidationError):
+        built(models_of(schema, None).params)(**given)
+
+
+def test_what_a_model_would_refuse_although_it_is_valid_is_loosened_with_a_note():
+    choices = {"enum": [1, 10**30, "x"], "description": "Which."}
+    models = models_of(object_of({"a": choices, "b": {"type": "integer"}}), None)
+    assert [note.partition(":")[0] for note in models.notes] == ["a may be anything"]
+    params = built(models.params)
+    assert arguments_of(params(a=10**30)) == {"a": 10**30}
+    assert params.model_json_schema()["properties"]["a"]["description"] == "Which."
+    with pytest.raises(ValidationError):
+        params(b="x")
+
+
+def test_the_schema_of_a_model_has_descriptions_formats_and_valid_defaults():
+    properties = {
+        "at": {"type": "string", "format": "date-time", "description": 'When\n"it" is.'},
+        "to": object_of({"city": {"type": "string", "description": "Where."}}),
+        "n": {"type": "integer", "default": "10"},
+        "m": {"type": "integer", "default": 10},
+    }
+    schema = built(models_of(object_of(properties), None).params).model_json_schema()
+    assert schema["properties"]["at"]["description"] == 'When\n"it" is.'
+    assert schema["properties"]["at"]["format"] == "date-time"
+    assert schema["$defs"]["To"]["properties"]["city"]["description"] == "Where."
+    assert schema["properties"]["n"]["default"] is None
+    assert schema["properties"]["m"]["default"] == 10
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,19 @@ def test_a_module_passes_its_parameters_to_its_packages_client():
         "def run(params: Params) -> str:\n"
         '    """Get it.\n'
         '    """\n'
-        '    return CLIENT.run_sync(tool_name="get-x", tool_args=params)\n'
+        '    return CLIENT.run_sync(tool_name="get-x", tool_args=params)\n\n'
+        "async def run_async(params: Params) -> str:\n"
+        '    """Call the tool from an event loop, which goes on meanwhile."""\n'
+        '    return await CLIENT.run(tool_name="get-x", tool_args=params)\n'
     )
 
 
 def test_a_module_with_a_result_model_validates_the_answer():
     tool = Tool(name="x", description="Get it.", input_schema={}, output_schema={})
-    assert module_of(tool).endswith(
-        '    return CLIENT.run_sync(tool_name="x", tool_args=params, result_model=Result)\n'
-    )
+    text = module_of(tool)
+    given = '(tool_name="x", tool_args=params, result_model=Result)\n'
+    assert f"    return CLIENT.run_sync{given}" in text
+    assert text.endswith(f"    return await CLIENT.run{given}")
 
 
 def test_generating_can_be_stopped_between_two_tools():
@@ -53,11 +57,11 @@ def test_generating_can_be_stopped_between_two_tools():
 def test_a_module_for_mcpygen_passes_a_mapping():
     output = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tool = Tool(name="x", description="Get it.", input_schema={}, output_schema=output)
-    assert module_of(tool, "mcpygen").endswith(
-        '    result = CLIENT.run_sync(tool_name="x", '
-        "tool_args=params.model_dump(exclude_none=True))\n"
-        "    return Result.model_validate(result)\n"
-    )
+    text = module_of(tool, "mcpygen")
+    dumped = 'params.model_dump(mode="json", by_alias=True, exclude_unset=True)'
+    given = f'(tool_name="x", tool_args={dumped}))\n'
+    assert f"    return Result.model_validate(CLIENT.run_sync{given}" in text
+    assert text.endswith(f"    return Result.model_validate(await CLIENT.run{given}")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +72,8 @@ def test_a_module_for_mcpygen_passes_a_mapping():
     ],
 )
 def test_a_tool_without_a_description_is_still_a_tool(tool, description):
-    assert ast.get_docstring(ast.parse(module_of(tool)).body[-1]).strip() == description
+    run, _ = ast.parse(module_of(tool)).body[-2:]
+    assert ast.get_docstring(run).strip() == description
 
 
 NASTY = st.text() | st.sampled_from(
@@ -113,8 +118,8 @@ def _storable(text):
 @example("\ud800")
 def test_a_module_contains_the_original_name_of_its_tool(name):
     text = module_of(Tool(name=name, description="Get it.", input_schema={}))
-    call = ast.parse(text).body[-1].body[-1].value
-    assert call.keywords[0].value.value == name
+    run, run_async = (function.body[-1].value for function in ast.parse(text).body[-2:])
+    assert run.keywords[0].value.value == run_async.value.keywords[0].value.value == name
 
 
 def test_a_very_long_description_is_truncated():

@@ -356,6 +356,23 @@ def test_a_tool_can_be_called_inside_a_running_event_loop(runner):
     assert asyncio.run(job()) == "{}"
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_a_module_can_be_called_from_an_event_loop_which_goes_on_meanwhile(imported, calls):
+    module, hanging = imported("structured"), imported("hang")
+    async with anyio.create_task_group() as group:
+        group.start_soon(hanging.run_async, hanging.Params())
+        while "hang {}" not in calls():
+            await anyio.sleep(0.01)
+        assert await module.run_async(module.Params(count=3)) == module.Result(count=3)
+        with pytest.raises(ToolCallError, match="there is no such thing"):
+            await imported("refuse").run_async(imported("refuse").Params())
+        group.cancel_scope.cancel()
+    with anyio.fail_after(PATIENCE):
+        while not any(it.startswith("cancelled ") for it in calls()):
+            await anyio.sleep(0.01)
+
+
 def test_servers_end_with_their_program_even_if_they_ignore_signals(script, file):
     content = json.loads(file.read_text())
     entry = content["mcpServers"]["shop"]
@@ -602,20 +619,23 @@ class Given(BaseModel):
     limit: int | None = 10
 
 
-def test_arguments_have_the_servers_names_and_omit_optional_fields_that_are_none():
+def test_arguments_have_the_servers_names_and_only_what_was_given():
     item = Item.model_validate({"the size": None})
     given = Given(items=[item], by_name={"a": item}, maybe=None)
     assert arguments_of(given) == {
-        "class": "x",
         "items": [{"the size": None}],
         "by_name": {"a": {"the size": None}},
         "maybe": None,
-        "limit": 10,
     }
 
 
-def test_none_is_sent_if_the_default_is_another_value():
-    assert arguments_of(Given(maybe="x", limit=None))["limit"] is None
+def test_none_that_was_given_is_sent():
+    given = Given(maybe=None, limit=None, items=[Item(label=None, **{"the size": 1})])
+    assert arguments_of(given) == {
+        "maybe": None,
+        "limit": None,
+        "items": [{"label": None, "the size": 1}],
+    }
 
 
 def test_arguments_can_be_a_mapping_or_a_root_model_only():
@@ -768,6 +788,35 @@ SCHEMA = {
 def test_violations_of_the_schema_are_described_in_sentences(given, says):
     tool = ImportedTool(server="s", name="t", servers_file=Path("f"), input_schema=SCHEMA)
     assert tool.problems(given) == says
+
+
+def property_schema(**schema):
+    return {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "says"),
+    [
+        (property_schema(type="integer", default=1), {}, ()),
+        (property_schema(type="object", properties={"n": {"default": 1}}), {"a": {}}, ()),
+        (property_schema(type="string", nullable=True), {"a": None}, ()),
+        (property_schema(type="string"), {"a": None}, ("a is null; it must be of type string.",)),
+        ({"properties": {}, "required": ["ghost"]}, {}, ("ghost is missing.",)),
+        ({"properties": {}, "required": ["ghost"], "additionalProperties": False}, {}, ()),
+        ({"patternProperties": {"^x": {}}, "additionalProperties": False}, {"x": 1}, ()),
+        (
+            {"properties": {}, "unevaluatedProperties": False},
+            {"b": 1},
+            ('There is no argument "b".',),
+        ),
+    ],
+)
+def test_a_schema_is_taken_as_its_server_means_it(tool, tmp_path, schema, given, says):
+    manifest = tmp_path / "tree/mcptools/shop/_manifest.json"
+    content = json.loads(manifest.read_text())
+    content["definitions"]["echo"]["input_schema"] = schema
+    manifest.write_text(json.dumps(content))
+    assert tool("echo").problems(given) == says
 
 
 @pytest.mark.parametrize(

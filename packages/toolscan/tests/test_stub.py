@@ -210,3 +210,20 @@ def test_no_more_than_ten_classes_are_shown(tool):
         f"{HEAD}{classes}class Params(BaseModel):\n{fields}def run(params: Params):\n    'D.'\n"
     )
     assert stub(record).count("class C") == 10
+
+
+@pytest.mark.parametrize(
+    ("other", "is_shown"),
+    [
+        ("async def run_async(params: Params) -> str: ...", True),
+        ("async def run_async(params: Params, more: int) -> str: ...", False),
+        ("def run_async(params: Params) -> str: ...", False),
+    ],
+)
+def test_a_second_function_for_event_loops_is_shown_if_it_has_the_same_parameters(
+    tool, other, is_shown
+):
+    shown = stub(tool(f"{SOURCE}{other}\n"))
+    ast.parse(shown)
+    assert shown.endswith(f"\n\n{other}") is is_shown
+    assert ("import Params, run, run_async\n" in shown) is is_shown

@@ -24,7 +24,7 @@ from toolscan._namespace import Assigned, Namespace, Scope
 from toolscan._parameters import arguments, parameters, params_class
 from toolscan._records import ToolRecord
 from toolscan._source import Source, decode, parse, refuse_surrogates
-from toolscan._stub import DEFINED_IN
+from toolscan._stub import DEFINED_IN, async_signature
 from toolscan._syntax import Function, ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
@@ -245,12 +245,16 @@ def _with_use_cases(description: str, use_cases: tuple[str, ...]) -> str:
 def _definitions(module: ast.Module, own: str, signature: str, written: ModuleText) -> str:
     """Return the source that the schemas are built from.
 
-    Functions are reduced to their names, which may hide imported ones. Of expressions, only method
-    calls are kept, because they may change what a name refers to.
+    Functions are reduced to their names, which may hide imported ones; a second entry point for
+    event loops keeps its signature. Of expressions, only method calls are kept, because they may
+    change what a name refers to.
     """
     blocks: list[str] = []
+    other = async_signature(own, signature)
     for node in module.body:
         match node:
+            case ast.AsyncFunctionDef() if _signature(node, written) == other:
+                blocks.append(f"{other}: ...")
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 if name not in {own, *ENTRYPOINTS}:
                     blocks.append(f"def {name}(): ...")

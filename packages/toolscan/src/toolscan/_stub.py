@@ -40,7 +40,8 @@ def stub(record: ToolRecord) -> str:
     """Return the import line, the signature with types, the summary, and the parameters' meaning.
 
     A tool with `params: Params` is shown with the fields of `Params`, by their names in its
-    constructor. Classes that parameters refer to are shown with their fields.
+    constructor, and with `run_async`, if its module has that for event loops. Classes that
+    parameters refer to are shown with their fields.
     """
     schema = input_schema(record)
     definitions = cast("dict[str, Schema]", schema.get("$defs", {}))
@@ -54,10 +55,17 @@ def stub(record: ToolRecord) -> str:
         fields = [_field(parameter, choices) for parameter in record.parameters]
         blocks.append("\n".join([f"class {record.params_class}:", *(fields or [f"{_INDENT}..."])]))
         blocks.append(_function(record, []))
+        if _has_async(record):
+            blocks.append(f"{async_signature(record.entrypoint, record.signature)}: ...")
     else:
         described = [_argument(it, choices) for it in record.parameters]
         blocks.append(_function(record, [text for text in described if text]))
     return "\n\n".join(blocks)
+
+
+def async_signature(name: str, signature: str) -> str:
+    """Return the signature of a function that does the same as a tool's, for event loops."""
+    return signature.replace(f"def {name}(", f"async def {name}_async(", 1)
 
 
 def _import_line(record: ToolRecord, classes: Iterable[str]) -> str:
@@ -66,12 +74,18 @@ def _import_line(record: ToolRecord, classes: Iterable[str]) -> str:
     parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
     # Classes inside classes cannot be imported by name.
     at_top = [it for it in classes if re.search(rf"^class {it}\b", record.definitions, re.M)]
+    others = [f"{record.entrypoint}_async"] if _has_async(record) else []
     names = sorted(
-        {record.entrypoint, *filter(None, [record.params_class]), *at_top}, key=str.lower
+        {record.entrypoint, *others, *filter(None, [record.params_class]), *at_top}, key=str.lower
     )
     if all(part.isidentifier() and not iskeyword(part) for part in parts):
         return f"from {'.'.join(parts)} import {', '.join(names)}"
     return f"# Load {record.path!r} with importlib: its path is not a module name."
+
+
+def _has_async(record: ToolRecord) -> bool:
+    other = f"{async_signature(record.entrypoint, record.signature)}: ..."
+    return bool(record.params_class) and not record.is_async and other in record.definitions
 
 
 def _function(record: ToolRecord, described: list[str]) -> str:

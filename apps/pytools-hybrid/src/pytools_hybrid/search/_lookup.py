@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import product
 from typing import TYPE_CHECKING, TypeVar
+
+from toolindex import name_key
 
 from pytools_hybrid.errors import AmbiguousToolError, UnknownCategoryError, UnknownToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from toolindex import StoreReader, ToolEntry, ToolFilter
+    from toolscan import ToolId
 
     from pytools_hybrid.index import Index
+    from pytools_hybrid.settings import Roots
 
 T = TypeVar("T")
 
@@ -30,6 +35,8 @@ _SAME_NAME = 1.0
 _LONGEST_ID = 4096
 # Comparing names takes time quadratic in their length.
 _COMPARED_CHARACTERS = 100
+# What separates a server from its tool in various systems.
+_SIGNS = (":", ".", "/", "__")
 # Clients show the tools of MCP servers with such a prefix.
 _CLIENT_PREFIXES = ("mcp__", "mcp.")
 
@@ -58,14 +65,18 @@ def categories(reader: StoreReader, policy: ToolFilter) -> tuple[CategoryCount, 
     )
 
 
-def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
-    """Find a tool by its id or another of its names.
+def find_tool(reader: StoreReader, name: str, policy: ToolFilter, roots: Roots) -> ToolEntry:
+    """Find a tool by its id, its own name, or another spelling that only one tool has.
+
+    The own name of an imported tool is the one on its server. If any tool has the name, no other is
+    found, however it is spelled.
 
     Args:
         reader: The index.
-        name: Its id, its name in other systems (`github__create_issue`, `github.create_issue`,
-            `mcp__github__create_issue`), or its bare name if only one tool has it.
+        name: Its id, its bare name, or its name in other systems (`github__create_issue`,
+            `github.create_issue`, `mcp__github__create_issue`).
         policy: Only tools that pass it can be found.
+        roots: The trees, which know the names of imported tools.
 
     Raises:
         UnknownToolError: No tool has that name.
@@ -73,12 +84,18 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter) -> ToolEntry:
     """
     if len(name) > _LONGEST_ID:
         raise UnknownToolError(name, ())
-    for asked in _spellings(name):
-        if len(found := _called(reader, asked, policy)) == 1:
-            return found[0]
-        if found:
-            ids = tuple(str(entry.id) for entry in found[:_LISTED])
-            raise AmbiguousToolError(name, ids)
+    imported = _imported(roots)
+    answers = [_called(reader, asked, policy, imported) for asked in _spellings(name)]
+    owners = [own for own, _ in answers if own is not None]
+    if owners:
+        # Of all spellings, because a server may call its tools like a client calls those of others.
+        found = tuple({entry.id: entry for own in owners for entry in own}.values())
+    else:
+        found = next((tuple(alike) for _, alike in answers if alike), ())
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise AmbiguousToolError(name, tuple(str(entry.id) for entry in found[:_LISTED]))
     raise UnknownToolError(name, _nearest(reader, name, policy))
 
 
@@ -89,7 +106,9 @@ async def found_as(
     # The first scan may begin or end during the lookup.
     is_early = index.sync.is_first_look
     try:
-        return await index.look(lambda reader: made_of(find_tool(reader, name, policy)))
+        return await index.look(
+            lambda reader: made_of(find_tool(reader, name, policy, index.roots))
+        )
     except UnknownToolError as error:
         if is_early or index.sync.is_first_look:
             raise UnknownToolError(name, error.candidates, is_early=True) from None
@@ -116,17 +135,82 @@ def nearest_first(name: str, names: Iterable[str]) -> list[str]:
     return sorted(names, key=likeness)
 
 
-def _spellings(name: str) -> Sequence[str]:
+def _spellings(name: str) -> Iterable[str]:
     bare = name.strip()
-    return [bare, *(bare.removeprefix(it) for it in _CLIENT_PREFIXES if bare.startswith(it))]
+    short = (bare.removeprefix(it) for it in _CLIENT_PREFIXES if bare.startswith(it))
+    return dict.fromkeys([name, bare, *short])
 
 
-def _called(reader: StoreReader, name: str, policy: ToolFilter) -> list[ToolEntry]:
-    hits = reader.named(name, where=policy)
-    entries = reader.entries([hit.id for hit in hits if hit.score >= _SAME_NAME])
-    if (exact := entries.get(name)) is not None:
-        return [exact]
-    return [entries[id_] for id_ in sorted(entries)]
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What a tool is called: the own name of an imported tool is the one on its server."""
+
+    id: ToolId
+    server: str
+    own: str
+
+    def matches(self, name: str) -> bool:
+        """Return whether a name is exactly the tool's own, with or without its server."""
+        before = name.removesuffix(self.own)
+        servers = {self.server, self.id.category, f"{self.id.source}:{self.id.category}"}
+        return name.endswith(self.own) and (
+            not before or before in {f"{it}{sign}" for it in servers for sign in _SIGNS}
+        )
+
+    def matches_spelling(self, key: str) -> bool:
+        """Return whether the letters and digits of a name, its `name_key`, are the tool's own."""
+        own = name_key(self.own)
+        servers = "", self.server, self.id.category, self.id.source + self.id.category
+        return key.endswith(own) and bool(key) and key in {name_key(it) + own for it in servers}
+
+
+def _imported(roots: Roots) -> dict[str, _Names]:
+    """Return the names of imported tools by their paths, whether the index has them or not."""
+    from toolimport.runtime import imported_names
+
+    found: dict[str, _Names] = {}
+    for (number, root), layout in product(enumerate(roots), roots.layouts):
+        folders, _, file = layout.pattern.rpartition("/")
+        if file != "{name}.py":
+            continue
+        for folder, server, tools in imported_names(root, folders.replace("{category}", "*")):
+            inside = folder.relative_to(root).as_posix()
+            for module, own in tools.items():
+                path = f"{inside}/{module}.py"
+                if id_ := layout.match(path):
+                    found[roots.stored(number, path)] = _Names(id_, server, own)
+    return found
+
+
+def _called(
+    reader: StoreReader, name: str, policy: ToolFilter, imported: Mapping[str, _Names]
+) -> tuple[list[ToolEntry] | None, list[ToolEntry]]:
+    """Return the tools whose own name or id this is, and those for which it is a spelling.
+
+    The first is None if it is no tool's own name, and empty if it is that of a hidden tool.
+    """
+    hits = {hit.id for hit in reader.named(name, where=policy) if hit.score >= _SAME_NAME}
+    if name in hits:
+        # Before names, because a server may call its tools like the ids of others.
+        return list(reader.entries([name]).values()), []
+    key = name_key(name)
+    owners = {str(it.id) for it in imported.values() if it.matches(name)}
+    alike = {str(it.id) for it in imported.values() if it.matches_spelling(key)}
+    entries = reader.entries(sorted(hits | owners | alike))
+    own: list[ToolEntry] = []
+    found: list[ToolEntry] = []
+    for id_, entry in sorted(entries.items()):
+        names = imported.get(entry.path) or _Names(entry.id, "", entry.id.name)
+        is_own = names.matches(name)
+        if id_ in hits or (
+            (is_own or names.matches_spelling(key)) and _passes(reader, id_, policy)
+        ):
+            (own if is_own else found).append(entry)
+    return own if own or owners else None, found
+
+
+def _passes(reader: StoreReader, id_: str, policy: ToolFilter) -> bool:
+    return any(hit.id == id_ for hit in reader.named(id_, where=policy))
 
 
 def _nearest(reader: StoreReader, name: str, policy: ToolFilter) -> tuple[str, ...]:

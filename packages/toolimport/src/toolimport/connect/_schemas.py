@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import unquote
+
+from toolimport._schemas import target_of, without_patterns
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
 
 _OBJECT = {"type": "object"}
 _MOST_VALUES = 5_000
+_VALIDATORS = 256
 
 
 def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
@@ -43,6 +47,20 @@ def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[
         notes.append(f"Result allows anything: {error}")
         return dict(_OBJECT)
     return made
+
+
+@lru_cache(_VALIDATORS)
+def argument_validator(text: str) -> Any:  # noqa: ANN401 - a library without types
+    """Return a validator for a schema, given as JSON; None if there is nothing to check.
+
+    It ignores patterns, because an untrusted regular expression may take forever.
+    """
+    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+    from referencing import Registry
+
+    schema = output_schema(without_patterns(json.loads(text)), [], is_old=False)
+    # With an empty registry, no reference leads out of the schema.
+    return None if schema is None else validator_for(schema)(schema, registry=Registry())
 
 
 class ResultCheck:
@@ -118,22 +136,8 @@ def _resolved(value: JsonValue, schema: dict[str, JsonValue]) -> Any:  # noqa: A
     return {
         key: _resolved(item, schema)
         for key, item in value.items()
-        if key != "$ref" or not isinstance(item, str) or _leads_somewhere(item, schema)
+        if key != "$ref" or not isinstance(item, str) or target_of(item, schema) is not None
     }
-
-
-def _leads_somewhere(reference: str, schema: JsonValue) -> bool:
-    if not reference.startswith("#/"):
-        return reference.startswith("#")
-    for part in unquote(reference[2:]).split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, list) and key.isdecimal() and int(key) < len(schema):
-            schema = schema[int(key)]
-        elif isinstance(schema, dict) and key in schema:
-            schema = schema[key]
-        else:
-            return False
-    return True
 
 
 def _check_size(schema: JsonValue) -> None:

@@ -38,7 +38,7 @@ Stage = Literal["waiting", "connecting", "generating"]
 
 _AT_ONCE = 4
 # Part of each package's state, so that a new version generates it again.
-_GENERATION = 2
+_GENERATION = 3
 
 
 async def import_servers(

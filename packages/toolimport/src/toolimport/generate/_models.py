@@ -8,17 +8,26 @@ import re
 import sys
 import threading
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from toolimport._schemas import without_patterns
 from toolimport.errors import GeneratorMissingError
+from toolimport.generate._samples import Samples, refused
 from toolimport.generate._schema import (
+    FORMAT,
     check_size,
     cleaned_schema,
+    loosened,
     renamed_parts,
-    without_patterns,
+    without_defaults,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel, JsonValue
 
 _HEADER = "# toolimport"
 _FUTURE = "from __future__ import annotations\n"
@@ -30,6 +39,7 @@ _MODULES = frozenset(
 )
 # Classes, and functions of pydantic that create types: `Field(…)`, `constr(…)`.
 _CALLED = re.compile(r"[A-Z]\w*|con[a-z]+")
+_PATTERN = "a pattern that pydantic does not know was left out"
 _ANYTHING = """\
 from __future__ import annotations
 
@@ -50,13 +60,11 @@ class Models:
     Attributes:
         params: The source of `Params`.
         result: The source of `Result`, without the first import; empty if there is none.
-        has_aliases: Whether some names in the models differ from those on the server.
         notes: What differs from the schema, in sentences.
     """
 
     params: str
     result: str
-    has_aliases: bool
     notes: tuple[str, ...]
 
 
@@ -87,13 +95,11 @@ def models_of(input_schema: object, output_schema: object | None) -> Models:
     return Models(
         params=params,
         result=result.replace(_FUTURE, "", 1),
-        has_aliases="alias=" in params,
         notes=tuple(dict.fromkeys((*notes, *more))),
     )
 
 
 def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
-    problem = ""
     try:
         cleaned, notes = cleaned_schema(schema)
         check_size(cleaned)
@@ -102,58 +108,125 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
             raise ValueError("its schema is not that of an object")
     except (ValueError, TypeError) as error:
         return _ANYTHING.format(name=name), (f"{name} allows anything: {error}",)
-    for attempt, note in (
-        (cleaned, None),
-        (without_patterns(cleaned), "a pattern that pydantic does not know was left out"),
-    ):
+    samples = Samples(cleaned)
+    cleaned = without_defaults(cleaned, samples.is_valid)
+    values, plain = samples.values(), without_patterns(cleaned)
+    may_be_empty = samples.is_valid({}, cleaned)
+    forms = [
+        _Form(schema, by_name, has_enums, may_be_empty)
+        for schema in (cleaned, plain)
+        for by_name in (True, False)
+        for has_enums in (True, False)
+    ]
+    problem, closest = "", None
+    for form in forms:
         try:
-            source = _generated(attempt, name)
-            _check(source, name, _names_of(cleaned))
+            source, model = form.built(name)
         except Exception as error:  # noqa: BLE001 - of any kind: other tools go on
             problem = problem or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        else:
-            return source, (*notes, note) if note else notes
+            continue
+        wrong = refused(model, values)
+        if not wrong:
+            return source, (*notes, _PATTERN) if form.schema is plain else notes
+        closest = closest or (form, wrong)
+    if closest is not None:
+        source, more = _loosened(*closest, name, values)
+        if source:
+            return source, (*notes, *more)
+        problem = f"no model accepts {', '.join(closest[1].values())}, which its schema allows"
     return _ANYTHING.format(name=name), (f"{name} allows anything: {problem[:200]}",)
 
 
-def _generated(schema: dict[str, Any], name: str) -> str:
-    source = _source(schema, name, by_name=False)
-    # Names that are invalid in Python get aliases; models must accept both.
-    return _source(schema, name, by_name=True) if "alias=" in source else source
+def _loosened(
+    form: _Form, wrong: Mapping[str, str], name: str, values: list[JsonValue]
+) -> tuple[str, tuple[str, ...]]:
+    """Let properties be anything until all values are accepted; return "" if that fails."""
+    notes: list[str] = []
+    while names := sorted(wrong.keys() & form.schema.get("properties", {}).keys()):
+        notes += [f"{it} may be anything: pydantic refuses or changes {wrong[it]}" for it in names]
+        form = replace(form, schema=loosened(form.schema, names))
+        try:
+            source, model = form.built(name)
+        except Exception:  # noqa: BLE001 - of any kind: other tools go on
+            break
+        wrong = refused(model, values)
+        if not wrong:
+            return source, tuple(notes)
+        if wrong.keys() >= set(names):
+            break
+    return "", ()
 
 
-def _source(schema: dict[str, Any], name: str, *, by_name: bool) -> str:
-    from collections import defaultdict
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a model is generated.
 
-    from datamodel_code_generator import generate
-    from datamodel_code_generator.enums import DataModelType, InputFileType
-    from datamodel_code_generator.format import DatetimeClassType, Formatter, PythonVersion
-    from datamodel_code_generator.model.base import ALL_MODEL
+    Attributes:
+        schema: From what.
+        by_name: Whether a field can be given by its name in Python, besides the server's.
+        has_enums: Whether choices become classes, which take true for 1, or else literals.
+        may_be_empty: Whether a model without fields can be made without an argument.
+    """
 
-    config = {"config": {"use_enum_values": True}}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        made = generate(
-            json.dumps(schema),
-            input_file_type=InputFileType.JsonSchema,
-            class_name=name,
-            output_model_type=DataModelType.PydanticV2BaseModel,
-            target_python_version=PythonVersion.PY_311,
-            extra_template_data=defaultdict(dict, {ALL_MODEL: config}),
-            use_field_description=True,
-            use_double_quotes=True,
-            use_union_operator=False,
-            use_standard_collections=False,
-            use_specialized_enum=False,
-            output_datetime_class=DatetimeClassType.Datetime,
-            allow_population_by_field_name=by_name,
-            allow_remote_refs=False,
-            custom_file_header=_HEADER,
-            formatters=[Formatter.BUILTIN],
-        )
-    if not isinstance(made, str):
-        raise TypeError("the generator returned several modules")
-    return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
+    schema: dict[str, Any]
+    by_name: bool
+    has_enums: bool
+    may_be_empty: bool
+
+    def built(self, name: str) -> tuple[str, type[BaseModel]]:
+        """Return the source of a model, and the model."""
+        source = self._source(name, by_name=False)
+        # Names that are invalid in Python get aliases.
+        if self.by_name and "alias=" in source:
+            source = self._source(name, by_name=True)
+        return source, _model_in(source, name, _names_of(self.schema), by_name=self.by_name)
+
+    def _source(self, name: str, *, by_name: bool) -> str:
+        from collections import defaultdict
+
+        from datamodel_code_generator import generate
+        from datamodel_code_generator.enums import DataModelType, InputFileType
+        from datamodel_code_generator.format import DatetimeClassType, Formatter, PythonVersion
+        from datamodel_code_generator.model.base import ALL_MODEL
+        from datamodel_code_generator.parser import LiteralType
+
+        config = {"config": {"use_enum_values": True}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = generate(
+                json.dumps(self.schema),
+                input_file_type=InputFileType.JsonSchema,
+                class_name=name,
+                output_model_type=DataModelType.PydanticV2BaseModel,
+                target_python_version=PythonVersion.PY_311,
+                extra_template_data=defaultdict(dict, {ALL_MODEL: config}),
+                field_extra_keys_without_x_prefix={FORMAT},
+                enum_field_as_literal=None if self.has_enums else LiteralType.All,
+                use_double_quotes=True,
+                use_union_operator=False,
+                use_standard_collections=False,
+                use_specialized_enum=False,
+                output_datetime_class=DatetimeClassType.Datetime,
+                allow_population_by_field_name=by_name,
+                allow_remote_refs=False,
+                custom_file_header=_HEADER,
+                formatters=[Formatter.BUILTIN],
+            )
+        if not isinstance(made, str):
+            raise TypeError("the generator returned several modules")
+        if self.may_be_empty:
+            made = re.sub(
+                rf"^(class {name}\(RootModel.*\n    root: (?:(?! = ).)+)$",
+                r"\1 = {}",
+                made,
+                flags=re.M,
+            )
+        # Pydantic would drop unknown arguments.
+        made = re.sub(r"(ConfigDict\(\n)(?!\s*extra=)", r'\1        extra="allow",\n', made)
+        if re.search(r"^    model_\w+: ", made, flags=re.M):
+            # It would warn about these names.
+            made = made.replace("ConfigDict(\n", "ConfigDict(\n        protected_namespaces=(),\n")
+        return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
 
 
 def _names_of(schema: dict[str, Any]) -> set[str]:
@@ -162,8 +235,8 @@ def _names_of(schema: dict[str, Any]) -> set[str]:
     return set(schema.get("properties", ())) if is_plain else set()
 
 
-def _check(source: str, name: str, names: set[str]) -> None:
-    """Check the generated source, and then whether its models can be built.
+def _model_in(source: str, name: str, names: set[str], *, by_name: bool) -> type[BaseModel]:
+    """Check the generated source, and return its model if that can be built.
 
     Importing a module runs it, so it may contain nothing but models; and models that cannot be
     built would make it useless.
@@ -189,11 +262,22 @@ def _check(source: str, name: str, names: set[str]) -> None:
                 raise TypeError("the generator created no model for it")
             model.model_rebuild()
             model.model_json_schema()
-            found = {field.alias or key for key, field in model.model_fields.items()}
+            fields = model.model_fields.items()
+            found = {key if it.alias is None else it.alias for key, it in fields}
+            if by_name and any(map(_is_ambiguous, vars(module).values())):
+                raise ValueError("a field is called like another one on the server")
             if not names <= found:
                 raise ValueError(f"the generator left out {', '.join(sorted(names - found))}")
+            return model
     finally:
         del sys.modules[module.__name__]
+
+
+def _is_ambiguous(model: Any) -> bool:  # noqa: ANN401 - anything in a module
+    """Return whether an argument can be meant for two fields of a model, by name or alias."""
+    fields = dict(getattr(model, "model_fields", {})) if isinstance(model, type) else {}
+    owners = {key if it.alias is None else it.alias: key for key, it in fields.items()}
+    return any(owners.get(key, key) != key for key in fields)
 
 
 def _is_expected(node: ast.stmt) -> bool:

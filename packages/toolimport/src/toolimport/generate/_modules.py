@@ -80,7 +80,7 @@ def package_of(
         except ValueError as error:
             failed[tool.name] = str(error)
             continue
-        text = _module(server, tool, made.params, made.result, runtime, made.has_aliases)
+        text = _module(server, tool, made.params, made.result, runtime)
         if problem := _syntax_problem(text, modules[tool.name]) or problem_of(text):
             failed[tool.name] = problem
             continue
@@ -90,23 +90,26 @@ def package_of(
     return Package(files=files, notes=notes, failed=failed)
 
 
-def _module(
-    server: str, tool: Tool, params: str, result: str, runtime: Runtime, has_aliases: bool
-) -> str:
+def _module(server: str, tool: Tool, params: str, result: str, runtime: Runtime) -> str:
     description = tool.description.strip() or tool.title.strip() or f"{tool.name} of {server}"
-    name = f"tool_name={_quoted(tool.name)}"
+    returns, sent, more, converted = "str", "params", "", "{}"
     if runtime == "mcpygen":
-        by_alias = ", by_alias=True" if has_aliases else ""
-        call = f"CLIENT.run_sync({name}, tool_args=params.model_dump(exclude_none=True{by_alias}))"
-        body = f"    result = {call}\n    return Result.model_validate(result)\n"
-    else:
-        call = f"CLIENT.run_sync({name}, tool_args=params)"
-        body = f"    return CLIENT.run_sync({name}, tool_args=params, result_model=Result)\n"
-    returns, body = ("Result", body) if result else ("str", f"    return {call}\n")
+        sent = 'params.model_dump(mode="json", by_alias=True, exclude_unset=True)'
+    if result:
+        returns = "Result"
+        if runtime == "mcpygen":
+            converted = "Result.model_validate({})"
+        else:
+            more = ", result_model=Result"
+    given = f"(tool_name={_quoted(tool.name)}, tool_args={sent}{more})"
     models = f"{params}\n\n{result}\n\n" if result else f"{params}\n\n"
     return (
         f"{models}from . import CLIENT\n\n"
-        f"def run(params: Params) -> {returns}:\n    {docstring(description)}\n{body}"
+        f"def run(params: Params) -> {returns}:\n    {docstring(description)}\n"
+        f"    return {converted.format(f'CLIENT.run_sync{given}')}\n\n"
+        f"async def run_async(params: Params) -> {returns}:\n"
+        '    """Call the tool from an event loop, which goes on meanwhile."""\n'
+        f"    return {converted.format(f'await CLIENT.run{given}')}\n"
     )
 
 

@@ -6,30 +6,29 @@ import re
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
+from toolimport._schemas import MANY, NAMED, ONE, as_meant, mapped
+
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Callable, Collection, Container, Mapping
 
     from pydantic import JsonValue
 
-_ONE = frozenset(
-    {
-        *("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then"),
-        *("else", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
-    }
-)
-_MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _PLAIN = frozenset(
     {
         *("type", "enum", "const", "default", "title", "description", "required"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
         *("minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems"),
-        *("minProperties", "maxProperties", "minContains", "maxContains", "nullable"),
-        *("dependentRequired", "deprecated", "readOnly", "writeOnly", "discriminator"),
+        *("minProperties", "maxProperties", "minContains", "maxContains"),
+        *("dependentRequired", "deprecated", "readOnly", "writeOnly"),
     }
 )
-# Other formats change values (addresses get a slash, passwords asterisks), or need a library.
-_FORMATS = frozenset({"date-time", "date", "time", "uuid", "ipv4", "ipv6"})
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
+# What pydantic's expressions mean otherwise than those of JavaScript: classes of Unicode without
+# some characters, other ends, and sets in brackets.
+_OTHERWISE = re.compile(r"\\[WDSBbAzZ]|\[[^\]]*(?:\[|&&|--|~~)")
+FORMAT = "x-format"
+"""The keyword for a format, which the models only mention."""
+
 _DEEPEST = 60
 _MOST_PARTS = 20_000
 _MOST_COMBINATIONS = 500
@@ -51,7 +50,8 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
         ValueError: It is nested too deeply.
     """
     notes: dict[str, None] = {}
-    made = _cleaned(cast("JsonValue", schema), notes, 0)
+    given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    made = _cleaned(as_meant(given), notes, 0)
     cleaned: dict[str, JsonValue] = made if isinstance(made, dict) else {}
     if "properties" in cleaned or not {"anyOf", "oneOf", "allOf", "$ref"} & cleaned.keys():
         cleaned.setdefault("type", "object")
@@ -60,19 +60,27 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     return cleaned, tuple(notes)
 
 
-def without_patterns(schema: JsonValue) -> Any:  # noqa: ANN401
-    """Leave out regular expressions, not all of which pydantic supports."""
-    if isinstance(schema, list):
-        return [without_patterns(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: {name: without_patterns(item) for name, item in value.items()}
-        if key in _NAMED and isinstance(value, dict)
-        else without_patterns(value)
-        for key, value in schema.items()
-        if key not in {"pattern", "patternProperties"}
+def without_defaults(
+    schema: dict[str, Any], is_valid: Callable[[JsonValue, JsonValue], bool]
+) -> dict[str, Any]:
+    """Leave out defaults that the schema itself does not allow."""
+
+    def plain(node: dict[str, JsonValue]) -> JsonValue:
+        if "default" in node and not is_valid(node["default"], node):
+            del node["default"]
+        return node
+
+    return cast("dict[str, Any]", mapped(cast("JsonValue", schema), plain))
+
+
+def loosened(schema: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Let some properties of an object be anything, and keep their descriptions."""
+    properties = {
+        name: {"description": it["description"]} if "description" in it else {}
+        for name, it in schema["properties"].items()
+        if name in names
     }
+    return schema | {"properties": schema["properties"] | properties}
 
 
 def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +184,7 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
                 kept[key] = value
             else:
                 notes["a reference out of its schema was ignored"] = None
-        elif key in _ONE:
+        elif key in ONE:
             kept[key] = (
                 [_cleaned(item, notes, depth + 1) for item in value]
                 if isinstance(value, list)
@@ -184,12 +192,48 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
                 if isinstance(value, bool)
                 else _cleaned(value, notes, depth + 1)
             )
-        elif key in _MANY and isinstance(value, list):
+        elif key in MANY and isinstance(value, list):
             kept[key] = [_cleaned(item, notes, depth + 1) for item in value]
-        elif key in _NAMED and isinstance(value, dict):
+        elif key in NAMED and isinstance(value, dict):
             kept[key] = {name: _cleaned(item, notes, depth + 1) for name, item in value.items()}
         elif key == "enum" and isinstance(value, list) and len(value) > _MOST_CHOICES:
             notes[f"a list of more than {_MOST_CHOICES:,} choices was left out"] = None
-        elif key in _PLAIN or (key == "format" and value in _FORMATS):
+        elif key == "pattern" and isinstance(value, str) and _OTHERWISE.search(value):
+            notes["a pattern that pydantic would read in another way was left out"] = None
+        elif key in _PLAIN:
             kept[key] = value
+        elif key == "format" and isinstance(value, str):
+            # A type for a format would change some values and refuse others.
+            kept[FORMAT] = value
+    _without_other_rules(kept)
+    for limit in ("Minimum", "Maximum"):
+        # In draft 4 this is a boolean.
+        if isinstance(excluded := kept.get(f"exclusive{limit}"), bool):
+            del kept[f"exclusive{limit}"]
+            if excluded and limit.lower() in kept:
+                kept[f"exclusive{limit}"] = kept.pop(limit.lower())
+    if not {"enum", "const"} & kept.keys():
+        kept |= {"type": _exact(kept["type"])} if "type" in kept else {}
     return kept
+
+
+def _without_other_rules(kept: dict[str, JsonValue]) -> None:
+    """Leave out rules for other properties where the generator would apply them to all."""
+    properties, patterns = kept.get("properties"), kept.get("patternProperties")
+    is_map = isinstance(patterns, dict) and len(patterns) == 1 and not properties
+    if patterns and not (is_map and kept.get("additionalProperties") is False):
+        for key in ("patternProperties", *_CLOSING):
+            kept.pop(key, None)
+    if properties:
+        for key in _CLOSING:
+            if isinstance(kept.get(key), dict):
+                del kept[key]
+
+
+def _exact(kinds: JsonValue) -> JsonValue:
+    """Allow integers besides floats, which cannot hold long ones; booleans come last."""
+    listed = kinds if isinstance(kinds, list) else [kinds]
+    if "number" in listed and "integer" not in listed:
+        return _exact(["integer", *listed])
+    # As the first one, pydantic would take 1.0 for true.
+    return sorted(listed, key="boolean".__eq__) if isinstance(kinds, list) else kinds

@@ -6,6 +6,8 @@ Every generated package has a `ToolRunner`, to which every generated `run` passe
 
     run(Params(timezone="Europe/Vienna"))
 
+In an event loop, `await run_async(…)` does the same, and lets other tasks go on meanwhile.
+
 A program can also call the tool of a generated module without importing it, and gets the server's
 own answer::
 
@@ -29,7 +31,7 @@ from toolimport.runtime._runner import ToolRunner, call_seconds, close
 
 if TYPE_CHECKING:
     from toolimport.runtime._checking import argument_problems
-    from toolimport.runtime._imported import ImportedTool, imported_tool
+    from toolimport.runtime._imported import ImportedTool, imported_names, imported_tool
     from toolimport.runtime._questions import Caller
     from toolimport.runtime._servers import ImportedServer, imported_servers
 else:
@@ -48,6 +50,7 @@ else:
         "ImportedServer": "_servers",
         "ImportedTool": "_imported",
         "argument_problems": "_checking",
+        "imported_names": "_imported",
         "imported_servers": "_servers",
         "imported_tool": "_imported",
     }
@@ -62,6 +65,7 @@ __all__ = [
     "argument_problems",
     "call_seconds",
     "close",
+    "imported_names",
     "imported_servers",
     "imported_tool",
 ]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _SHOWN_PROBLEMS = 2
 _SHOWN_CHARACTERS = 60
 _SHOWN_CHOICES = 20
-_VALIDATORS = 256
 
 
 def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -22,35 +20,16 @@ def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
     Patterns are ignored, because an untrusted regular expression may take forever. So are schemas
     that are invalid or large. The server checks everything anyway.
     """
+    from toolimport.connect._schemas import argument_validator
+
     try:
-        validator = _validator(json.dumps(schema, sort_keys=True))
+        validator = argument_validator(json.dumps(schema, sort_keys=True))
         if validator is None:
             return ()
         errors = islice(validator.iter_errors(dict(arguments)), _SHOWN_PROBLEMS)
         return tuple(_sentence(error) for error in errors)
     except Exception:  # noqa: BLE001 - of a stranger's schema: the server has the last word
         return ()
-
-
-@lru_cache(_VALIDATORS)
-def _validator(text: str) -> Any:  # noqa: ANN401 - a library without types
-    from jsonschema import validators  # type: ignore[import-untyped]
-    from referencing import Registry
-
-    from toolimport.connect._schemas import output_schema
-
-    schema = output_schema(json.loads(text), [], is_old=False)
-    if schema is None:
-        return None
-    unchecked = dict.fromkeys(("pattern", "patternProperties"), _nothing)
-    library = cast("Any", validators)
-    validator = library.extend(library.validator_for(schema), unchecked)
-    # With an empty registry, no reference leads out of the schema.
-    return validator(schema, registry=cast("Any", Registry)())
-
-
-def _nothing(*_: object) -> Iterator[Any]:
-    return iter(())
 
 
 def _sentence(error: Any) -> str:  # noqa: ANN401 - a library without types
@@ -62,7 +41,7 @@ def _sentence(error: Any) -> str:  # noqa: ANN401 - a library without types
             missing = [name for name in error.validator_value if name not in given]
             names = ", ".join(f"{path}.{name}" if path else name for name in missing)
             return f"{names} {'is' if len(missing) == 1 else 'are'} missing."
-        case "additionalProperties" if isinstance(error.instance, dict):
+        case "additionalProperties" | "unevaluatedProperties" if isinstance(error.instance, dict):
             known = error.schema.get("properties", {})
             given = cast("Mapping[str, Any]", error.instance)
             extra = [_shown(name) for name in given if name not in known]

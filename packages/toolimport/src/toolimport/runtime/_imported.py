@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from toolimport._manifest import MANIFEST_FILE, Manifest
+from toolimport._schemas import as_meant
 from toolimport.runtime._runner import ToolRunner
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
@@ -30,8 +32,8 @@ class ImportedTool:
         server: The server's name.
         name: The tool's name on the server.
         servers_file: The file that names the server.
-        input_schema: The server's schema of its arguments; None after an import by an older
-            version, which did not record it.
+        input_schema: The schema of its arguments, as the server means it; None after an import by
+            an older version, which did not record it.
         annotations: The server's hints on it, such as `readOnlyHint`.
     """
 
@@ -85,9 +87,23 @@ def imported_tool(module: Path) -> ImportedTool | None:
         server=manifest.server,
         name=manifest.tools[module.stem],
         servers_file=Path(manifest.source),
-        input_schema=cast("dict[str, Any]", schema) if isinstance(schema, dict) else None,
+        input_schema=as_meant(cast("dict[str, Any]", schema)) if isinstance(schema, dict) else None,
         annotations=cast("dict[str, bool]", annotations) if isinstance(annotations, dict) else {},
     )
+
+
+def imported_names(
+    root: Path, folders: str = "mcptools/*"
+) -> Iterator[tuple[Path, str, Mapping[str, str]]]:
+    """Yield the generated folders of a tree, each with its server and tools.
+
+    The tools are the names on the server, by module. `folders` is a pattern of the folders.
+    """
+    for file in sorted(root.glob(f"{folders}/{MANIFEST_FILE}")):
+        with suppress(OSError):
+            manifest = read_manifest(file, file.stat())
+            if manifest is not None:
+                yield file.parent, manifest.server, manifest.tools
 
 
 def read_manifest(file: Path, stat: os.stat_result) -> Manifest | None:

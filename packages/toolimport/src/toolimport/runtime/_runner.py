@@ -57,24 +57,23 @@ class ToolRunner:
         Raises:
             ToolCallError: The tool failed, or could not be called.
         """
-        from toolimport.runtime._answers import answer_of
+        return self._converted(tool_name, self.call(tool_name, tool_args), result_model)
 
-        answer = answer_of(self.call(tool_name, tool_args))
-        if result_model is None:
-            return answer
-        from pydantic import ValidationError
+    async def run(
+        self,
+        tool_name: str,
+        tool_args: Any,  # noqa: ANN401 - any JSON
+        result_model: type[BaseModel] | None = None,
+    ) -> Any:  # noqa: ANN401
+        """Call a tool from an event loop of asyncio, which goes on meanwhile.
 
-        try:
-            return result_model.model_validate(answer)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"])) or "all of it"
-            raise ToolCallError(
-                self.server_name,
-                tool_name,
-                f"its answer does not match its schema: {place}: {first['msg']}; "
-                "CLIENT.call returns the raw answer",
-            ) from None
+        Cancelling it cancels the call on the server. Arguments, result and errors are those of
+        `run_sync`.
+        """
+        from toolimport.runtime._arguments import arguments_of
+
+        result = await self.forward(tool_name, arguments_of(tool_args))
+        return self._converted(tool_name, self._succeeded(tool_name, result), result_model)
 
     def call(self, tool_name: str, tool_args: Any) -> CallToolResult:  # noqa: ANN401
         """Call a tool and return its server's whole answer, including images and the like.
@@ -84,17 +83,13 @@ class ToolRunner:
         Raises:
             ToolCallError: The tool failed, or could not be called.
         """
-        from toolimport.runtime._answers import text_of
         from toolimport.runtime._arguments import arguments_of
         from toolimport.runtime._background import background
 
         arguments, running = arguments_of(tool_args), background()
         with self._explaining(tool_name):
             result = running.run(self._job(running, tool_name, arguments))
-        if result.is_error:
-            text = text_of(result) or "the server reported a failure without a reason"
-            raise ToolCallError(self.server_name, tool_name, text)
-        return result
+        return self._succeeded(tool_name, result)
 
     async def forward(
         self,
@@ -146,6 +141,38 @@ class ToolRunner:
         from toolimport.runtime._background import background
 
         return background().is_connected(str(self._file()), self.server_name)
+
+    def _succeeded(self, tool_name: str, result: CallToolResult) -> CallToolResult:
+        """Return a result, or raise `ToolCallError` if it is a failure."""
+        from toolimport.runtime._answers import text_of
+
+        if result.is_error:
+            text = text_of(result) or "the server reported a failure without a reason"
+            raise ToolCallError(self.server_name, tool_name, text)
+        return result
+
+    def _converted(
+        self, tool_name: str, result: CallToolResult, result_model: type[BaseModel] | None
+    ) -> Any:  # noqa: ANN401
+        """Return what `run_sync` returns."""
+        from toolimport.runtime._answers import answer_of
+
+        answer = answer_of(result)
+        if result_model is None:
+            return answer
+        from pydantic import ValidationError
+
+        try:
+            return result_model.model_validate(answer)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "all of it"
+            raise ToolCallError(
+                self.server_name,
+                tool_name,
+                f"its answer does not match its schema: {place}: {first['msg']}; "
+                "CLIENT.call returns the raw answer",
+            ) from None
 
     async def _job(
         self,

@@ -44,15 +44,24 @@ def compact_form(schema: Mapping[str, Any], *, length: int) -> str:
 
 def _properties(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int) -> Iterator[str]:
     properties, required = schema.get("properties"), schema.get("required")
-    if not isinstance(properties, dict):
-        return
-    named = cast("dict[str, Any]", properties)
+    is_open = {"properties", "anyOf", "oneOf", "allOf", "$ref"}.isdisjoint(schema)
+    others = schema.get("additionalProperties", is_open)
+    named = cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
     needed = set(cast("list[str]", required)) if isinstance(required, list) else set[str]()
     for name in sorted(named, key=lambda it: it not in needed):
         mark = "" if name in needed else "?"
-        # An optional argument is omitted rather than null.
         kind = _type(named[name], whole, depth)
-        yield f"{_name(name)}{mark}: {kind.removesuffix('|null') if mark else kind}"
+        if mark and _is_null_by_default(named[name]):
+            # It is omitted rather than null.
+            kind = kind.removesuffix("|null")
+        yield f"{_name(name)}{mark}: {kind}"
+    if others is not False or schema.get("patternProperties"):
+        yield f"[name]: {_type(others, whole, depth)}"
+
+
+def _is_null_by_default(schema: object) -> bool:
+    found = cast("dict[str, object]", schema) if isinstance(schema, dict) else {}
+    return "default" in found and found["default"] is None
 
 
 def _type(schema: object, whole: Mapping[str, Any], depth: int) -> str:
