@@ -164,13 +164,15 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
 
 
 async def _close_connections() -> None:
-    """Stop the servers and workers of called tools, but do not wait for long."""
+    """Stop the servers and processes of called tools, but do not wait for long."""
     from toolimport.runtime import close
 
-    from pytools_hybrid.serve.calls import close_workers
+    from pytools_hybrid.serve.calls import end_processes
 
-    closing = {asyncio.create_task(it) for it in (asyncio.to_thread(close), close_workers())}
-    await asyncio.wait(closing, timeout=_FINISH_SECONDS)
+    end_processes()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FINISH_SECONDS):
+            await asyncio.to_thread(close)
 
 
 def _on_signals(stopped: asyncio.Event) -> None:
