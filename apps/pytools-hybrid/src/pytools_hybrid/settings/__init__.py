@@ -21,12 +21,13 @@ from pytools_hybrid.settings._nearby import (
 )
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
 from pytools_hybrid.settings._server import Server, is_address
-from pytools_hybrid.settings._settings import Settings, flag, tuned_path, variable
+from pytools_hybrid.settings._settings import IDLE_PATTERN, Settings, flag, tuned_path, variable
 
 __all__ = [
     "ALIASES",
     "DEFAULT_LIMIT",
     "DEFAULT_ROOT",
+    "IDLE_PATTERN",
     "MAX_LIMIT",
     "REMEDIES",
     "AliasError",

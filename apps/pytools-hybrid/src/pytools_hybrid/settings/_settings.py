@@ -65,6 +65,11 @@ _OTHER_ROOT = "PYTOOLS_ROOT"
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
 _MOST_OF_NAME = 60
+IDLE_PATTERN = (
+    "the %s pattern %r matches no tool, so it has no effect; ids are source:category:name"
+)
+"""The warning of a setting and its pattern."""
+
 # In place of pydantic's, by the type of its error.
 _MESSAGES = {"bool_parsing": "it is neither true nor false"}
 
@@ -106,6 +111,12 @@ class Settings(SettingFields):
         from toolindex import ToolFilter
 
         return ToolFilter(include=self.include, exclude=self.exclude)
+
+    @property
+    def patterns(self) -> tuple[tuple[str, str], ...]:
+        """The patterns that are meant to match tools, and the setting that each is from."""
+        names = ("include", "exclude", *(("confirm", "pin") if self.tools == "call" else ()))
+        return tuple((name, pattern) for name in names for pattern in getattr(self, name))
 
     def resolved_root(self) -> tuple[Roots, str | None]:
         """Return the roots to use, and a note for the user if they are a default.

@@ -14,6 +14,7 @@ from toolindex import ToolIndexError
 from pytools_hybrid.errors import PytoolsError, innermost
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.serve.mcp._create import create_server
+from pytools_hybrid.settings import IDLE_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -78,6 +79,7 @@ async def _serve(
 ) -> None:
     if search is None:
         server = create_server(None, None, settings=settings, root=roots)
+        await asyncio.to_thread(_warn_of_idle_patterns, settings, roots)
         await _transport(None, None, settings, server)
         return
     from pytools_hybrid.index import Follower
@@ -97,6 +99,20 @@ async def _serve(
     keeping.cancel()
     await asyncio.wait({keeping}, timeout=_FINISH_SECONDS)
     serving.result()
+
+
+def _warn_of_idle_patterns(settings: Settings, roots: Roots) -> None:
+    """Log each pattern that matches no tool, in the profile without an index."""
+    from toolindex import ToolFilter
+
+    from pytools_hybrid.serve.browse import ToolBrowser
+
+    for name, pattern in settings.patterns:
+        browser = ToolBrowser(
+            roots, ToolFilter(include=(pattern,)), outside_links=settings.outside_links
+        )
+        if not any(browser.categories().model_dump().values()):
+            _log.warning(IDLE_PATTERN, name, pattern)
 
 
 async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer) -> None:
