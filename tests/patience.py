@@ -31,7 +31,6 @@ _INDEX = {
 }  # fmt: skip
 _OTHER_WORK = {
     "pytools_hybrid.index._sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
-    "pytools_hybrid.serve.http._connections": ["_HEADERS_SECONDS"],
     "pytools_hybrid.serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
     "toolimport.generate._worker": ["_LOAD_SECONDS"],
 }

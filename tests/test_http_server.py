@@ -74,37 +74,6 @@ async def calling(url, token=None):
         yield client
 
 
-async def test_the_health_page_is_updated_by_events(start, tree, write_tools):
-    with start(PYTOOLS_TOKEN="secret") as (process, url):
-        async with calling(url) as client, calling(url, "secret") as known:
-            path = "/console/health/events"
-            refused = await client.get(path)
-            form = {"token": "secret", "next": "/"}
-            await client.post("/console/login", data=form, headers={"origin": url})
-            async with client.stream("GET", path) as events, known.stream("GET", path) as others:
-                lines = events.aiter_lines()
-                first = await next_state(lines)
-                write_tools(tree, "added", 3, "Add a thing.")
-                while (state := await next_state(lines))["tools"] == first["tools"]:
-                    pass
-                await client.post("/console/logout", headers={"origin": url})
-                # After logging out, the stream ends.
-                with anyio.fail_after(PATIENCE):
-                    async for _ in lines:
-                        pass
-                process.send_signal(signal.SIGTERM)
-                with anyio.fail_after(PATIENCE), contextlib.suppress(httpx2.TransportError):
-                    async for _ in others.aiter_lines():
-                        pass
-        status = await anyio.to_thread.run_sync(process.wait)
-
-    assert refused.status_code == 401
-    assert events.headers["content-type"].startswith("text/event-stream")
-    assert events.headers["cache-control"] == "no-store"
-    assert "tools have vectors" in state["vectors"]
-    assert status == 0
-
-
 @pytest.fixture
 def console(command, tree, tmp_path, environment):
     """Run `pytools-hybrid console` until it prints something."""
@@ -166,14 +135,6 @@ async def test_without_a_browser_the_address_of_the_console_is_printed(console):
             link = errors.read_text().partition("open ")[2].split()[0]
             async with calling(link) as client:
                 assert (await client.get(link)).status_code == 303
-
-
-async def next_state(lines):
-    with anyio.fail_after(PATIENCE):
-        async for line in lines:
-            if line.startswith("data: "):
-                return json.loads(line.removeprefix("data: "))
-    raise AssertionError("the stream has ended")
 
 
 def connection(url):

@@ -58,9 +58,10 @@ Three variables are not settings: `PYTOOLS_CONFIG` names the settings file, and
 
 The nearest `pytools.toml`, or `pyproject.toml` with a table `[tool.pytools]`, in the current folder
 or one above it is used. Paths in it are relative to its folder. A file that was found this way may
-be someone else's, so it cannot set what exposes this machine (`transport`, `host`, `token`,
-`allowed_hosts`, `outside_links`, `run_python`, `python`, a `database` on a server): for these the
-file has to be named with `--config FILE` or `PYTOOLS_CONFIG`
+be someone else's, so it cannot set what exposes this machine or decides what agents may do
+(`tools = "call"`, `pin`, `read_only`, `confirm`, `run_python`, `python`, `python_memory`,
+`transport`, `host`, `token`, `allowed_hosts`, `outside_links`, a `database` on a server): for these
+the file has to be named with `--config FILE` or `PYTOOLS_CONFIG`
 ([why](decisions/0014-a-settings-file-that-is-found-opens-nothing.md)). For
 example, `pytools.toml`:
 

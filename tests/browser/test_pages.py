@@ -94,14 +94,17 @@ def test_the_skip_link_leads_to_the_content(visit, site):
     expect(page).to_have_url(f"{site}/console/tools#main")
 
 
-def test_the_health_page_follows_the_index_without_reloading(visit, serve, tmp_path):
+def test_the_health_page_reloads_on_request_until_it_is_stopped(visit, serve, tmp_path):
     root = tmp_path / "tools"
     for number in (1, 2):
         (root / f"mcptools/mail/send_{number}.py").parent.mkdir(parents=True, exist_ok=True)
         (root / f"mcptools/mail/send_{number}.py").write_text("def run(to: str): 'Send mail.'\n")
     with serve(root) as address:
         page = visit(f"{address}/console/health", refused=True)
-        expect(page.locator("[data-live=tools]")).to_have_text("2")
+        tools = page.locator("#tools")
+        expect(tools).to_have_text("2")
+        page.get_by_role("link", name="Reload").click()
         (root / "mcptools/mail/send_3.py").write_text("def run(to: str): 'Send more mail.'\n")
-        expect(page.locator("[data-live=tools]")).to_have_text("3")
-        expect(page.locator("[data-live=watching]")).to_be_hidden()
+        expect(tools).to_have_text("3")
+        page.get_by_role("link", name="Stop").click()
+        expect(page.locator("meta[http-equiv]")).to_have_count(0)

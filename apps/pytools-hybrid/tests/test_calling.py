@@ -1,13 +1,13 @@
 """The profile `call`: find a tool of an MCP server and call it, in two calls over MCP."""
 
 import asyncio
+import functools
 import json
 import os
 import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -26,7 +26,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytools_hybrid import SettingsError, ToolSearch, load_tool
 from pytools_hybrid.index import Follower
-from pytools_hybrid.serve.calls import close_workers, compact_form, trust
+from pytools_hybrid.serve.calls import compact_form, trust
 from pytools_hybrid.serve.http import check_exposure, create_app
 from pytools_hybrid.serve.mcp import create_server
 from toolimport import ImportOptions, import_servers
@@ -227,7 +227,8 @@ def served(imported, settings, trusted):
 
     @asynccontextmanager
     async def serve(ask=None, mode="auto", callbacks=None, **values):
-        given = settings(root=imported / "tools", tools="call", watch=False, **values)
+        usual = {"root": imported / "tools", "tools": "call", "watch": False}
+        given = settings(**usual | values)
         async with ToolSearch(settings=given, refresh=False) as search:
             follower = Follower(search.index)
             working = asyncio.create_task(follower.run())
@@ -761,15 +762,10 @@ def run() -> str:
     os._exit(7)
 """,
     "fork": """
-import os, time
+import subprocess, sys, time
 def run(file: str) -> str:
     '''Leave a child.'''
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            time.sleep(600)
-        os._exit(0)
-    os.wait()
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", file])
     open(file, "w").close()
     time.sleep(600)
 """,
@@ -794,6 +790,28 @@ import os
 def run() -> str:
     '''Leave a child that answers too.'''
     return "child" if os.fork() == 0 else "parent"
+""",
+    "daemon": """
+import os, time
+def run(file: str) -> str:
+    '''Leave a daemon that keeps all streams open.'''
+    if os.fork() == 0:
+        os.setsid()
+        while os.path.exists(file):
+            time.sleep(0.01)
+        os._exit(0)
+    return "left"
+""",
+    "move": """
+import os, sys
+def run() -> str:
+    '''Change the process.'''
+    os.chdir("/")
+    os.environ["PATH"] = ""
+    sys.path.clear()
+    sys.modules["json"] = None
+    os.umask(0o777)
+    return os.getcwd()
 """,
     "deep": """
 def run() -> list:
@@ -842,23 +860,13 @@ def run() -> str:
 
 
 @pytest.fixture
-def running(served, imported, monkeypatch):
+def running(served, imported):
     for name, source in PYTHON.items():
         module = imported / f"tools/gentools/odd/{name}/api.py"
         module.parent.mkdir(parents=True, exist_ok=True)
         module.write_text(source)
 
-    @asynccontextmanager
-    async def serve(**values):
-        async with served(**{"run_python": True} | values) as client:
-            try:
-                yield client
-            finally:
-                await close_workers()
-
-    # A process that has closed its output may take long to end.
-    monkeypatch.setattr("pytools_hybrid.serve.calls._worker._LAST_SECONDS", PATIENCE)
-    return serve
+    return functools.partial(served, run_python=True)
 
 
 async def until(condition):
@@ -896,14 +904,14 @@ async def test_python_tools_run_in_a_separate_process_if_allowed(running):
     async with running() as client:
         result, text = await run_tool(client, "add", a=41)
         assert result.structured_content == {"result": 42}
-        assert text == "42\n[stdout]\nadding\n"
+        assert text == "42\n[output]\nadding\n"
         assert 'a is "x"' in (await run_tool(client, "add", a="x"))[1]
         assert (await run_tool(client, "ask"))[1] == "nothing"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither forks nor these limits")
 async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
-    running, imported, monkeypatch, tmp_path
+    running, monkeypatch, tmp_path
 ):
     async with running(python_memory=512) as client:
         for name, said in {
@@ -922,6 +930,7 @@ async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
             "deep": "[[[",
             "half": "tea ?",
             "close": "closed",
+            "move": "/",
         }.items():
             result, text = await run_tool(client, name)
             assert not result.is_error
@@ -929,13 +938,15 @@ async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
             assert (await run_tool(client, "add", a=1))[0].structured_content == {"result": 2}
 
         result, text = await run_tool(client, "flood")
-        first, link, *_ = result.content
-        assert first.text.endswith(
-            "[cut: 50,000 of 1,000,000 characters; the linked file has all of it]"
-        )
+        assert result.content[0].text.endswith("[cut: 50,000 of 1,000,000 characters; ask for less]")
         assert len(text) < 100_000
-        whole = json.loads(Path(urlsplit(str(link.uri)).path).read_text())["result"]
-        assert len(whole) == 1_000_000
+        assert "[the last of 10,000,001 bytes]" in text
+
+        daemon = tmp_path / "daemon"
+        daemon.touch()
+        assert (await run_tool(client, "daemon", file=str(daemon)))[1] == "left"
+        assert (await run_tool(client, "add", a=1))[0].structured_content == {"result": 2}
+        daemon.unlink()
 
         begun = tmp_path / "begun"
         for seconds in (3, 10, PATIENCE):
@@ -947,49 +958,24 @@ async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
                 break
         monkeypatch.delenv("PYTOOLS_CALL_TIMEOUT")
         assert begun.exists()
-        worker = f"_worker_main.py {(imported / 'tools').resolve()}"
-        await until(lambda: worker not in processes())
+        await until(lambda: str(begun) not in processes())
         assert not (await run_tool(client, "add", a=1))[0].is_error
 
 
-async def test_long_results_of_python_tools_share_a_limit_and_are_truncated_over_http(
-    running, monkeypatch
+async def test_python_tools_run_at_the_same_time_and_below_a_relative_root(
+    running, imported, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr("pytools_hybrid.serve.calls._worker._KEPT_BYTES", 2_500_000)
-
-    def links(result):
-        return [Path(urlsplit(str(it.uri)).path) for it in result.content if it.type != "text"]
-
-    async with running() as client:
-        files = [file for _ in range(4) for file in links((await run_tool(client, "flood"))[0])]
-        assert [file.exists() for file in files] == [False, False, True, True]
-        monkeypatch.setattr("pytools_hybrid.serve.calls._worker._KEPT_BYTES", 900_000)
-        result, text = await run_tool(client, "flood")
-        assert not links(result)
-        assert "of 1,000,000 characters; the rest is not kept; ask for less]" in text
-    async with running(token="secret", transport="http") as client:
-        result, text = await run_tool(client, "flood")
-        assert not links(result)
-        assert "the rest is not kept" in text
-
-
-async def test_concurrent_calls_of_python_tools_are_answered_or_refused(
-    running, monkeypatch, tmp_path
-):
-    monkeypatch.setattr("pytools_hybrid.serve.calls._worker._WAITING", 63)
-    file, found = tmp_path / "go", []
-    async with running() as client:
-        await run_tool(client, "add", a=0)
-        calls = [run_tool(client, "wait", file=str(file), number=it) for it in range(1, 67)]
-        for call in asyncio.as_completed(calls):
-            found.append(await call)
-            if len(found) == 2:
-                file.touch()
-    refused, answered = found[:2], found[2:]
-    assert all("other calls are waiting" in text for _, text in refused)
-    results = {result.structured_content["result"] for result, _ in answered}
-    assert len(results) == 64
-    assert results <= set(range(1, 67))
+    monkeypatch.chdir(imported)
+    file = tmp_path / "go"
+    async with running(root="tools") as client:
+        calls = [run_tool(client, "wait", file=str(file), number=it) for it in range(3)]
+        waiting = [asyncio.create_task(call) for call in calls]
+        assert (await run_tool(client, "add", a=1))[0].structured_content == {"result": 2}
+        file.touch()
+        answers = [(await it)[1] for it in waiting]
+        more = [run_tool(client, "wait", file=str(file), number=it) for it in range(20)]
+        answers += [text for _, text in await asyncio.gather(*more)]
+    assert answers == [str(it) for it in (*range(3), *range(20))]
 
 
 async def test_an_edited_python_tool_runs_with_its_current_code(running, imported):

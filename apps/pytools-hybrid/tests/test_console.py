@@ -1,6 +1,5 @@
 """The console: its pages, and the attacks that it prevents."""
 
-import asyncio
 import json
 import shlex
 import sys
@@ -12,9 +11,7 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 import pytest
-from pytools_hybrid import ToolSearch
 from pytools_hybrid.serve.http.console import _plots, _sessions
-from pytools_hybrid.serve.http.console._live import LiveState
 
 from .conftest import serving
 
@@ -25,7 +22,7 @@ HERE = {"origin": ADDRESS}
 HOSTILE = """<script>alert(1)</script><img src=x onerror=alert(1)>" onmouseover="alert(1)
 </pre></textarea></title>{{ 9871 * 9781 }}&lt;b&gt;\u202egnp.exe"""
 ONE_LINE = " ".join(HOSTILE.split())
-OWN_SCRIPTS = {"/console/static/keys.js", "/console/static/search.js", "/console/static/live.js"}
+OWN_SCRIPTS = {"/console/static/keys.js", "/console/static/search.js"}
 
 
 class Page(HTMLParser):
@@ -277,15 +274,11 @@ async def test_health_shows_the_index_its_roots_and_the_installation(browse, too
     async with browse(embedding_model="static") as browser:
         health = Page(await browser.get("/console/health"))
 
-    live = {it["data-live"] for _, it in health.elements if "data-live" in it}
-    assert live == {"status", "progress", "synced", "tools", "vectors", "watching"}
     assert "up to date" in health.text
     assert "27 of 27 tools have vectors" in health.text
     assert "1 file; the catalogue says why" in health.text
     assert str(toolbox) in health.text
     assert "Imported servers" not in health.text
-    assert [it["src"] for it in health.all("script")][-1] == "/console/static/live.js"
-    assert not health.all("noscript")
     for check in ("Python", "SQLite", "sqlite-vec", "settings", "import"):
         assert check in health.text
     assert "embedder" not in health.text
@@ -310,20 +303,17 @@ async def test_health_shows_imported_servers_and_why_they_cannot_be_called(
     assert "PYTOOLS_SERVERS names another file" in health.text
 
 
-async def test_the_number_of_live_pages_is_limited_and_others_retry_later(settings, toolbox):
-    async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as search:
-        live = LiveState(search)
-        streams = [live.events(lambda: True) for _ in range(40)]
-        first = await asyncio.gather(*map(anext, streams))
-        for stream in streams:
-            await stream.aclose()
-        afterwards = live.events(lambda: True)
-        last = await anext(afterwards)
-        await afterwards.aclose()
+async def test_health_reloads_every_two_seconds_on_request(browse):
+    async with browse() as browser:
+        still = Page(await browser.get("/console/health"))
+        (link,) = (it["href"] for it in still.all("a") if "refresh" in it["href"])
+        reloading = Page(await browser.get(link))
 
-    assert sum(it.startswith("event: state") for it in first) == 32
-    assert {it for it in first if not it.startswith("event: ")} == {"retry: 15000\n\n"}
-    assert last.startswith("event: state")
+    def refresh(page):
+        return [it["content"] for it in page.all("meta") if "http-equiv" in it]
+
+    assert (refresh(still), refresh(reloading)) == ([], ["2"])
+    assert "/console/health" in {it["href"] for it in reloading.all("a")}
 
 
 async def test_only_a_form_of_this_server_can_run_all_checks(browse):

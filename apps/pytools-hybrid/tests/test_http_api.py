@@ -493,6 +493,25 @@ async def test_the_openapi_document_has_every_path_and_no_dangling_reference(ser
     assert query["schema"] == {"type": "string", "maxLength": 2000}
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/mcp/.well-known/openid-configuration",
+        "/register",
+    ],
+)
+@pytest.mark.parametrize("token", [None, "geheim"])
+async def test_a_client_that_looks_for_oauth_learns_that_there_is_none(serve, path, token):
+    async with serve(token=token) as client:
+        answers = [await client.get(path), await client.post(path, json={"redirect_uris": []})]
+        answers.append(await client.get(path, headers={"authorization": "Bearer wrong"}))
+
+    assert {it.status_code for it in answers} == {404}
+    assert all("www-authenticate" not in it.headers for it in answers)
+
+
 async def test_every_path_requires_the_token(serve):
     async with serve(token="geheim") as client:
         document = await client.get("/openapi.json", headers={"authorization": "Bearer geheim"})

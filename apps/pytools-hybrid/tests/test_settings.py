@@ -197,6 +197,28 @@ def test_a_pattern_that_can_match_no_id_is_refused(name, pattern):
         Settings.from_flags({name: [pattern]})
 
 
+@pytest.mark.parametrize("name", ["include", "exclude", "confirm"])
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("delete_*", "*:*:delete_*"),
+        ("get_?", "*:*:get_?"),
+        ("github:delete_*", "*:github:delete_*"),
+        ("github:create_issue", "*:github:create_issue"),
+        ("*delete*", "*delete*"),
+        ("mcptools:*", "mcptools:*"),
+        ("scripts*", "scripts*"),
+        ("mcptools:github:*", "mcptools:github:*"),
+        ("*", "*"),
+    ],
+)
+def test_a_pattern_that_could_match_no_id_is_taken_for_a_name(name, pattern, meant):
+    layouts = ["mcptools", "scripts=scripts/{category}/{name}.py"]
+    settings = Settings.from_flags({name: [pattern], "layouts": layouts})
+
+    assert getattr(settings, name) == (meant,)
+
+
 def test_misspelt_variables_are_listed_with_the_likely_setting(monkeypatch):
     monkeypatch.setenv("PYTOOLS_EXCLUDES", "*:pdf:*")
     monkeypatch.setenv("PYTOOLS_DB", "x.db")

@@ -85,7 +85,8 @@ def test_a_file_can_be_named(write, monkeypatch, tmp_path):
 
 
 def test_paths_in_a_file_are_relative_to_the_file(write, monkeypatch, tmp_path):
-    write("project/pytools.toml", 'root = ["tools", "/opt/tools"]\ndb_path = "index.db"\n')
+    lines = 'root = ["tools", "/opt/tools"]\ndb_path = "index.db"\ntuning = "learned"\n'
+    write("project/pytools.toml", lines)
     (tmp_path / "project" / "deep").mkdir()
     monkeypatch.chdir(tmp_path / "project" / "deep")
 
@@ -96,6 +97,9 @@ def test_paths_in_a_file_are_relative_to_the_file(write, monkeypatch, tmp_path):
         "/opt/tools",
     ]
     assert settings.db_path == tmp_path / "project" / "index.db"
+    assert settings.tuning == tmp_path / "project" / "learned"
+    write("project/pytools.toml", 'tuning = "none"')
+    assert str(Settings.from_flags({}).tuning) == "none"
 
 
 def test_a_home_folder_in_a_file_is_the_users(write, monkeypatch, tmp_path):
@@ -185,14 +189,42 @@ def test_a_path_that_is_not_a_regular_file_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['transport = "http"', 'host = "0.0.0.0"', 'token = "x"', "outside_links = true"]
+    "line",
+    [
+        'transport = "http"',
+        'host = "0.0.0.0"',
+        'token = "x"',
+        'allowed-hosts = ["a.example"]',
+        'database = "postgresql://a.example/db?tree=t"',
+        "outside_links = true",
+        'tools = "call"',
+        'pin = ["mcptools:shell:run"]',
+        "read_only = false",
+        "confirm = []",
+        "run_python = true",
+        'python = "mine"',
+        "python_memory = 9000",
+    ],
 )
-def test_only_an_explicitly_named_file_can_expose_this_machine(write, line):
+def test_only_an_explicitly_named_file_can_expose_this_machine_or_decide_what_agents_may_do(
+    write, line
+):
     file = write("pytools.toml", line)
+    name = line.split()[0]
 
-    with pytest.raises(SettingsError, match="is only allowed in a file"):
+    with pytest.raises(SettingsError) as caught:
         Settings.from_flags({})
+    assert f"pytools.toml: {name.replace('-', '_')}" in str(caught.value)
+    assert f"PYTOOLS_CONFIG={file}" in str(caught.value)
     assert Settings.from_flags({}, file=file).origins
+
+
+def test_a_found_file_can_set_what_only_concerns_searches(write):
+    write("pytools.toml", 'tools = "basic"\nexclude = ["*:delete_*"]\ntuning = "learned"\n')
+
+    settings = Settings.from_flags({})
+
+    assert (settings.tools, settings.exclude) == ("basic", ("*:delete_*",))
 
 
 def test_a_found_file_can_stop_the_usage_record_but_not_delete_it(write, monkeypatch):

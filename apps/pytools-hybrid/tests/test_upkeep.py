@@ -315,14 +315,48 @@ def test_without_syncing_or_watching_no_vectors_are_written(settings, root):
     assert statistics.searches == 1, "only the agent's search is recorded"
 
 
-def test_a_pattern_of_the_policy_that_matches_nothing_is_reported(settings, root, caplog):
+def test_a_pattern_or_pinned_id_that_matches_no_tool_is_a_warning(settings, root, caplog):
+    made = settings(
+        tools="call",
+        include=("mcptools:*", "mcptool:*:*"),
+        exclude=("gihub:*", "pdf:*"),
+        confirm=("deleet_*", "create_*"),
+        pin=("mcptools:github:creat_issue", "mcptools:github:create_issue"),
+    )
+
     async def main():
-        async with kept_up(settings(exclude=("*:gihub:*", "*:pdf:*")), root):
+        async with kept_up(made, root):
             pass
 
     asyncio.run(main())
-    assert "the include or exclude pattern '*:gihub:*' matches no tool" in caplog.text
-    assert "*:pdf:*" not in caplog.text
+    warned = [it for it in caplog.messages if "matches no tool" in it]
+    assert [it.split("matches")[0].strip() for it in warned] == [
+        "the include pattern 'mcptool:*:*'",
+        "the exclude pattern '*:gihub:*'",
+        "the confirm pattern '*:*:deleet_*'",
+        "the pin pattern 'mcptools:github:creat_issue'",
+    ]
+
+
+def test_a_confirmation_that_no_longer_protects_any_tool_is_a_warning(
+    settings, root, write_tool, caplog
+):
+    def warnings():
+        return caplog.text.count("'*:*:delete_*' matches no tool")
+
+    async def main():
+        async with kept_up(settings(tools="call", confirm=("delete_*",)), root) as search:
+            assert warnings() == 1
+            async with asyncio.timeout(PATIENCE):
+                while warnings() < 2:
+                    write_tool("mcptools/github/delete_branch.py", "Delete a branch.")
+                    while await search.index.idle_patterns():
+                        await asyncio.sleep(0.01)
+                    (root / "mcptools/github/delete_branch.py").unlink()
+                    while not await search.index.idle_patterns():
+                        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
 
 
 def test_a_language_model_that_cannot_be_used_is_reported_before_the_first_search(

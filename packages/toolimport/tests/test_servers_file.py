@@ -1,6 +1,7 @@
 """Reading servers from a configuration, and the parameters of their connections."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from toolimport.connect import (
     StdioParameters,
     read_servers,
 )
+from toolimport.runtime import imported_servers, imported_tool
 
 
 @pytest.fixture
@@ -152,6 +154,37 @@ def test_the_transport_is_the_named_one_or_follows_from_the_definition(only, def
 def test_an_entry_that_cannot_be_used_is_reported_with_the_servers_name(only, definition, message):
     with pytest.raises(ServerError, match=f"server 'one': .*{message}"):
         only(definition).parameters()
+
+
+def _make_pipe(file):
+    os.mkfifo(file)
+
+
+def _make_device(file):
+    file.symlink_to("/dev/zero")
+
+
+def _make_huge(file):
+    with file.open("wb") as opened:
+        opened.truncate(5 << 30)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+@pytest.mark.parametrize("make", [_make_pipe, _make_device, _make_huge])
+def test_a_file_that_might_never_end_is_not_read(only, tmp_path, make):
+    make(tmp_path / "endless")
+
+    with pytest.raises(ServersFileError, match=r"cannot be read: it is (not a regular|larger)"):
+        read_servers(tmp_path / "endless")
+    entry = only({"command": sys.executable, "envFile": str(tmp_path / "endless")})
+    with pytest.raises(ServerError, match=r"'envFile'.*(does not exist|cannot be read)"):
+        entry.parameters()
+    folder = tmp_path / "tools" / "mcptools" / "shop"
+    folder.mkdir(parents=True)
+    (tmp_path / "endless").rename(folder / "_manifest.json")
+    (folder / "buy.py").write_text("def run(): 'Buy.'\n")
+    assert imported_tool(folder / "buy.py") is None
+    assert not imported_servers(tmp_path / "tools")
 
 
 def test_references_are_replaced_by_the_values_of_variables(only, monkeypatch, tmp_path):

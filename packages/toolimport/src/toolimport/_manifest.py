@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolimport._files import read_regular_file
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -38,7 +40,7 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest | None:
         """Read a folder's manifest; return `None` if there is none that can be read."""
         try:
-            found = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+            found = json.loads(read_regular_file(folder / MANIFEST_FILE).decode("utf-8"))
             return cls(
                 server=str(found["server"]),
                 source=str(found["source"]),
@@ -93,7 +95,7 @@ def hash_bytes(content: bytes) -> str:
 def hash_of(file: Path) -> str | None:
     """Hash the file at a path; return `None` if nothing is there, "" if it is not a file."""
     try:
-        return hash_bytes(file.read_bytes())
+        return hash_bytes(read_regular_file(file))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:

@@ -169,6 +169,7 @@ class BlockingIndex(_Blocking[Index]):
     waiting: Final = _waiting(Index.waiting)
     state: Final = _waiting(Index.state)
     idle_patterns: Final = _waiting(Index.idle_patterns)
+    warn_of_idle_patterns: Final = _waiting(Index.warn_of_idle_patterns)
     flush: Final = _waiting(Index.flush)
     statistics: Final = _waiting(Index.statistics)
     tidy: Final = _waiting(Index.tidy)

@@ -110,7 +110,7 @@ def _as_toml_value(value: JsonValue) -> str:
 
 
 def _as_toml(settings: Settings, rows: list[tuple[str, str, Any, str]]) -> str:
-    from pytools_hybrid.settings import EXPOSING
+    from pytools_hybrid.settings import is_allowed_in_found
 
     lines = ["# Settings of pytools-hybrid; lines that begin with # have no effect."]
     for name, _, value, origin in rows:
@@ -118,7 +118,8 @@ def _as_toml(settings: Settings, rows: list[tuple[str, str, Any, str]]) -> str:
             if value is not None:
                 say("the token is not shown: keep it in PYTOOLS_TOKEN")
             continue
-        if name in EXPOSING and origin != _DEFAULT:
+        is_allowed = name == "database" or is_allowed_in_found(name, value)
+        if not is_allowed and origin != _DEFAULT:
             say(f"{name} is only allowed in a file named by --config or PYTOOLS_CONFIG")
         if name == "database" and settings.server is not None:
             say("database is only allowed in a file named by --config or PYTOOLS_CONFIG")
@@ -130,6 +131,6 @@ def _as_toml(settings: Settings, rows: list[tuple[str, str, Any, str]]) -> str:
             value = paths[0] if name == "database" else paths
         # JSON and TOML write numbers, booleans, strings and lists of them the same way.
         line = f"{name} = {'' if value is None else _as_toml_value(value)}"
-        is_default = origin == _DEFAULT or name in EXPOSING
+        is_default = origin == _DEFAULT or not is_allowed
         lines.append(f"# {line}".rstrip() if is_default else line)
     return "\n".join([*lines, ""])

@@ -75,8 +75,9 @@ Include = Annotated[
     typer.Option(
         "--include",
         metavar="PATTERN",
-        help="Only tools whose id matches, such as 'mcptools:github:*'; can be repeated. Other "
-        "tools cannot be found, listed or described. [env: PYTOOLS_INCLUDE, separated by commas]",
+        help="Only tools whose id or name matches, such as 'mcptools:github:*'; can be repeated. "
+        "Other tools cannot be found, listed or described. [env: PYTOOLS_INCLUDE, separated by "
+        "commas]",
     ),
 ]
 Exclude = Annotated[
@@ -85,7 +86,7 @@ Exclude = Annotated[
         "--exclude",
         metavar="PATTERN",
         help=(
-            "Exclude tools whose id matches, such as '*:delete_*'. [env: PYTOOLS_EXCLUDE, "
+            "Exclude tools whose id or name matches, such as 'delete_*'. [env: PYTOOLS_EXCLUDE, "
             "separated by commas]"
         ),
     ),

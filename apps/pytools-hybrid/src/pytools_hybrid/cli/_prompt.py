@@ -9,6 +9,9 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.files import read_regular_file
+
+_MOST_BYTES = 4 << 20
 
 
 @app.command(
@@ -41,7 +44,7 @@ def prompt(
     text = prompts.DEFAULT_TEMPLATE
     if template is not None:
         try:
-            text = template.read_text(encoding="utf-8")
+            text = read_regular_file(template, limit=_MOST_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError("--template", f"{template} cannot be read: {error}") from error
     typer.echo(prompts.render(text, mode), nl=not text.endswith("\n"))

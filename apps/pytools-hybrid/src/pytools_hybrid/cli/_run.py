@@ -152,4 +152,5 @@ async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch
                 done = await tools.index.bring_up_to_date(vectors=False, progress=progress)
             if done.error is not None:
                 say(f"the index may be out of date: {done.error}")
+        await tools.index.warn_of_idle_patterns()
         yield tools

@@ -182,6 +182,7 @@ def search(
         how: dict[str, Any] = {"mode": SearchMode(mode), "scope": Scope(scope), "where": where}
         async with ToolSearch(roots, settings, refresh=False) as tools:
             await _bring_up_to_date(tools, mode)
+            await tools.index.warn_of_idle_patterns()
             if category:
                 check_categories(category, {it.category for it in await tools.categories()})
             response = await tools.search(query, **how)

@@ -68,9 +68,9 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="PATTERN",
-            help="With --tools call: ask the user before calling tools whose id matches, such as "
-            "'*:delete_*'; if the client cannot ask, the call is refused. [env: PYTOOLS_CONFIRM, "
-            "separated by commas]",
+            help="With --tools call: ask the user before calling tools whose id or name matches, "
+            "such as 'delete_*'; if the client cannot ask, the call is refused. [env: "
+            "PYTOOLS_CONFIRM, separated by commas]",
         ),
     ] = None,
     alpha: Alpha = None,
@@ -154,6 +154,8 @@ def serve(
     for name, value in (calling | {"--run-python": run_python}).items():
         if value and settings.tools != "call":
             raise SettingsError(name, "requires --tools call")
+    if settings.confirm and settings.tools != "call":
+        say(f"confirm ({settings.origins['confirm']}) has no effect without --tools call")
     serve_settings(settings)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from toolindex import FilterError, ToolFilter
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.files import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -113,17 +113,11 @@ def _fitting(pattern: str, ids: Collection[str]) -> Iterator[str]:
 def read_text(path: Path) -> str:
     """Read a capabilities file; one that does not exist counts as empty."""
     try:
-        # Reading a pipe or a device might never end.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise CapabilitiesError(path, "cannot be read: it is not a regular file")
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        content = read_regular_file(path, limit=_MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         raise CapabilitiesError(path, f"cannot be read: {error.strerror or error}") from error
-    if len(content) > _MAX_BYTES:
-        raise CapabilitiesError(path, f"is larger than {_MAX_BYTES >> 20} MiB")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -106,7 +106,7 @@ class Follower(FirstSync):
             self._index.sync.changed.set()
         else:
             self._embedded.set()
-        await self._tell_of_idle_patterns()
+        await self._warn_of_idle_patterns()
         if not self._watches:
             return
         from toolwatch import ToolWatchError, awatch_tools
@@ -195,6 +195,8 @@ class Follower(FirstSync):
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
                 self.refreshed.set()
+                if is_changed and self._synced.is_set():
+                    await self._warn_of_idle_patterns()
                 # What a failed refresh has stored is unknown.
                 return is_changed or failures > 0, within
 
@@ -209,10 +211,9 @@ class Follower(FirstSync):
             path for path in batch.paths if path.parent != folder or not path.name.startswith(name)
         ]
 
-    async def _tell_of_idle_patterns(self) -> None:
+    async def _warn_of_idle_patterns(self) -> None:
         with suppress(ToolIndexError):
-            for pattern in await self._index.idle_patterns():
-                _log.warning("the include or exclude pattern %r matches no tool", pattern)
+            await self._index.warn_of_idle_patterns()
 
     async def _follow_entries(self) -> None:
         """Embed after every change, and again some time after a failure or a refusal."""

@@ -146,6 +146,8 @@ class Index(OpenIndex):
         # Answers report failures too, if they are affected.
         if error := (await catch_up(self.sync, None)).error:
             _log.warning("the index could not be brought up to date: %s", error)
+        with suppress(ToolIndexError):
+            await self.warn_of_idle_patterns()
         embedding = self._background = asyncio.create_task(self._embed_in_background())
         enough = asyncio.create_task(self.vectors.embedded_sooner.wait())
         both: set[asyncio.Task[Any]] = {embedding, enough}

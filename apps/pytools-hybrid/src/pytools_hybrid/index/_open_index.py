@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,6 +11,7 @@ from toolindex import DatabaseError, ToolFilter
 
 from pytools_hybrid.index._catch_up import CatchUp, IndexState, catch_up
 from pytools_hybrid.index._shared import SharedIndex, away_note
+from pytools_hybrid.settings import IDLE_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots, Settings
 
 T = TypeVar("T")
+
+_log = logging.getLogger("pytools_hybrid")
 
 _USAGE_DAYS = 90.0
 _USAGE_ROWS = 100_000
@@ -55,6 +59,7 @@ class OpenIndex:
         self.roots: Roots = roots
         self.embedder: LimitedEmbedder | None = embedder
         self._open: Parts | None = None
+        self._warned_of: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def _parts(self) -> Parts:
@@ -260,11 +265,29 @@ class OpenIndex:
         )
 
     async def idle_patterns(self) -> tuple[str, ...]:
-        """Return the include and exclude patterns that match no tool: they may be misspelt."""
-        patterns = (*self.settings.include, *self.settings.exclude)
+        """Return the patterns in the settings that match no tool: they may be misspelt."""
+        return tuple(pattern for _, pattern in await self._idle_patterns())
 
-        def idle(reader: StoreReader) -> tuple[str, ...]:
-            return tuple(it for it in patterns if not reader.categories(ToolFilter(include=[it])))
+    async def warn_of_idle_patterns(self) -> None:
+        """Log each pattern that matches no tool, once until it matches one.
+
+        What should be hidden or confirmed by it is not.
+        """
+        idle = await self._idle_patterns()
+        for name, pattern in idle:
+            if (name, pattern) not in self._warned_of:
+                _log.warning(IDLE_PATTERN, name, pattern)
+        self._warned_of = frozenset(idle)
+
+    async def _idle_patterns(self) -> tuple[tuple[str, str], ...]:
+        patterns = self.settings.patterns
+
+        def idle(reader: StoreReader) -> tuple[tuple[str, str], ...]:
+            return tuple(
+                (name, it)
+                for name, it in patterns
+                if not reader.categories(ToolFilter(include=[it]))
+            )
 
         return await self.look(idle) if patterns else ()
 

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import PytoolsError, refusal
+from pytools_hybrid.files import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -129,7 +130,7 @@ class TuningFile:
         stamp = state.st_mtime_ns, state.st_size, state.st_ino
         with self._lock:
             if self._read[0] != stamp:
-                self._read = (stamp, *_read(self.path, state.st_size))
+                self._read = (stamp, *_read(self.path))
             return self._read[1:]
 
 
@@ -154,11 +155,9 @@ def remove_tuning(path: Path) -> bool:
     return True
 
 
-def _read(path: Path, size: int) -> tuple[Tuning | None, str]:
-    if size > _MOST_BYTES:
-        return None, f"it is larger than {_MOST_BYTES >> 20} MiB"
+def _read(path: Path) -> tuple[Tuning | None, str]:
     try:
-        return Tuning.parse(path.read_bytes()), ""
+        return Tuning.parse(read_regular_file(path, limit=_MOST_BYTES)), ""
     except OSError as error:
         return None, f"it cannot be read ({error.strerror or error})"
     except ValueError as error:

@@ -2,7 +2,11 @@
 
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
 from pytools_hybrid.settings._fields import DEFAULT_LIMIT, MAX_LIMIT
-from pytools_hybrid.settings._file import find_settings_file, read_settings_file
+from pytools_hybrid.settings._file import (
+    find_settings_file,
+    is_allowed_in_found,
+    read_settings_file,
+)
 from pytools_hybrid.settings._layouts import shown_layouts
 from pytools_hybrid.settings._models import REMEDIES, check_model_name, why_unusable
 from pytools_hybrid.settings._nearby import (
@@ -17,13 +21,13 @@ from pytools_hybrid.settings._nearby import (
 )
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
 from pytools_hybrid.settings._server import Server, is_address
-from pytools_hybrid.settings._settings import EXPOSING, Settings, flag, tuned_path, variable
+from pytools_hybrid.settings._settings import IDLE_PATTERN, Settings, flag, tuned_path, variable
 
 __all__ = [
     "ALIASES",
     "DEFAULT_LIMIT",
     "DEFAULT_ROOT",
-    "EXPOSING",
+    "IDLE_PATTERN",
     "MAX_LIMIT",
     "REMEDIES",
     "AliasError",
@@ -37,6 +41,7 @@ __all__ = [
     "fitting_layouts",
     "flag",
     "is_address",
+    "is_allowed_in_found",
     "is_folder",
     "meant_folder",
     "missing",

@@ -225,11 +225,13 @@ class SettingFields(BaseSettings):
     )
     include: _Patterns = Field(
         (),
-        description="id patterns, such as `mcptools:github:*`: only these tools can be found, "
-        "listed and described",
+        description="patterns of ids, such as `mcptools:github:*`, or of names, such as `get_*`: "
+        "only these tools can be found, listed and described",
     )
     exclude: _Patterns = Field(
-        (), description="id patterns: these tools cannot be found, listed or described"
+        (),
+        description="patterns like those of `include`: these tools cannot be found, listed or "
+        "described",
     )
     tools: Literal["search", "call", "basic", "all"] = Field(
         "search", description="what `serve` offers to agents"
@@ -254,7 +256,8 @@ class SettingFields(BaseSettings):
     )
     confirm: _Patterns = Field(
         (),
-        description="id patterns: `serve --tools call` asks the user before it calls these tools",
+        description="patterns like those of `include`: `serve --tools call` asks the user before "
+        "it calls these tools",
     )
     transport: Literal["stdio", "http"] = Field(
         "stdio", description="how clients connect to `serve`"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.files import read_regular_file
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.settings._server import is_address
 
@@ -25,8 +26,19 @@ _PROJECT_FILE = "pyproject.toml"
 _TABLE = "pytools"
 _MOST_BYTES = 4 << 20
 _COMPARED = 100
+# What a file may set that was found rather than named, because it may be a stranger's: nothing that
+# opens this machine to others, or widens what an agent may do (decision 14).
+_ALLOWED_IN_FOUND = frozenset(
+    {
+        *("root", "layouts", "max_tools", "sync", "watch", "include", "exclude", "usage_log"),
+        *("embedding_model", "embedding_dim", "embedding_requests_per_minute", "device"),
+        *("bm25_weight", "vec_weight", "fusion", "rrf_k", "field_weights", "tuning"),
+        *("threshold", "limit", "rerank_model", "rerank_certain", "rerank_gap"),
+        *("port", "console", "log_level", "log_format"),
+    }
+)
 # Relative to the file, wherever the command is started.
-_PATHS = frozenset({"root", "database"})
+_PATHS = frozenset({"root", "database", "tuning"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,15 @@ def find_settings_file(folder: Path) -> Path | None:
             if _is_own_file(project) and _table(_content(project)) is not None:
                 return project
     return None
+
+
+def is_allowed_in_found(name: str, value: object) -> bool:
+    """Return whether a settings file that was found rather than named may have a setting."""
+    if name == "tools":
+        return value != "call"
+    if name == "database":
+        return not is_address(str(value))
+    return name in _ALLOWED_IN_FOUND
 
 
 def _is_own_file(path: Path) -> bool:
@@ -107,17 +128,12 @@ def _content(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        # Reading a pipe or a device might never end.
-        if not path.is_file():
-            if not path.exists():
-                raise SettingsError(str(path), "does not exist; give the path of a settings file")
-            raise SettingsError(str(path), "cannot be read: it is not a regular file")
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise SettingsError(str(path), f"cannot be read: {error.strerror}") from error
-    if len(text) > _MOST_BYTES:
-        raise SettingsError(str(path), f"is larger than {_MOST_BYTES} bytes")
+        text = read_regular_file(path, limit=_MOST_BYTES)
+    except FileNotFoundError:
+        raise SettingsError(str(path), "does not exist; give the path of a settings file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(str(path), f"cannot be read: {reason}") from error
     if path.name == _PROJECT_FILE and _TABLE.encode() not in text:
         return {}
     try:
@@ -144,6 +160,7 @@ def _unknown(name: str, known: Collection[str]) -> str:
 def _below(base: Path, value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [_below(base, each) for each in value]
-    if not isinstance(value, str) or value.startswith("~") or is_address(value):
+    # "none" is not a path, but a value of `tuning`.
+    if not isinstance(value, str) or value.startswith("~") or value == "none" or is_address(value):
         return value
     return str(base / value)

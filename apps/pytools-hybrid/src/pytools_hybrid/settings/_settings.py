@@ -17,6 +17,7 @@ from pytools_hybrid.settings._file import (
     CONFIG_VARIABLE,
     SettingsFile,
     find_settings_file,
+    is_allowed_in_found,
     read_settings_file,
 )
 from pytools_hybrid.settings._layouts import parsed_layouts
@@ -27,7 +28,7 @@ from pytools_hybrid.settings._roots import (
     RootsLike,
     default_roots,
 )
-from pytools_hybrid.settings._server import Server, is_address
+from pytools_hybrid.settings._server import Server
 
 if TYPE_CHECKING:
     from toolindex import ToolFilter
@@ -66,12 +67,13 @@ _ANSWERS = "PYTOOLS_INPUT_"
 # The variables of toolscript, many of which have the same names here after this prefix.
 _TOOLSCRIPT = "TOOLSCRIPT_SEARCH_"
 _MOST_OF_NAME = 60
+IDLE_PATTERN = (
+    "the %s pattern %r matches no tool, so it has no effect; ids are source:category:name"
+)
+"""The warning of a setting and its pattern."""
+
 # In place of pydantic's, by the type of its error.
 _MESSAGES = {"bool_parsing": "it is neither true nor false"}
-EXPOSING = (
-    *("transport", "host", "token", "allowed_hosts", "outside_links"),
-    *("run_python", "python"),
-)
 
 
 class Settings(SettingFields):
@@ -111,6 +113,12 @@ class Settings(SettingFields):
         from toolindex import ToolFilter
 
         return ToolFilter(include=self.include, exclude=self.exclude)
+
+    @property
+    def patterns(self) -> tuple[tuple[str, str], ...]:
+        """The patterns that are meant to match tools, and the setting that each is from."""
+        names = ("include", "exclude", *(("confirm", "pin") if self.tools == "call" else ()))
+        return tuple((name, pattern) for name in names for pattern in getattr(self, name))
 
     def resolved_root(self) -> tuple[Roots, str | None]:
         """Return the roots to use, and a note for the user if they are a default.
@@ -231,7 +239,7 @@ class Settings(SettingFields):
 
         Raises:
             SettingsError: A value is invalid, a file cannot be read, or a file that was found
-                rather than named would open this machine to others.
+                rather than named has a setting that is only allowed in the latter.
         """
         given = {name: value for name, value in flags.items() if value not in (None, [], ())}
         set_variables = {name.upper() for name, value in os.environ.items() if value}
@@ -256,7 +264,7 @@ class Settings(SettingFields):
         settings_file = None if path is None else read_settings_file(path, known=cls.model_fields)
         if settings_file is not None:
             if named is None:
-                _refuse_exposure(settings_file)
+                _refuse_widening(settings_file)
             in_file = {
                 name: value for name, value in settings_file.values.items() if name not in origins
             }
@@ -340,13 +348,11 @@ def _found_file() -> Path | None:
     return None
 
 
-def _refuse_exposure(file: SettingsFile) -> None:
-    """Prevent a file that was not named, maybe a stranger's, from exposing this machine."""
-    is_shared = is_address(str(file.values.get("database", "")))
-    for name in (*EXPOSING, *["database"] * is_shared):
-        if name in file.values:
+def _refuse_widening(file: SettingsFile) -> None:
+    for name, value in file.values.items():
+        if not is_allowed_in_found(name, value):
             raise SettingsError(
                 f"{file.path}: {name}",
-                f"is only allowed in a file that is named explicitly, as by "
-                f"{CONFIG_VARIABLE}={file.path}",
+                "is only allowed in a file that is named explicitly, as by "
+                f"{CONFIG_VARIABLE}={file.path}; or remove it there, and set {variable(name)}",
             )

@@ -6,13 +6,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.settings._layouts import parsed_layouts
+from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES, parsed_layouts
 from pytools_hybrid.settings._models import check_model_name
 from pytools_hybrid.settings._roots import Roots
 from pytools_hybrid.settings._server import Server
 
 if TYPE_CHECKING:
-    from pydantic import FieldSerializationInfo, JsonValue, SecretStr
+    from collections.abc import Collection
+
+    from pydantic import FieldSerializationInfo, JsonValue, SecretStr, ValidationInfo
 
     _GivenPaths = os.PathLike[str] | tuple[object, ...]
 
@@ -73,24 +75,51 @@ def check_weights(value: dict[str, float]) -> dict[str, float]:
     return value
 
 
-def check_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
-    """Check that each pattern can match an id."""
+def check_patterns(value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    """Return patterns that can match ids; one that can only match names or categories is extended.
+
+    For example, `delete_*` becomes `*:*:delete_*`, and `github:delete_*` becomes
+    `*:github:delete_*`.
+    """
     from toolindex import FilterError, ToolFilter
 
-    for pattern in value:
-        if not pattern:
-            raise ValueError("a pattern is empty; is a shell variable not set?")
-        # A pattern that matches nothing hides nothing: better not to start than to show too much.
-        if pattern.count(":") != _COLONS and not set(pattern) & {"*", "?"}:
-            raise ValueError(
-                f"{pattern!r} matches no tool: ids are source:category:name, so write "
-                f"'*:{pattern}:*' for a category, '*:*:{pattern}' for a name"
-            )
+    layouts = parsed_layouts(info.data.get("layouts", DEFAULT_LAYOUT_NAMES))
+    sources = {layout.source for layout in layouts}
+    patterns = tuple(_extended(pattern, sources) for pattern in value)
     try:
-        ToolFilter(include=value)
+        ToolFilter(include=patterns)
     except FilterError as error:
         raise ValueError(str(error)) from error
-    return value
+    return patterns
+
+
+def _extended(pattern: str, sources: Collection[str]) -> str:
+    if not pattern:
+        raise ValueError("a pattern is empty; is a shell variable not set?")
+    colons = pattern.count(":")
+    begins = any(_may_begin(pattern, source) for source in sources)
+    if colons == _COLONS or (colons < _COLONS and "*" in pattern and begins):
+        return pattern
+    is_literal = not set(pattern) & {"*", "?"}
+    # A pattern that matches nothing hides nothing: better not to start than to show too much.
+    if colons > _COLONS or (colons == 1 and begins) or (not colons and is_literal):
+        spellings = {
+            0: f", so write '*:{pattern}:*' for a category, '*:*:{pattern}' for a name",
+            1: f", so write '{pattern}:*'",
+        }
+        raise ValueError(
+            f"{pattern!r} matches no tool: ids are source:category:name{spellings.get(colons, '')}"
+        )
+    return "*:" * (_COLONS - colons) + pattern
+
+
+def _may_begin(pattern: str, source: str) -> bool:
+    """Return whether the part of a pattern before a `*` fits the beginning of a source's ids.
+
+    A source that is only misspelt by its case is meant as one, and does not match.
+    """
+    head = pattern.partition("*")[0].lower()
+    return all(it in {char, "?"} for it, char in zip(head, f"{source}:", strict=False))
 
 
 def check_ids(value: tuple[str, ...]) -> tuple[str, ...]:

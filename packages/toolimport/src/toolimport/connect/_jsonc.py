@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from toolimport._files import read_regular_file
 from toolimport.errors import ServersFileError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 def read_file(file: Path) -> JsonValue:
     """Read a configuration file, whose format its suffix tells; errors have the position."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_regular_file(file).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise ServersFileError(
             file, "does not exist; give the file in which an MCP client configures its servers"

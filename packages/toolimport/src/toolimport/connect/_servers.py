@@ -8,9 +8,11 @@ import re
 import shlex
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from toolimport._files import read_regular_file
 from toolimport.connect._inherited import inherited
 from toolimport.connect._jsonc import read_file
 from toolimport.connect._parameters import (
@@ -231,7 +233,8 @@ class ServerEntry:
         if not file.is_file():
             raise ServerError(self.name, f"its 'envFile' {file} does not exist")
         try:
-            found = dotenv_values(file, interpolate=False)
+            text = read_regular_file(file).decode("utf-8")
+            found = dotenv_values(stream=StringIO(text), interpolate=False)
         except (OSError, UnicodeDecodeError):
             raise ServerError(self.name, f"its 'envFile' {file} cannot be read") from None
         return {name: value for name, value in found.items() if value is not None}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.files import read_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +18,7 @@ EXAMPLE_LINE = (
     '{"id": "q1", "query": "open an issue on github", "gold": ["mcptools:github:create_issue"]}'
 )
 _NO_GROUP = "(none)"
+_MOST_BYTES = 256 << 20
 
 
 class QueriesFileError(SettingsError):
@@ -54,7 +56,7 @@ def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
         SettingsError: The file cannot be read or has no queries, or no query has the key.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular_file(path, limit=_MOST_BYTES)
     except OSError as error:
         raise SettingsError("--queries", f"{path}: {error.strerror}") from error
     queries: dict[str, EvaluationQuery] = {}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytools_hybrid.errors import PytoolsError, refusal
-from pytools_hybrid.files import discard_unfinished, replace_file
+from pytools_hybrid.files import discard_unfinished, read_regular_file, replace_file
 from pytools_hybrid.jobs.setup._entry import NAME, is_ours, merged
 from pytools_hybrid.jobs.setup._json_text import (
     add_members,
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.jobs.setup._clients import Client
 
 _MARK = "\ufeff"
+# Some clients keep their history in the same file.
+_MOST_BYTES = 256 << 20
 
 Place = tuple[str, ...]
 """The keys that lead to an object with servers: none, or those of one of Claude Code's projects."""
@@ -330,7 +332,7 @@ def _at(content: Mapping[str, Any], place: Place) -> dict[str, Any]:
 def read_file(path: Path) -> bytes | None:
     """Read a file that is going to be written; return None if there is none."""
     try:
-        data = path.read_bytes()
+        data = read_regular_file(path, limit=_MOST_BYTES)
         is_writable = path.stat().st_mode & stat.S_IWUSR and os.access(path, os.W_OK)
     except FileNotFoundError:
         target = Path(os.path.realpath(path))

@@ -6,7 +6,7 @@ Other Python tools only run if that is allowed, in a separate process.
 
 from pytools_hybrid.serve.calls._caller import CallableTool, ToolCaller
 from pytools_hybrid.serve.calls._forms import compact_form
-from pytools_hybrid.serve.calls._python import close_workers
+from pytools_hybrid.serve.calls._process import end_processes
 from pytools_hybrid.serve.calls._received import PROTOCOL
 from pytools_hybrid.serve.calls._trust import trust
 
@@ -14,7 +14,7 @@ __all__ = [
     "PROTOCOL",
     "CallableTool",
     "ToolCaller",
-    "close_workers",
     "compact_form",
+    "end_processes",
     "trust",
 ]

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _FORM_CHARACTERS = 1500
 _QUESTION_CHARACTERS = 2000
 _PROBLEM_CHARACTERS = 2000
+# Each may take the memory of `python_memory`; the others wait.
+_PYTHON_CALLS = 8
 _READ_ONLY = "readOnlyHint"
 _ONLY_READ_ONLY = "this server only calls tools that are annotated as read-only"
 _SHOWN_HINTS = {
@@ -83,6 +85,7 @@ class ToolCaller:
     def __init__(self, search: ToolSearch) -> None:
         self._search = search
         self._to_confirm = ToolFilter(include=search.settings.confirm)
+        self._slots = asyncio.Semaphore(_PYTHON_CALLS)
 
     async def find(self, name: str) -> CallableTool:
         """Find a tool like `ToolSearch.find`, with everything that a call needs."""
@@ -234,7 +237,7 @@ class ToolCaller:
             input_schema=schema,
             python=settings.python,
             memory=settings.python_memory,
-            reads_files=settings.transport == "stdio",
+            slots=self._slots,
         )
         return CallableTool(entry=entry, schema=schema, _callee=tool)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 MOST_CONNECTIONS = 1_000
 NEW_AT_ONCE = 32
-"""How many connections are accepted before any of them can be refused."""
+"""How many connections are accepted before any of them can be closed."""
 
 _FEWEST = 16
 # Room for the databases of running searches, watched folders and models.

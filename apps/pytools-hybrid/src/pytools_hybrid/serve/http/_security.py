@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +22,9 @@ LET_IN = "pytools.let_in"
 """The key in a scope's state for the function to call when the request is accepted."""
 
 _HEALTH = "/health"
+# Where MCP clients look for OAuth after a 401; another 401 there would mean that there is some.
+_OAUTH = frozenset({"/authorize", "/register", "/token"})
+_WELL_KNOWN = "/.well-known/"
 
 
 def check_exposure(settings: Settings) -> None:
@@ -63,6 +67,9 @@ class Pages(Protocol):
 class Gate:
     """Passes on requests that are addressed to this server and have its token.
 
+    Requests with the token come first: of all others, including those for the login page, only one
+    starts at a time, so that even hundreds of connections leave the event loop free.
+
     Args:
         hosts: The allowed names.
         token: The token that clients must send; None if anyone may send requests.
@@ -76,18 +83,26 @@ class Gate:
         self._hosts = hosts
         self._console = console
         self._token = token.encode() if token is not None else None
+        self._turn = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer with what is wrong with it."""
-        if scope["type"] == "http" and (problem := self._problem(scope)) is not None:
-            response = problem.response(scope)
-            # The body is not read, and would otherwise keep the connection open.
-            response.headers["Connection"] = "close"
-            await response(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
             return
-        if scope["type"] == "http" and PUBLIC not in scope:
+        problem = self._problem(scope)
+        if problem is None and PUBLIC not in scope:
             scope.get("state", {}).get(LET_IN, _nobody_waits)()
-        await self._app(scope, receive, send)
+        else:
+            async with self._turn:
+                await asyncio.sleep(0)
+        if problem is None:
+            await self._app(scope, receive, send)
+            return
+        response = problem.response(scope)
+        # The body is not read, and would otherwise keep the connection open.
+        response.headers["Connection"] = "close"
+        await response(scope, receive, send)
 
     def _problem(self, scope: Scope) -> ProblemError | None:
         from pytools_hybrid.serve.http._problems import ProblemError
@@ -113,6 +128,8 @@ class Gate:
         if scope["path"] == _HEALTH and not _values(scope, b"authorization"):
             scope[PUBLIC] = True
             return None
+        if scope["path"] in _OAUTH or _WELL_KNOWN in scope["path"]:
+            return ProblemError(404, "there is no OAuth here; the server's token is enough")
         return ProblemError(
             401,
             "send the server's token, as 'Authorization: Bearer TOKEN'",

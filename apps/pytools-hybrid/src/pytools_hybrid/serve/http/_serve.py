@@ -14,7 +14,7 @@ import uvicorn
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.serve.http._app import create_app
-from pytools_hybrid.serve.http._connections import ImpatientProtocol, Places
+from pytools_hybrid.serve.http._connections import ConnectionLimit, LimitedProtocol
 from pytools_hybrid.serve.http._descriptors import NEW_AT_ONCE, room_for_connections
 from pytools_hybrid.serve.http._security import check_exposure
 from pytools_hybrid.terminal import say
@@ -124,8 +124,8 @@ def _config(app: Starlette) -> uvicorn.Config:
         app,
         # The option is declared as a class, but is only ever called.
         http=cast(
-            "type[ImpatientProtocol]",
-            partial(ImpatientProtocol, places=Places(room_for_connections())),
+            "type[LimitedProtocol]",
+            partial(LimitedProtocol, limit=ConnectionLimit(room_for_connections())),
         ),
         ws="none",
         lifespan="on",

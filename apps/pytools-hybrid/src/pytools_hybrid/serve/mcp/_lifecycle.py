@@ -14,6 +14,7 @@ from toolindex import ToolIndexError
 from pytools_hybrid.errors import PytoolsError, innermost
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.serve.mcp._create import create_server
+from pytools_hybrid.settings import IDLE_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -78,6 +79,7 @@ async def _serve(
 ) -> None:
     if search is None:
         server = create_server(None, None, settings=settings, root=roots)
+        await asyncio.to_thread(_warn_of_idle_patterns, settings, roots)
         await _transport(None, None, settings, server)
         return
     from pytools_hybrid.index import Follower
@@ -97,6 +99,20 @@ async def _serve(
     keeping.cancel()
     await asyncio.wait({keeping}, timeout=_FINISH_SECONDS)
     serving.result()
+
+
+def _warn_of_idle_patterns(settings: Settings, roots: Roots) -> None:
+    """Log each pattern that matches no tool, in the profile without an index."""
+    from toolindex import ToolFilter
+
+    from pytools_hybrid.serve.browse import ToolBrowser
+
+    for name, pattern in settings.patterns:
+        browser = ToolBrowser(
+            roots, ToolFilter(include=(pattern,)), outside_links=settings.outside_links
+        )
+        if not any(browser.categories().model_dump().values()):
+            _log.warning(IDLE_PATTERN, name, pattern)
 
 
 async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer) -> None:
@@ -164,13 +180,15 @@ async def _stop(serving: asyncio.Task[None], search: ToolSearch | None, settings
 
 
 async def _close_connections() -> None:
-    """Stop the servers and workers of called tools, but do not wait for long."""
+    """Stop the servers and processes of called tools, but do not wait for long."""
     from toolimport.runtime import close
 
-    from pytools_hybrid.serve.calls import close_workers
+    from pytools_hybrid.serve.calls import end_processes
 
-    closing = {asyncio.create_task(it) for it in (asyncio.to_thread(close), close_workers())}
-    await asyncio.wait(closing, timeout=_FINISH_SECONDS)
+    end_processes()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FINISH_SECONDS):
+            await asyncio.to_thread(close)
 
 
 def _on_signals(stopped: asyncio.Event) -> None:

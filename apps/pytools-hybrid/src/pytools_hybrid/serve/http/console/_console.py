@@ -73,7 +73,6 @@ class Console:
             Route("/console/use", by("use")),
             Route("/console/health", by("health")),
             Route("/console/health/checks", by("checks"), methods=["POST"]),
-            Route("/console/health/events", by("events")),
             Route("/console/why", by("why")),
             Route("/console/login", by("log_in"), methods=["POST"]),
             Route("/console/enter", by("enter")),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolimport.runtime import imported_servers
+from toolindex import ToolIndexError
 
 from pytools_hybrid.index import size_on_disk
 from pytools_hybrid.reports.doctor import checks, diagnose
-from pytools_hybrid.serve.http._parameters import NoQuery, read_query
+from pytools_hybrid.serve.http._parameters import Flag, Query, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
 from pytools_hybrid.serve.http.console._catalogue_page import left_out
-from pytools_hybrid.serve.http.console._live import LiveState, moment
 from pytools_hybrid.settings import is_folder
 
 if TYPE_CHECKING:
@@ -29,18 +30,18 @@ if TYPE_CHECKING:
 _SHOWN_SERVERS = 100
 
 
+class _HealthQuery(Query):
+    refresh: Flag = False
+
+
 class HealthPage:
     """Shows the state of a server and its index.
 
     Args:
         search: The search.
-
-    Attributes:
-        live: The part of the page that is updated.
     """
 
     def __init__(self, search: ToolSearch) -> None:
-        self.live: LiveState = LiveState(search)
         self._search = search
         self._quick: Sequence[Finding] | None = None
         self._checking = asyncio.Lock()
@@ -59,10 +60,10 @@ class HealthPage:
             ProblemError: The query of the page is invalid.
             DatabaseError: The index cannot be read.
         """
-        read_query(NoQuery, request)
+        query = read_query(_HealthQuery, request)
         search = self._search
         settings = search.settings
-        live = await self.live.values()
+        state = await self._state()
         if findings is None and self._quick is None:
             # Installed packages do not change while the server runs.
             self._quick = await asyncio.to_thread(self._diagnosed, quick=True)
@@ -70,8 +71,9 @@ class HealthPage:
         visible = {it.category for it in await search.categories()}
         servers = [it for it in servers if it.category in visible]
         return {
-            "live": live,
-            "changed": await self._last_change(live.get("generation", "")),
+            **state,
+            "refresh": query.refresh,
+            "changed": await self._last_change(state["generation"]),
             "left_out": len(left_out(search)),
             "over_limit": search.index.sync.over_limit,
             "roots": roots,
@@ -107,6 +109,46 @@ class HealthPage:
         settings = self._search.settings.model_copy(update={"root": list(self._search.roots)})
         return tuple(diagnose(it for it in checks(settings) if it.is_quick or not quick))
 
+    async def _state(self) -> dict[str, Any]:
+        """Return the state of the index as text, and the progress of current work, from 0 to 1."""
+        index = self._search.index
+        sync = index.sync
+        shown: dict[str, Any] = {"progress": None, "synced": moment(sync.synced_at)}
+        try:
+            state, away = await index.state(), await index.away()
+        except ToolIndexError as error:
+            unknown = {"tools": "unknown", "vectors": "unknown", "generation": ""}
+            return shown | unknown | {"status": f"cannot be read: {error}"}
+        coverage = state.coverage
+        embeds = index.embedder is not None
+        pending = coverage.tools - coverage.vectors if embeds and coverage.tools else 0
+        if sync.filling is not None:
+            status = f"indexing: {sync.filling}"
+            shown["progress"] = min(sync.filling.read / max(sync.filling.total, 1), 1.0)
+        elif sync.is_first_look:
+            status = "scanning the files"
+            shown["progress"] = 0.0
+        elif away:
+            status = away
+        elif sync.failure is not None:
+            status = f"may be out of date: {sync.failure}"
+        elif pending > 0 and not index.vectors.failure and index.settings.follows_files:
+            status = "up to date with the files; embedding"
+            shown["progress"] = coverage.vectors / coverage.tools
+        else:
+            status = "up to date" if index.settings.follows_files else "used without updates"
+        vectors = "no model: searches use words alone"
+        if embeds:
+            vectors = f"{coverage.vectors:,} of {coverage.tools:,} tools have vectors"
+            if index.vectors.failure:
+                vectors += f"; {index.vectors.failure}"
+        return shown | {
+            "status": status,
+            "tools": f"{coverage.tools:,}",
+            "vectors": vectors,
+            "generation": str(state.generation),
+        }
+
     def _looked_at(self) -> tuple[list[tuple[str, bool]], list[ImportedServer], int]:
         """Inspect the disk: the roots, the servers imported into them, the index."""
         roots = self._search.roots
@@ -120,3 +162,8 @@ class HealthPage:
         if self._changed[0] != state:
             self._changed = state, moment(await self._search.index.changed_at())
         return self._changed[1]
+
+
+def moment(at: float | None) -> str:
+    """Format a time for people."""
+    return "not yet" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

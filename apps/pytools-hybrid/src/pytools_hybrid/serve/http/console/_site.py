@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pytools_hybrid.serve.http._hosts import NetworkLocation, is_same_origin
-from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError, problem_of
 from pytools_hybrid.serve.http._security import PUBLIC
 from pytools_hybrid.serve.http.console._catalogue_page import catalogue_page
@@ -135,23 +134,6 @@ class Site:
         if (foreign := _foreign(request)) is not None:
             return self._problem(foreign)
         return await self._page(request, "health.html", partial(self._health.check_all, request))
-
-    async def events(self, request: Request) -> Response:
-        """Answer `GET /console/health/events`: a stream of changes to the health page.
-
-        Raises:
-            ProblemError: The client is not logged in.
-        """
-        scope = request.scope
-        read_query(NoQuery, request)
-        if scope.get(PUBLIC):
-            raise ProblemError(HTTPStatus.UNAUTHORIZED, "log in first")
-        is_by_cookie = self.sessions.opened_by(scope)
-        stream = self._health.live.events(
-            lambda: not is_by_cookie or self.sessions.opened_by(scope)
-        )
-        headers = {**_HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def log_in(self, request: Request) -> Response:
         """Answer `POST /console/login`: open a session, and redirect to the requested page."""

@@ -1,0 +1,39 @@
+"""Reading files that a stranger's tree or configuration may name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LIMIT = 256 << 20
+
+
+def read_regular_file(path: Path, *, limit: int = _LIMIT) -> bytes:
+    """Read a file whole, unless it is a pipe, a device, or larger than `limit` bytes.
+
+    Reading such a file might never end.
+
+    Raises:
+        OSError: It cannot be read, or is none of the above; `strerror` says why.
+    """
+    # Opening a device can do something, so its kind is checked before, too.
+    _require_regular(path.stat())
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        status = os.fstat(descriptor)
+        _require_regular(status)
+        content = b"" if status.st_size > limit else file.read(limit + 1)
+    if max(status.st_size, len(content)) > limit:
+        raise OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB")
+    return content
+
+
+def _require_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
