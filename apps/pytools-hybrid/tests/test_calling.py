@@ -938,7 +938,9 @@ async def test_calls_are_answered_after_a_python_tool_that_misbehaves(
             assert (await run_tool(client, "add", a=1))[0].structured_content == {"result": 2}
 
         result, text = await run_tool(client, "flood")
-        assert result.content[0].text.endswith("[cut: 50,000 of 1,000,000 characters; ask for less]")
+        assert result.content[0].text.endswith(
+            "[cut: 50,000 of 1,000,000 characters; ask for less]"
+        )
         assert len(text) < 100_000
         assert "[the last of 10,000,001 bytes]" in text
 
