@@ -38,13 +38,11 @@ class Freshness:
             if it never was.
         problem: Why it is not known to be equal now, or "".
         waiting: How many searches and outcomes of this host have not been sent yet.
-        has_copy: Whether searches can use a copy while the server cannot be reached.
     """
 
     as_of: float | None
     problem: str
     waiting: int = 0
-    has_copy: bool = True
 
 
 class Refresher:

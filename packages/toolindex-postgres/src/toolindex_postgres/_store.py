@@ -5,12 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from toolindex import (
-    DatabaseError,
-    ReadOnlyIndexError,
-)
+from toolindex import DatabaseError, ReadOnlyIndexError
 
-from toolindex_postgres import _near as near
 from toolindex_postgres import _tree as tree_
 from toolindex_postgres import _tree_changes as changes
 from toolindex_postgres._copy import Copy
@@ -72,7 +68,7 @@ class SharedStore:
     def __init__(
         self,
         copy: ToolStore,
-        address: str | Connections,
+        address: str,
         *,
         tree: str,
         read_only: bool = False,
@@ -80,8 +76,8 @@ class SharedStore:
         self._copy = copy
         self.tree: str = tree
         self._read_only = read_only
-        self._connections = Connections(address) if isinstance(address, str) else address
-        self._local = self._opened(copy)
+        self._connections = Connections(address)
+        self._local = Copy(copy)
         self._lengths: dict[str, int] = {}
         self._query_vectors = SharedQueryVectors(
             copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
@@ -185,7 +181,6 @@ class SharedStore:
                 now = self._locked(connection)
                 plan, _, is_whole = plan_of(self._copy, scanned, reader_version, within, now)
                 generation = changes.push(connection, now, plan)
-                near.add(connection, now.tree, generation)
                 if is_whole is not None:
                     changes.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
                 vectors = list(tree_.vectors_since(connection, now.tree, now.generation))
@@ -283,9 +278,7 @@ class SharedStore:
                 self._local.alone(),
                 self._connections.writing() as connection,
             ):
-                now = self._locked(connection)
-                changes.prune(connection, now)
-                near.prune(connection, now.tree)
+                changes.prune(connection, self._locked(connection))
         return self._copy.prune()
 
     def check(self) -> Sequence[str]:
@@ -341,9 +334,6 @@ class SharedStore:
         if self._refresher.close():
             self._local.close()
 
-    def _opened(self, copy: ToolStore) -> Copy:
-        return Copy(copy)
-
     def _check_writable(self) -> None:
         if self.read_only:
             raise ReadOnlyIndexError(self.where)
@@ -387,12 +377,10 @@ class SharedStore:
         return set(found)
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        def push(connection: Connection, now: State) -> int:
-            generation = changes.push_vectors(connection, now, model_id, vectors)
-            near.add(connection, now.tree, generation)
-            return generation
-
-        self._change(push, lambda: self._copy.put_vectors(model_id, vectors))
+        self._change(
+            lambda connection, now: changes.push_vectors(connection, now, model_id, vectors),
+            lambda: self._copy.put_vectors(model_id, vectors),
+        )
 
     def _length(self, model_id: str) -> int:
         with self._copy.reading() as reader:

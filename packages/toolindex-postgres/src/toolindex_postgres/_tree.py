@@ -130,11 +130,6 @@ def lock(connection: Connection, name: str, where: str) -> State:
     return state(connection, name, where)
 
 
-def try_lock(connection: Connection, name: str) -> bool:
-    """Lock a tree unless it is locked; return whether that worked."""
-    return bool(connection.execute(_LOCK + " SKIP LOCKED", (encoded(name),)).rowcount)
-
-
 def delta(connection: Connection, tree: int, since: int) -> Delta | None:
     """Return what has changed since a state; None if it is too much for one statement."""
     rows = connection.execute(
@@ -282,17 +277,6 @@ def vectors_of(
         for length, text_hash, v in rows:
             found.setdefault(length, {})[text_hash] = as_floats(v)
     return found.get(dimensions or next(reversed(found), 0), {})
-
-
-def vectors_of_model(
-    connection: Connection, tree: int, model: str, dimensions: int
-) -> Iterator[tuple[str, bytes]]:
-    """Yield all vectors of a model by the hash of their text, as the server stores them."""
-    statement = (
-        "SELECT text_hash, v FROM toolindex.tree_vector "
-        "WHERE tree_id = %s AND model = %s AND dimensions = %s"
-    )
-    yield from _rows(connection, statement, (tree, encoded(model), dimensions), binary=True)
 
 
 def parts(items: Iterable[_T]) -> list[list[_T]]:

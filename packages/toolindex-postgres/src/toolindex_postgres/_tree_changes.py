@@ -141,11 +141,6 @@ def push_vectors(
     return _moved_on(connection, now.tree, generation)
 
 
-def move_on(connection: Connection, now: State) -> int:
-    """Give a tree a new state, so that all hosts notice a change; return it."""
-    return _moved_on(connection, now.tree, _next(now))
-
-
 def forget_vectors(connection: Connection, now: State, model: str) -> int:
     """Delete a model's vectors of a tree's texts; return the new generation.
 

@@ -68,14 +68,7 @@ class IndexReader:
         """Return the entries of some ids, in one statement; missing ids are left out."""
         # As one JSON value, which allows any number of ids, and strings that are not valid Unicode.
         sql = f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
-        parameters = (json.dumps(list(ids)),)
-        # Only connections that have to fetch their pages have this method.
-        together = getattr(self.connection, "execute_each", None)
-        rows = (
-            self.connection.execute(sql, parameters)
-            if together is None
-            else together(sql, parameters, ((json.dumps([it]),) for it in ids))
-        )
+        rows = self.connection.execute(sql, (json.dumps(list(ids)),))
         try:
             return {row[0]: to_entry(row) for row in rows}
         except (ValueError, TypeError, KeyError, ToolScanError) as error:

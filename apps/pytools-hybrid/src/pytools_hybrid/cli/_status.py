@@ -154,8 +154,6 @@ def _largest(categories: tuple[CategoryCount, ...]) -> str:
 def _kind(settings: Settings, *, read_only: bool) -> str:
     if settings.server is None:
         return ", read-only" * read_only
-    if settings.server.is_engine:
-        return " in this host's files; the index is on the server"
     return " in this host's copy" + ", written by other hosts" * settings.only_reads
 
 

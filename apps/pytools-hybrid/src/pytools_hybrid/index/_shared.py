@@ -1,7 +1,5 @@
 """Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of a tree.
 
-With `mode=engine` there is no copy: searches read the index from the server as they need it.
-
 All processes of a host that use the same tree share one copy: the first one that searches after a
 change fetches it for all of them. Separate copies would be fetched and stored once for each
 process, and a command that runs for a second would have no copy to search while the server is
@@ -57,11 +55,6 @@ class Freshness(Protocol):
         """How many searches and outcomes of this host have not been sent to the server yet."""
         ...
 
-    @property
-    def has_copy(self) -> bool:
-        """Whether searches can use a copy while the server cannot be reached."""
-        ...
-
 
 @runtime_checkable
 class SharedIndex(Protocol):
@@ -89,18 +82,10 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     server = settings.resolved_server(roots)
     assert server is not None  # noqa: S101 - the caller has checked
     check_installed(settings)
-    from toolindex_postgres import EngineStore, SharedStore
+    from toolindex_postgres import SharedStore
 
-    file = _writable(settings.resolved_database(roots))
     only_reads = settings.only_reads
-    if server.is_engine:
-        store: ToolStore = EngineStore(
-            lambda pages: open_sqlite(file, settings.field_weights, pages),
-            server.url,
-            tree=server.tree,
-            read_only=only_reads,
-        )
-        return bound(store, str(server) if only_reads else roots.full_names)
+    file = _writable(settings.resolved_database(roots))
     copy = open_sqlite(file, settings.field_weights)
     try:
         store = SharedStore(copy, server.url, tree=server.tree, read_only=only_reads)
@@ -136,7 +121,7 @@ def check_installed(settings: Settings) -> None:
 def answers_from_copy(store: ToolStore) -> bool:
     """Return whether this host's copy answers because the server cannot be reached."""
     freshness = _freshness(store, asks=False)
-    return freshness is not None and freshness.has_copy and bool(freshness.problem)
+    return freshness is not None and bool(freshness.problem)
 
 
 def away_reason(store: ToolStore) -> str:
@@ -155,8 +140,6 @@ def away_note(store: ToolStore, *, asks: bool) -> str:
     freshness = _freshness(store, asks=asks)
     if freshness is None or not freshness.problem:
         return ""
-    if not freshness.has_copy:
-        return freshness.problem
     when = "from this host's copy, which is as old as the last contact with the server"
     if freshness.as_of is not None:
         when = f"as of {datetime.fromtimestamp(freshness.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
