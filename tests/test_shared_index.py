@@ -383,3 +383,23 @@ def test_hosts_with_clocks_an_hour_apart_lose_nothing(host, tree, tmp_path):
         assert json.loads(status.stdout)["waiting"] == 0
     for clocks in (early, late):
         assert len(json.loads(host("b", "export", "--output", "json", **clocks).stdout)) == 4
+
+
+def test_a_row_that_cannot_be_read_is_left_out_reported_and_repaired(host, tree, server, database):
+    merge = "mcptools:pdf:merge_pdfs"
+    host("writer", "index", "--root", tree)
+    server.execute(
+        f"UPDATE toolindex.entry SET record = '{{' WHERE id = '{merge}'", database=database
+    )
+    others = found(search(host, "reader", **READS))
+    assert others
+    assert others != [merge]
+    for command in ("status", "doctor"):
+        shown = host("reader", command, **READS).stdout
+        assert f"{merge}: its record is not JSON" in shown
+        assert "pytools-hybrid index --check on a host that has the tools" in shown
+    checked = host("writer", "index", "--check", "--root", tree)
+    assert checked.returncode == 0, checked.stderr
+    assert f"{merge} cannot be read: its record is not JSON" in checked.stderr
+    assert found(search(host, "reader", **READS)) == [merge]
+    assert "its record" not in host("reader", "status", **READS).stdout

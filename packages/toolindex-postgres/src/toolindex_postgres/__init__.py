@@ -7,8 +7,8 @@
 `SharedStore` is a `toolindex.ToolStore`; `Freshness` says how old its answers are. `Database`
 creates the schema, grants rights to roles, and shows the status (`DatabaseStatus`, `TreeStatus`).
 `redacted` removes the password from an address.
-Errors: `UnreachableStoreError`, `AddressError`, `DeniedError`, `SchemaError`, all of them a
-`toolindex.DatabaseError`.
+Errors: `UnreachableStoreError`, `AddressError`, `DeniedError`, `SchemaError`, `UnreadableRowError`,
+all of them a `toolindex.DatabaseError`.
 """
 
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         DeniedError,
         SchemaError,
         UnreachableStoreError,
+        UnreadableRowError,
     )
 else:
     # A name is imported at its first use, so that programs that only show an address need not wait
@@ -49,6 +50,7 @@ __all__ = [
     "SharedStore",
     "TreeStatus",
     "UnreachableStoreError",
+    "UnreadableRowError",
     "redacted",
 ]
 
@@ -59,7 +61,7 @@ _HOMES = {
         "_database": "Database DatabaseStatus TreeStatus",
         "_refresh": "Freshness",
         "_store": "SharedStore",
-        "errors": "AddressError DeniedError SchemaError UnreachableStoreError",
+        "errors": "AddressError DeniedError SchemaError UnreachableStoreError UnreadableRowError",
     }.items()
     for name in names.split()
 }

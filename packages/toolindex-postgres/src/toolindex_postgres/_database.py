@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from toolindex_postgres import _tree as tree_
 from toolindex_postgres._migrations import check_version, found_version, migrate
 from toolindex_postgres._pool import Connections
-from toolindex_postgres._texts import decoded, encoded
+from toolindex_postgres._texts import encoded, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,6 +132,18 @@ class Database:
                 size=int(str(size)),
             )
 
+    def unreadable(self, tree: str) -> dict[str, str]:
+        """Return why rows of a tree cannot be read, by a name for users.
+
+        This reads the whole tree.
+
+        Raises:
+            SchemaError: There is no schema yet.
+        """
+        with self._connections.reading(patient=True, copies=True) as connection:
+            number = tree_.state(connection, tree, self.where).tree
+            return {it.name: it.reason for it in tree_.unreadable(connection, number)}
+
     def grant(self, role: str, *, write: bool, trees: Sequence[str] = ()) -> None:
         """Let a role read some trees, or read and write them, and no others.
 
@@ -199,7 +212,7 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
         "SELECT tree_id, model, count(DISTINCT text_hash) FROM toolindex.tree_vector "
         "GROUP BY tree_id, model ORDER BY model"
     ):
-        vectors.setdefault(tree, {})[decoded(model)] = count
+        vectors.setdefault(tree, {})[shown(model)] = count
     rows = connection.execute(
         "SELECT t.tree_id, t.name, t.generation, (SELECT count(*) FROM toolindex.entry AS e "
         "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL) "
@@ -207,7 +220,7 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
     )
     return tuple(
         TreeStatus(
-            name=decoded(name),
+            name=shown(name),
             entries=entries,
             generation=generation,
             vectors=vectors.get(tree, {}),

@@ -24,7 +24,7 @@ from pytools_hybrid.index._sqlite_file import bound, open_sqlite
 from pytools_hybrid.installation import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from toolindex import ToolStore
     from toolscan import ToolRecord
@@ -35,6 +35,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 _PACKAGE = "toolindex_postgres"
 _EXTRA = "pytools-hybrid[postgres]"
+_SHOWN = 3
 
 
 class Freshness(Protocol):
@@ -53,6 +54,11 @@ class Freshness(Protocol):
     @property
     def waiting(self) -> int:
         """How many searches and outcomes of this host have not been sent to the server yet."""
+        ...
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Why rows of the server could not be read, by a name for users."""
         ...
 
 
@@ -120,24 +126,19 @@ def check_installed(settings: Settings) -> None:
 
 def answers_from_copy(store: ToolStore) -> bool:
     """Return whether this host's copy answers because the server cannot be reached."""
-    freshness = _freshness(store, asks=False)
+    freshness = _freshness(store)
     return freshness is not None and bool(freshness.problem)
 
 
 def away_reason(store: ToolStore) -> str:
     """Return why the server of a shared index was unreachable at the last access, or ""."""
-    freshness = _freshness(store, asks=False)
+    freshness = _freshness(store)
     return "" if freshness is None else freshness.problem
 
 
-def away_note(store: ToolStore, *, asks: bool) -> str:
-    """Return the note of answers while the server cannot be reached, or an empty string.
-
-    Args:
-        store: The index.
-        asks: Whether to ask the server; otherwise the note is as of the last read.
-    """
-    freshness = _freshness(store, asks=asks)
+def away_note(store: ToolStore) -> str:
+    """Return the note of answers while the server cannot be reached, or an empty string."""
+    freshness = _freshness(store)
     if freshness is None or not freshness.problem:
         return ""
     when = "from this host's copy, which is as old as the last contact with the server"
@@ -146,5 +147,18 @@ def away_note(store: ToolStore, *, asks: bool) -> str:
     return f"this answer is {when}: {freshness.problem}"
 
 
-def _freshness(store: ToolStore, *, asks: bool) -> Freshness | None:
-    return store.freshness(asks=asks) if isinstance(store, SharedIndex) else None
+def unreadable_note(left_out: Mapping[str, str]) -> str:
+    """Return a note on rows of a shared index that cannot be read, or an empty string."""
+    if not left_out:
+        return ""
+    first = "; ".join(f"{name}: {left_out[name]}" for name in sorted(left_out)[:_SHOWN])
+    more = "; …" if len(left_out) > _SHOWN else ""
+    rows = "1 row" if len(left_out) == 1 else f"{len(left_out)} rows"
+    return (
+        f"{rows} of the shared index cannot be read and are left out ({first}{more}); run "
+        "pytools-hybrid index --check on a host that has the tools"
+    )
+
+
+def _freshness(store: ToolStore) -> Freshness | None:
+    return store.freshness(asks=False) if isinstance(store, SharedIndex) else None
