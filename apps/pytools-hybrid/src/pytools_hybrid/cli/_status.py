@@ -66,8 +66,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         server = settings.resolved_server(roots)
         where = str(server or tools.index.store.where)
         freshness = await tools.index.freshness()
-        waiting, left_out = (freshness.waiting, freshness.left_out) if freshness else (0, {})
-        away, unreadable = await tools.index.away(), unreadable_note(left_out)
+        away, waiting = await tools.index.away(), freshness.waiting if freshness else 0
+        unreadable = unreadable_note(freshness.left_out) if freshness else ""
         read_only = tools.index.store.read_only
         size = size_on_disk(database)
         probe = await tools.probe()
