@@ -153,7 +153,9 @@ async def _search(address: str, seconds: float, event: Callable[[], None]) -> Se
             await asyncio.sleep(0.02)
         await happening
         until = time.monotonic() + 60
-        while await tools.index.waiting() and time.monotonic() < until:
+        while (fresh := await tools.index.freshness()) and fresh.waiting:
+            if time.monotonic() > until:
+                break
             await asyncio.sleep(0.2)
     return seen
 

@@ -19,9 +19,8 @@ from pytools_hybrid.index import SQLiteStore
 from tool_tree import queries, records
 from toolembed import StaticEmbedder
 from toolindex import ToolFilter
-from toolindex_postgres import EngineStore, SharedStore
+from toolindex_postgres import SharedStore
 from toolindex_postgres._connection import Connection
-from toolindex_postgres._page_view import PageView
 from toolscan import ScanReport
 from toolscan._hashing import hash_text
 
@@ -38,24 +37,13 @@ if TYPE_CHECKING:
 MODEL = "static"
 REQUESTS = 60
 EVERY = ToolFilter()
-PAGE_KB = 16
 _SYNCS = 20
 _processes = multiprocessing.get_context("spawn")
 
 
-def opened(mode: str, address: str, folder: Path, tree: str = "t") -> ToolStore:
-    file = folder / "search.db"
-    if mode == "file":
-        return SQLiteStore(file)
-    if mode == "copy":
-        return SharedStore(SQLiteStore(file), address, tree=tree, read_only=True)
-    return engine(folder / f"{os.getpid()}.db", address, tree, read_only=True)
-
-
-def engine(file: Path, address: str, tree: str = "t", *, read_only: bool = False) -> EngineStore:
-    return EngineStore(
-        lambda pages: SQLiteStore(file, pages=pages), address, tree=tree, read_only=read_only
-    )
+def opened(mode: str, address: str, folder: Path, *, read_only: bool = True) -> Any:  # noqa: ANN401
+    file = SQLiteStore(folder / "search.db")
+    return SharedStore(file, address, tree="t", read_only=read_only) if mode == "copy" else file
 
 
 def search(store: ToolStore, text: str, vector: list[float], *, by_vectors: bool) -> None:
@@ -84,7 +72,6 @@ class Load:
         address: The server.
         folder: Where its files are.
         tools: How many tools the tree has.
-        tree: The name of the tree.
     """
 
     by: str
@@ -92,21 +79,19 @@ class Load:
     address: str
     folder: Path
     tools: int
-    tree: str = "t"
 
     def actions(self) -> Generator[Callable[[], None]]:
         """Open the store, and yield the actions, which can be repeated."""
         if self.by == "syncs":
             words = count()
-            file = self.folder / f"{os.getpid()}.db"
-            with closing(engine(file, self.address, self.tree)) as store:
+            with closing(opened(self.mode, self.address, self.folder, read_only=False)) as store:
                 for tool in islice(records(self.tools), _SYNCS):
                     yield partial(_sync_one, store, tool, words)
             return
         asked = queries(REQUESTS, self.tools)
         by_vectors = self.by != "words"
         pairs = zip(asked, StaticEmbedder().encode_queries(asked), strict=True)
-        with closing(opened(self.mode, self.address, self.folder, self.tree)) as store:
+        with closing(opened(self.mode, self.address, self.folder)) as store:
             for text, vector in pairs:
                 yield partial(search, store, text, vector, by_vectors=by_vectors)
 
@@ -119,26 +104,19 @@ class _Result:
         first: The seconds of its first action.
         taken: The seconds of each counted action.
         cpu: The CPU seconds of these.
-        fetched: The pages fetched by the first action, by the others of the first pass, and later.
-        trips: The same for round trips.
+        trips: The round trips of the first action, of the others of the first pass, and later.
         megabytes: The peak memory of the process.
     """
 
     first: float
     taken: list[float]
     cpu: float
-    fetched: list[int]
     trips: list[int]
     megabytes: float
 
 
 def _client(load: Load, start: Barrier, out: Queue[_Result]) -> None:
-    fetched, trips = [0], [0]
-    get, wait = PageView._get, Connection.wait
-
-    def counted(view: PageView, numbers: list[int]) -> dict[int, bytes]:
-        fetched[-1] += len(numbers)
-        return get(view, numbers)
+    trips, wait = [0], Connection.wait
 
     def waited(connection: Connection, *args: Any, **options: Any) -> Any:  # noqa: ANN401
         trips[-1] += 1
@@ -149,29 +127,21 @@ def _client(load: Load, start: Barrier, out: Queue[_Result]) -> None:
         action()
         return time.perf_counter() - began
 
-    def next_phase() -> None:
-        fetched.append(0)
-        trips.append(0)
-
-    with (
-        patch.object(PageView, "_get", counted),
-        patch.object(Connection, "wait", waited),
-        closing(load.actions()) as opened,
-    ):
-        actions = [next(opened)]
+    with patch.object(Connection, "wait", waited), closing(load.actions()) as every:
+        actions = [next(every)]
         first = run(actions[0])
-        next_phase()
-        for action in islice(opened, (_SYNCS if load.by == "syncs" else REQUESTS) - 1):
+        trips.append(0)
+        for action in islice(every, (_SYNCS if load.by == "syncs" else REQUESTS) - 1):
             run(action)
             actions.append(action)
-        next_phase()
+        trips.append(0)
         start.wait()
         cpu = time.process_time()
         taken = [run(action) for action in actions * 2]
         cpu = time.process_time() - cpu
         start.wait()
         megabytes = _peak_memory()
-        out.put(_Result(first, taken, cpu, fetched, trips, megabytes))
+        out.put(_Result(first, taken, cpu, trips, megabytes))
         # Wait until the server's CPU has been read, because ending processes would be missed.
         start.wait()
 
@@ -199,7 +169,7 @@ def server_cpu(server: Server) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measure(servers: list[Server], loads: list[Load]) -> str:
+def measure(server: Server, loads: list[Load]) -> str:
     clients = len(loads)
     start = _processes.Barrier(clients + 1)
     out: Queue[_Result] = _processes.Queue()
@@ -207,10 +177,10 @@ def measure(servers: list[Server], loads: list[Load]) -> str:
     for worker in workers:
         worker.start()
     start.wait()
-    before, began = [server_cpu(it) for it in servers], time.perf_counter()
+    before, began = server_cpu(server), time.perf_counter()
     start.wait()
     seconds = time.perf_counter() - began
-    used = [server_cpu(it) - cpu for it, cpu in zip(servers, before, strict=True)]
+    used = server_cpu(server) - before
     start.wait()
     results = [out.get() for _ in workers]
     for worker in workers:
@@ -218,16 +188,13 @@ def measure(servers: list[Server], loads: list[Load]) -> str:
     taken = [1_000 * it for result in results for it in result.taken]
     cuts = quantiles(taken, n=20)
     times = [clients, len(taken) // 2 - clients, len(taken)]
-    pages, trips = (
-        [sum(it) / n for it, n in zip(zip(*each, strict=True), times, strict=True)]
-        for each in ([it.fetched for it in results], [it.trips for it in results])
-    )
-    fetched = " / ".join(f"{PAGE_KB * it:,.0f}" for it in pages) if any(pages) else "–"
+    each = zip(*(it.trips for it in results), strict=True)
+    trips = [sum(it) / n for it, n in zip(each, times, strict=True)]
     waited = " / ".join(f"{it:,.1f}" for it in trips) if any(trips) else "–"
-    cpu = " + ".join(f"{1_000 * it / len(taken):.2f}" for it in used) if any(trips) else "–"
+    cpu = f"{1_000 * used / len(taken):.2f}" if any(trips) else "–"
     return (
         f"{len(taken) / seconds:.0f} | {cuts[9]:.1f} / {cuts[18]:.1f} | "
         f"{1_000 * sum(it.cpu for it in results) / len(taken):.2f} | {cpu} | "
-        f"{fetched} | {waited} | {1_000 * max(it.first for it in results):,.0f} | "
+        f"{waited} | {1_000 * max(it.first for it in results):,.0f} | "
         f"{max(it.megabytes for it in results):.0f}"
     )

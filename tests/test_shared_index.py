@@ -353,8 +353,7 @@ def test_export_has_events_of_all_hosts_and_status_counts_unsent_ones(host, tree
     assert len(json.loads(again.stdout)) == 3
 
 
-@pytest.mark.parametrize("mode", ["copy", "engine"])
-def test_hosts_with_clocks_an_hour_apart_lose_nothing(host, tree, tmp_path, mode):
+def test_hosts_with_clocks_an_hour_apart_lose_nothing(host, tree, tmp_path):
     def clock(name, seconds):
         shifted = (
             "import time\n"
@@ -362,7 +361,7 @@ def test_hosts_with_clocks_an_hour_apart_lose_nothing(host, tree, tmp_path, mode
             f"time.time = lambda: now() + {seconds}\n"
             f"time.time_ns = lambda: now_ns() + {seconds} * 10**9\n"
         )
-        shared = {"PYTOOLS_DATABASE": f"{host.address}&mode={mode}", "PYTOOLS_DIR": str(tree)}
+        shared = {"PYTOOLS_DATABASE": host.address, "PYTOOLS_DIR": str(tree)}
         return shared | {"PYTHONPATH": customized(tmp_path / name, shifted)}
 
     early, late = clock("early", -3_600), clock("late", 3_600)
@@ -386,26 +385,21 @@ def test_hosts_with_clocks_an_hour_apart_lose_nothing(host, tree, tmp_path, mode
         assert len(json.loads(host("b", "export", "--output", "json", **clocks).stdout)) == 4
 
 
-def test_a_host_without_a_copy_finds_the_same_and_stores_no_tools(host, tree, tmp_path):
-    engine = {"PYTOOLS_DATABASE": f"{host.address}&mode=engine"}
-    host("copier", "index", "--root", tree)
-    early = search(host, "light", **READS, **engine)
-    assert "the server has no pages of this tree yet" in early.stdout
-    assert "this answer is" not in early.stdout
-    host("writer", "index", "--root", tree, **engine)
-    for query in ("merge two pdf files", "mrege pdf", "list_issues"):
-        copied = answer(search(host, "reader", query, **READS))["tools"]
-        assert answer(search(host, "light", query, **READS, **engine))["tools"] == copied
-    (file,) = (tmp_path / "light").rglob("*.shared.db")
-    (copy,) = (tmp_path / "reader").rglob("*.shared.db")
-    assert file.stat().st_size < copy.stat().st_size / 2
-    status = host("light", "status", **READS, **engine).stdout
-    assert "mode=engine" in status
-    assert "the index is on the server" in status
-    assert "119 of 119 tools have vectors" in status
-    # A host that writes without a copy has not searched since.
-    (tree / "mcptools" / "pdf" / "refund.py").write_text(REFUND, encoding="utf-8")
-    host("copier", "index", "--root", tree)
-    notes = search(host, "light", **READS, **engine).stderr
-    assert "pages are older" in notes
-    assert "this answer is" not in notes
+def test_a_row_that_cannot_be_read_is_left_out_reported_and_repaired(host, tree, server, database):
+    merge = "mcptools:pdf:merge_pdfs"
+    host("writer", "index", "--root", tree)
+    server.execute(
+        f"UPDATE toolindex.entry SET record = '{{' WHERE id = '{merge}'", database=database
+    )
+    others = found(search(host, "reader", **READS))
+    assert others
+    assert others != [merge]
+    for command in ("status", "doctor"):
+        shown = host("reader", command, **READS).stdout
+        assert f"{merge}: its record is not JSON" in shown
+        assert "pytools-hybrid index --check on a host that has the tools" in shown
+    checked = host("writer", "index", "--check", "--root", tree)
+    assert checked.returncode == 0, checked.stderr
+    assert f"{merge} cannot be read: its record is not JSON" in checked.stderr
+    assert found(search(host, "reader", **READS)) == [merge]
+    assert "its record" not in host("reader", "status", **READS).stdout

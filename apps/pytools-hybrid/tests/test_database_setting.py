@@ -38,7 +38,7 @@ def test_a_file_can_be_given_under_every_name_of_the_setting(name, monkeypatch, 
             "x",
         ),
         (
-            "postgresql://h/db?password=p&user=u&sslpassword=q&mode=copy",
+            "postgresql://h/db?password=p&user=u&sslpassword=q",
             "postgresql://h/db?password=p&user=u&sslpassword=q",
             "postgresql://h/db?user=u",
             "",
@@ -52,14 +52,6 @@ def test_an_address_is_shown_without_its_password(text, url, shown, tree):
     assert (server.url, server.shown, server.tree) == (url, shown, tree)
 
 
-def test_the_mode_is_shown_with_its_tree():
-    text = "postgresql://h/db?mode=engine&tree=x"
-    assert Server.parse(text).is_engine
-    assert not Server.parse("postgresql://h/db?mode=copy&tree=x").is_engine
-    assert str(Server.parse(text)) == "postgresql://h/db?tree=x&mode=engine"
-    assert str(Server.parse("postgresql://h/db?mode=engine").of("y")).endswith("y&mode=engine")
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -69,7 +61,6 @@ def test_the_mode_is_shown_with_its_tree():
         (f"postgresql:/me:{SECRET}", "an @ as %40"),
         (f"postgresql://host/db?tree=&x={SECRET}", "a tree needs a name"),
         (f"postgresql://host/db?tree=*&x={SECRET}", "cannot be named *"),
-        (f"postgresql://host/db?mode={SECRET}", "mode must be copy (the default) or engine"),
         (f"postgresql+psycopg://me:{SECRET}@host/db", "begins with postgresql://"),
         (f"mysql://me:{SECRET}@host/db", "give a path or postgresql://"),
         (f" postgresql://me:{SECRET}@host/db", "is written postgresql://"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from toolindex import Pages
-from toolindex_postgres import Database, EngineStore, SharedStore, _pool
+from toolindex_postgres import Database, SharedStore, _pool
 
 from .postgres import Server, serving
 from .sqlite_store import SQLiteStore
@@ -111,29 +110,3 @@ def host(tmp_path: Path, database: str, tree: str) -> Iterator[Host]:
     yield make
     for store in opened:
         store.close()
-
-
-Engine = Callable[..., EngineStore]
-
-
-@pytest.fixture
-def engine(tmp_path: Path, database: str, tree: str) -> Iterator[Engine]:
-    """Return a function that makes hosts without copies, unlike `host`."""
-    numbers = count(1)
-    with ExitStack() as stack:
-
-        def make(
-            *, address: str = database, seen: list[Pages] | None = None, **options: bool
-        ) -> EngineStore:
-            path = tmp_path / f"engine-{next(numbers)}.db"
-
-            def index(pages: Pages) -> SQLiteStore:
-                if seen is not None:
-                    seen.append(pages)
-                return SQLiteStore(path, pages=pages)
-
-            store = EngineStore(index, address, tree=tree, **options)
-            stack.callback(store.close)
-            return store
-
-        yield make

@@ -4,22 +4,18 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 
 import psycopg
-import pytest
 from toolindex.testing import check_store
-from toolindex_postgres import EngineStore, SharedStore
+from toolindex_postgres import SharedStore
 
 from .sqlite_store import SQLiteStore
 
 
-@pytest.mark.parametrize("mode", ["copy", "engine"])
-def test_a_shared_store_keeps_the_contract_between_two_hosts(database, tmp_path, mode):
+def test_a_shared_store_keeps_the_contract_between_two_hosts(database, tmp_path):
     numbers = count(1)
 
     def opened(tree):
         path = tmp_path / f"copy-{next(numbers)}.db"
-        if mode == "copy":
-            return SharedStore(SQLiteStore(path), database, tree=tree)
-        return EngineStore(lambda it: SQLiteStore(path, pages=it), database, tree=tree)
+        return SharedStore(SQLiteStore(path), database, tree=tree)
 
     @contextmanager
     def new():
@@ -27,7 +23,7 @@ def test_a_shared_store_keeps_the_contract_between_two_hosts(database, tmp_path,
         with psycopg.connect(database) as connection:
             connection.execute("TRUNCATE toolindex.tree_vector, toolindex.query_vector")
         with ExitStack() as stack:
-            store = opened(f"{mode} {next(numbers)}")
+            store = opened(f"contract {next(numbers)}")
             stack.callback(store.close)
             yield store
 

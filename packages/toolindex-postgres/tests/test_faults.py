@@ -13,7 +13,7 @@ import apsw
 import psycopg
 import pytest
 from toolindex import DatabaseBusyError, DatabaseError, OutcomeRecord
-from toolindex_postgres import Database, EngineStore, SharedStore, UnreachableStoreError
+from toolindex_postgres import Database, SharedStore, UnreachableStoreError
 from toolindex_postgres import _pool as limits
 from toolindex_postgres._pool import Connections
 from toolindex_postgres._refresh import Refresher
@@ -197,17 +197,12 @@ def asked(connections, statement):
     return connections.ask(statement)
 
 
-def looked(connections, statement):
-    with connections.looking(statement, ()) as (_, rows):
-        return rows[0]
-
-
 def read(connections, statement):
     with connections.reading() as connection:
         return connection.execute(statement).fetchone()
 
 
-@pytest.mark.parametrize("how", [asked, looked, read])
+@pytest.mark.parametrize("how", [asked, read])
 def test_a_statement_that_times_out_keeps_its_connection_and_is_not_retried(database, how):
     with closing(Connections(database)) as connections:
         session = how(connections, "SELECT pg_backend_pid()")
@@ -528,16 +523,13 @@ def test_waiting_for_a_lease_uses_only_one_connection(host, server, database, tr
     assert other.freshness().problem
 
 
-@pytest.mark.parametrize("mode", ["copy", "engine"])
-def test_a_read_only_server_is_searched_and_refuses_writes_with_the_reason(server, tmp_path, mode):
+def test_a_read_only_server_is_searched_and_refuses_writes_with_the_reason(server, tmp_path):
     address = server.new_database()
     with Database(address) as owner:
         owner.init()
 
     def opened(name):
-        if mode == "copy":
-            return SharedStore(SQLiteStore(tmp_path / name), address, tree="t")
-        return EngineStore(lambda it: SQLiteStore(tmp_path / name, pages=it), address, tree="t")
+        return SharedStore(SQLiteStore(tmp_path / name), address, tree="t")
 
     name = psycopg.conninfo.conninfo_to_dict(address)["dbname"]
     with ExitStack() as stack:

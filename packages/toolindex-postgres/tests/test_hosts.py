@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError, VectorError
-from toolindex_postgres import Database, EngineStore, SharedStore
+from toolindex_postgres import Database, SharedStore
 
 from .sqlite_store import SQLiteStore
 from .test_faults import forked, until
@@ -396,18 +396,14 @@ _EXAMPLES = count(1)
         (0, ("alias", "a/get", "page"), True),
     ]
 )
-# A host without a copy, whose pages are older than the tree.
-@example(changes=[(0, ("write", "a/get", {"file"}), True), (1, ("alias", "a/get", "page"), True)])
 def test_after_random_changes_each_host_equals_a_single_store(
     server, database, tmp_path_factory, changes
 ):
     number = next(_EXAMPLES)
     folder = tmp_path_factory.mktemp("example")
-    # One host has a copy, and one does not.
-    tree = f"example {number}"
     hosts = [
-        SharedStore(SQLiteStore(folder / "a.db"), database, tree=tree),
-        EngineStore(lambda it: SQLiteStore(folder / "b.db", pages=it), database, tree=tree),
+        SharedStore(SQLiteStore(folder / name), database, tree=f"example {number}")
+        for name in ("a.db", "b.db")
     ]
     alone = SQLiteStore(folder / "alone.db")
     files: dict[str, str] = {}

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from toolindex import DatabaseError
 from toolindex_postgres import (
     Database,
-    EngineStore,
     SharedStore,
     UnreachableStoreError,
     _pool,
@@ -167,15 +166,12 @@ def test_verify_full_accepts_only_the_servers_own_certificate(
             sync(opened(misnamed, "other", "misnamed.db"), ONE)
 
 
-def opened(mode, path, address, **options):
+def opened_at(path, address, **options):
     """Return a host's store of the tree `t`."""
-    if mode == "copy":
-        return SharedStore(SQLiteStore(path), address, tree="t", **options)
-    return EngineStore(lambda it: SQLiteStore(path, pages=it), address, tree="t", **options)
+    return SharedStore(SQLiteStore(path), address, tree="t", **options)
 
 
-@pytest.mark.parametrize("mode", ["copy", "engine"])
-def test_killing_the_primary_under_load_loses_no_search_and_no_outcome(tmp_path, mode):
+def test_killing_the_primary_under_load_loses_no_search_and_no_outcome(tmp_path):
     with (
         serving() as primary,
         serving(partial(Replica, of=primary)) as replica,
@@ -185,14 +181,8 @@ def test_killing_the_primary_under_load_loses_no_search_and_no_outcome(tmp_path,
         writable = f"{either} target_session_attrs=read-write"
         with Database(writable) as owner:
             owner.init()
-        here = stack.enter_context(closing(opened(mode, tmp_path / "a", writable)))
-        # Without a copy, a host that only reads continues with the replica.
-        there = stack.enter_context(
-            closing(
-                opened(mode, tmp_path / "b", writable)
-                if mode == "copy"
-                else opened(mode, tmp_path / "b", either, read_only=True)
-            )
+        here, there = (
+            stack.enter_context(closing(opened_at(tmp_path / name, writable))) for name in "ab"
         )
         sync(here, ONE)
         until(lambda: ids(there) == ["mail:send"], "the other host has the tree")
@@ -237,8 +227,7 @@ def has_schema(server):
     return found is not None
 
 
-@pytest.mark.parametrize("mode", ["copy", "engine"])
-def test_a_reader_of_a_standby_sends_its_record_to_the_primary(tmp_path, mode):
+def test_a_reader_of_a_standby_sends_its_record_to_the_primary(tmp_path):
     with (
         serving() as primary,
         serving(partial(Replica, of=primary)) as standby,
@@ -249,9 +238,7 @@ def test_a_reader_of_a_standby_sends_its_record_to_the_primary(tmp_path, mode):
         until(lambda: has_schema(standby), "the standby has the schema")
         either = f"host={primary.folder},{standby.folder} dbname=postgres user=postgres"
         writer, reader, lonely = (
-            stack.enter_context(
-                closing(opened(mode, tmp_path / str(it), address, read_only=it > 0))
-            )
+            stack.enter_context(closing(opened_at(tmp_path / str(it), address, read_only=it > 0)))
             for it, address in enumerate(
                 [
                     primary.address(),

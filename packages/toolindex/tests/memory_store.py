@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import threading
 import time
 from array import array
@@ -407,6 +408,14 @@ class MemoryReader:
     def with_vectors(self, ids, *, model_id, dimensions=None):
         kept, records = self.kept(model_id, dimensions), self.state.records
         return {id_ for id_ in ids if id_ in records and records[id_].text_hash in kept}
+
+    def vectors(self, model_id, *, dimensions=None):
+        kept, records = self.kept(model_id, dimensions), self.state.records
+        return {
+            id_: struct.pack(f"<{len(kept[it.text_hash])}f", *kept[it.text_hash])
+            for id_, it in records.items()
+            if it.text_hash in kept
+        }
 
     def models(self):
         return sorted({model_id for (model_id, _), kept in self.state.vectors.items() if kept})

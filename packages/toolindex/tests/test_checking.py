@@ -1,5 +1,8 @@
 """Checking an index, and rebuilding it."""
 
+from array import array
+from contextlib import suppress
+
 import apsw
 import pytest
 import sqlite_vec
@@ -143,3 +146,75 @@ def test_checking_a_damaged_file_raises_a_damage_error(index):
 
     with pytest.raises(DamagedDatabaseError):
         index.check()
+
+
+SEND = "WHERE id = 'mcptools:mail:send'"
+UNREADABLE = {
+    **{
+        f"{column} = {value}": f"UPDATE entries SET {column} = {value} {SEND}"
+        for column, value in [
+            *(("parameters", it) for it in ("'{'", "'5'", "'[1]'", "'[{}]'", "x'ff'")),
+            ("parameters", """'[{"name": 5, "annotation": "", "required": true}]'"""),
+            ("parameters", "replace(hex(zeroblob(50000)), '00', '[')"),
+            *(("tags", it) for it in ("'['", "'7'", "'[1]'", "'{}'")),
+            *(("aliases", it) for it in ("''", "'[1]'")),
+            *(("id", it) for it in ("'send'", "x'ff'", "5", "'mcptools:mail:sent'", "char(0)")),
+            *(("path", it) for it in ("x'ff'", "CAST(x'ff41' AS TEXT)")),
+            *(("description", it) for it in ("x'ff'", "CAST(x'ff41' AS TEXT)")),
+            *((it, "x'ff'") for it in ("source", "category", "name", "summary", "signature")),
+            *((it, "x'ff'") for it in ("file_hash", "text_hash", "name_key", "tag_words")),
+            *((it, "'soon'") for it in ("indexed_at", "size", "mtime_ns", "inode")),
+        ]
+    },
+    **{
+        f"vector {value}": f"UPDATE embeddings SET vector = {value} WHERE rowid = 1"
+        for value in ("x''", "x'0102'", "'abc'", "7", "zeroblob(8)", "x'0000c07f00000000'")
+    },
+    "the table of a model": "UPDATE models SET vec_table = 'gone'",
+    "the name of a table": "UPDATE models SET vec_table = x'ff'",
+    "the length of vectors": "UPDATE models SET dimensions = 'x'",
+}
+
+
+@pytest.mark.parametrize("sql", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_an_unreadable_row_is_damage_that_a_check_finds_and_a_rebuild_repairs(
+    index, change, tmp_path, sql
+):
+    everything = ToolFilter()
+
+    def contents():
+        with index.reading() as reader:
+            ids = reader.ids(everything)
+            return reader.entries(ids), reader.categories(everything), reader.vectors(MODEL)
+
+    def fill():
+        known = index.stored(reader_version="1")
+        scanned = scan(tmp_path / "tools", known=known.stamps, hashes=known.hashes)
+        index.sync(scanned, reader_version="1")
+        texts = index.pending(MODEL, limit=10)
+        index.put_vectors(MODEL, {it: vectors_by_text[it] for it in texts})
+        index.use_model(MODEL)
+
+    before = contents()
+    with index.reading() as reader:
+        vectors_by_text = {
+            text: array("f", vector)
+            for text, vector in reader.connection.execute(
+                "SELECT text_hash, vector FROM embeddings"
+            )
+        }
+    change(sql)
+
+    # A reader never gets another error than that of damage.
+    with suppress(DamagedDatabaseError):
+        contents()
+    try:
+        if index.check():
+            index.rebuild()
+        fill()
+    except DamagedDatabaseError:
+        index.set_aside()
+        fill()
+
+    assert index.check() == ()
+    assert contents() == before

@@ -4,12 +4,11 @@
 
     store = SharedStore(copy, "postgresql://me@db.example.com/tools", tree="my-tools")
 
-`SharedStore` is a `toolindex.ToolStore`; `Freshness` says how old its answers are. `EngineStore`
-has no copy: it reads the pages of the index from the server. `Database` creates the schema, grants
-rights to roles, and shows the status (`DatabaseStatus`, `TreeStatus`). `redacted` removes the
-password from an address.
-Errors: `UnreachableStoreError`, `AddressError`, `DeniedError`, `SchemaError`, all of them a
-`toolindex.DatabaseError`.
+`SharedStore` is a `toolindex.ToolStore`; `Freshness` says how old its answers are. `Database`
+creates the schema, grants rights to roles, and shows the status (`DatabaseStatus`, `TreeStatus`).
+`redacted` removes the password from an address.
+Errors: `UnreachableStoreError`, `AddressError`, `DeniedError`, `SchemaError`, `UnreadableRowError`,
+all of them a `toolindex.DatabaseError`.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolindex_postgres._address import redacted
     from toolindex_postgres._database import Database, DatabaseStatus, TreeStatus
-    from toolindex_postgres._engine import EngineStore
     from toolindex_postgres._refresh import Freshness
     from toolindex_postgres._store import SharedStore
     from toolindex_postgres.errors import (
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
         DeniedError,
         SchemaError,
         UnreachableStoreError,
+        UnreadableRowError,
     )
 else:
     # A name is imported at its first use, so that programs that only show an address need not wait
@@ -46,12 +45,12 @@ __all__ = [
     "Database",
     "DatabaseStatus",
     "DeniedError",
-    "EngineStore",
     "Freshness",
     "SchemaError",
     "SharedStore",
     "TreeStatus",
     "UnreachableStoreError",
+    "UnreadableRowError",
     "redacted",
 ]
 
@@ -60,10 +59,9 @@ _HOMES = {
     for module, names in {
         "_address": "redacted",
         "_database": "Database DatabaseStatus TreeStatus",
-        "_engine": "EngineStore",
         "_refresh": "Freshness",
         "_store": "SharedStore",
-        "errors": "AddressError DeniedError SchemaError UnreachableStoreError",
+        "errors": "AddressError DeniedError SchemaError UnreachableStoreError UnreadableRowError",
     }.items()
     for name in names.split()
 }

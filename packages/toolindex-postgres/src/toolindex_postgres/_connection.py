@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg.generators import fetch_many
 from toolindex.errors import DatabaseBusyError, DatabaseError
 
+from toolindex_postgres._migrations import SUPPORTED
 from toolindex_postgres.errors import (
     AddressError,
     DeniedError,
@@ -48,19 +47,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     Attributes:
         patience: How many seconds to wait for a statement.
-        is_ending: Whether a transaction is ending and its reply has not been read yet.
-        failure: The first error of the server while the connection is lent.
     """
 
     patience: float = _PATIENCE_SECONDS
-    is_ending: bool = False
-    failure: psycopg.Error | None = None
-
-    def end_soon(self) -> None:
-        """End a transaction that changes nothing, without waiting for the reply."""
-        self.pgconn.send_query(b"COMMIT")
-        self.pgconn.flush()
-        self.is_ending = True
 
     def wait(self, gen: PQGen[_T], interval: float = _INTERVAL, timeout: float | None = None) -> _T:
         """Wait for the answer to a statement.
@@ -69,21 +58,13 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             OperationalError: The connection was lost, or there was no answer in time.
         """
         timeout = self.patience if timeout is None else timeout
-        deadline = time.monotonic() + timeout
         try:
-            if self.is_ending:
-                self.is_ending = False
-                super().wait(fetch_many(self.pgconn), interval, timeout)
-                timeout = max(0.0, deadline - time.monotonic())
             return super().wait(gen, interval, timeout)
-        except psycopg.Error as error:
-            if isinstance(error, psycopg.OperationalError) and not (error.sqlstate or self.closed):
-                self.close()
-                silent = SilentError("it is silent")
-                self.failure = self.failure or silent
-                raise silent from error
-            self.failure = self.failure or error
-            raise
+        except psycopg.OperationalError as error:
+            if error.sqlstate or self.closed:
+                raise
+            self.close()
+            raise SilentError("it is silent") from error
 
 
 def reason_of(error: psycopg.Error) -> str:
@@ -99,7 +80,7 @@ def explained(where: str, error: psycopg.Error) -> DatabaseError:
     code = error.sqlstate or ""
     reason = reason_of(error)
     if code in _UNDEFINED:
-        return SchemaError(where, found=None, supported=1)
+        return SchemaError(where, found=None, supported=SUPPORTED)
     if code == "42501":
         return DeniedError(where, reason)
     if code == "25006":

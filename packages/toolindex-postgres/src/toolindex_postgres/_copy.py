@@ -13,7 +13,7 @@ from toolindex_postgres._copy_changes import follow
 from toolindex_postgres._notes import Note, Notes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Collection, Generator, Mapping
 
     from toolindex import ToolStore
 
@@ -122,23 +122,40 @@ class Copy:
             # Another thread or process has already done it.
             self._seen = note
             return
-        since = note.generation if is_of_copy and note is not None else None
-        follow(self.store, connection, now, since=since)
-        self.note(now, now.generation)
+        known = note if is_of_copy else None
+        left_out = follow(
+            self.store,
+            connection,
+            now,
+            since=None if known is None else known.generation,
+            left_out={} if known is None else known.left_out,
+        )
+        self._note(now, now.generation, left_out)
 
-    def note(self, now: State, generation: int) -> None:
-        """Record that the copy has a state of the tree."""
+    def note(self, now: State, generation: int, *, written: Collection[str] = ()) -> None:
+        """Record that the copy has a state of the tree, in which some rows were written."""
+        left_out = {it: why for it, why in self.left_out().items() if it not in written}
+        self._note(now, generation, left_out)
+
+    def left_out(self) -> Mapping[str, str]:
+        """Return why rows of the tree could not be read, by a name for users."""
+        note = self._seen or self.notes.read()
+        return {} if note is None else note.left_out
+
+    def _note(self, now: State, generation: int, left_out: Mapping[str, str]) -> None:
         self._seen = Note(
             database=now.database,
             tree=now.tree,
             generation=generation,
             copy=self._generation(),
+            left_out=left_out,
         )
         self.notes.write(self._seen)
 
-    def set_aside(self) -> None:
-        """Forget the copy's state, because its file will be replaced."""
+    def forget(self) -> None:
+        """Forget the copy's state, so that it is compared with the whole tree."""
         self._seen = None
+        self.notes.forget()
 
     def close(self) -> None:
         """Close the copy, and the file beside it."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import psycopg
 from psycopg import sql
 
+from toolindex_postgres import _tree as tree_
 from toolindex_postgres._migrations import check_version, found_version, migrate
 from toolindex_postgres._pool import Connections
-from toolindex_postgres._texts import decoded, encoded
+from toolindex_postgres._texts import encoded, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,14 +20,8 @@ if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection
 
 _EVERY_TREE = "*"
-_READ = (
-    *("tree", "step", "entry", "tree_vector", "query_vector"),
-    *("usage", "event", "image", "page"),
-)
-_FUNCTIONS = (
-    *("may", "trees", "look", "record"),
-    *("make_near", "index_near", "keep_near"),
-)
+_READ = ("tree", "step", "entry", "tree_vector", "query_vector", "usage", "event")
+_FUNCTIONS = ("may", "trees", "look", "record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +33,12 @@ class TreeStatus:
         entries: How many tools it has.
         generation: Its state.
         vectors: How many of its texts each model has embedded.
-        indexed: The models whose vectors pgvector has indexed.
     """
 
     name: str
     entries: int
     generation: int
     vectors: Mapping[str, int] = field(default_factory=dict[str, int])
-    indexed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +51,6 @@ class DatabaseStatus:
         supported: The version that this package needs.
         trees: The trees that the role may read, by name.
         size: Bytes of all tables and indexes.
-        pgvector: The version of the extension that large trees are searched with, "" without it.
     """
 
     server: str
@@ -68,7 +58,6 @@ class DatabaseStatus:
     supported: int
     trees: tuple[TreeStatus, ...]
     size: int
-    pgvector: str = ""
 
 
 class Database:
@@ -105,7 +94,7 @@ class Database:
         self._connections.close()
 
     def init(self) -> int:
-        """Create the schema, or migrate an older one, and add pgvector if the server has it.
+        """Create the schema, or migrate an older one.
 
         Calling it again is harmless.
 
@@ -117,13 +106,7 @@ class Database:
             DeniedError: The role may not create a schema.
         """
         with self._connections.writing() as connection:
-            before = migrate(connection, self.where)
-            # If pgvector or the right to add it is missing, vectors are searched without an index.
-            with suppress(psycopg.Error), connection.transaction():
-                # It is created in the first schema of the role's search path.
-                connection.execute("SET LOCAL search_path TO DEFAULT")
-                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            return before
+            return migrate(connection, self.where)
 
     def status(self) -> DatabaseStatus:
         """Return the status of the database."""
@@ -141,17 +124,25 @@ class Database:
                 "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c "
                 "WHERE c.relnamespace = 'toolindex'::regnamespace AND c.relkind = 'r'",
             )
-            pgvector = _one(
-                connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
-            )
             return DatabaseStatus(
                 server=server,
                 schema=found,
                 supported=SUPPORTED,
                 trees=_trees(connection) if found <= SUPPORTED else (),
                 size=int(str(size)),
-                pgvector=str(pgvector or ""),
             )
+
+    def unreadable(self, tree: str) -> dict[str, str]:
+        """Return why rows of a tree cannot be read, by a name for users.
+
+        This reads the whole tree.
+
+        Raises:
+            SchemaError: There is no schema yet.
+        """
+        with self._connections.reading(patient=True, copies=True) as connection:
+            number = tree_.state(connection, tree, self.where).tree
+            return {it.name: it.reason for it in tree_.unreadable(connection, number)}
 
     def grant(self, role: str, *, write: bool, trees: Sequence[str] = ()) -> None:
         """Let a role read some trees, or read and write them, and no others.
@@ -181,7 +172,6 @@ class Database:
                 "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolindex FROM {role}",
                 "GRANT USAGE ON SCHEMA toolindex TO {role}",
                 "GRANT SELECT ON toolindex.state TO {role}",
-                "GRANT SELECT ON toolindex.near TO {role}",
                 *(f"GRANT SELECT ON toolindex.{table} TO {{role}}" for table in _READ),
                 *(f"GRANT EXECUTE ON FUNCTION toolindex.{it} TO {{role}}" for it in _FUNCTIONS),
             ]
@@ -193,15 +183,6 @@ class Database:
                 ]
             for statement in statements:
                 connection.execute(statement.format(role=name).encode())
-            # If another role owns the schema of pgvector, that role decides about it.
-            with suppress(psycopg.Error), connection.transaction():
-                schema = _one(
-                    connection,
-                    "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace AS n "
-                    "ON n.oid = extnamespace WHERE extname = 'vector'",
-                )
-                if schema is not None:
-                    connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {name}".encode())
             connection.execute("DELETE FROM toolindex.access WHERE role = %s", (role,))
             names = [encoded(tree) for tree in trees] or [_EVERY_TREE]
             connection.execute(
@@ -231,22 +212,20 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
         "SELECT tree_id, model, count(DISTINCT text_hash) FROM toolindex.tree_vector "
         "GROUP BY tree_id, model ORDER BY model"
     ):
-        vectors.setdefault(tree, {})[decoded(model)] = count
+        vectors.setdefault(tree, {})[shown(model)] = count
     rows = connection.execute(
         "SELECT t.tree_id, t.name, t.generation, (SELECT count(*) FROM toolindex.entry AS e "
-        "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL), ARRAY(SELECT n.model "
-        "FROM toolindex.near AS n WHERE n.tree_id = t.tree_id ORDER BY n.model) "
+        "WHERE e.tree_id = t.tree_id AND e.record IS NOT NULL) "
         "FROM toolindex.tree AS t ORDER BY t.name"
     )
     return tuple(
         TreeStatus(
-            name=decoded(name),
+            name=shown(name),
             entries=entries,
             generation=generation,
             vectors=vectors.get(tree, {}),
-            indexed=tuple(map(decoded, indexed)),
         )
-        for tree, name, generation, entries, indexed in rows
+        for tree, name, generation, entries in rows
     )
 
 

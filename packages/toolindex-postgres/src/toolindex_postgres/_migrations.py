@@ -13,8 +13,10 @@ from toolindex_postgres.errors import SchemaError
 if TYPE_CHECKING:
     from toolindex_postgres._connection import Connection
 
-SUPPORTED = 1
-"""The version that this package reads and writes."""
+SUPPORTED = 2
+"""The version that this package makes."""
+# Version 2 only drops what is no longer used, so no host has to wait for it.
+_OLDEST = 1
 
 
 def found_version(connection: Connection) -> int | None:
@@ -31,10 +33,10 @@ def check_version(where: str, found: int | None) -> None:
     """Reject a schema that this package does not know.
 
     Raises:
-        SchemaError: There is none, or it is older.
+        SchemaError: There is none, or it is too old.
         NewerSchemaError: A later version made it.
     """
-    if found is None or found < SUPPORTED:
+    if found is None or found < _OLDEST:
         raise SchemaError(where, found=found, supported=SUPPORTED)
     if found > SUPPORTED:
         raise NewerSchemaError(where, found=found, supported=SUPPORTED)

@@ -7,7 +7,7 @@ import sqlite3
 import time
 import uuid
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from toolindex.errors import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
 # The server's number of an event, and the event's id.
 Place = tuple[int, str | None]
@@ -42,12 +42,14 @@ class Note:
         tree: The number of the tree in it.
         generation: The state of the tree.
         copy: The state of the copy at that time.
+        left_out: Why rows of the tree could not be read, by a name for users.
     """
 
     database: str
     tree: int
     generation: int
     copy: int
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Notes:
@@ -76,6 +78,10 @@ class Notes:
     def write(self, note: Note) -> None:
         """Replace the note."""
         self._put("copy", asdict(note))
+
+    def forget(self) -> None:
+        """Delete the note."""
+        self._put("copy", None)
 
     def as_of(self) -> float | None:
         """Return when the copy was last known to be equal to the server."""

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from array import array
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from toolindex import ToolFilter, VectorError, check_dimensions, plan_sync
 
+from toolindex_postgres import _tree as tree
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from toolindex import SyncPlan, ToolStore
     from toolscan import ScanReport
 
+    from toolindex_postgres._connection import Connection
     from toolindex_postgres._tree import State
 
-__all__ = ["changes_aliases", "checked", "plan_of"]
+__all__ = ["changes_aliases", "checked", "different", "plan_of", "vectors_to_restore"]
 
 
 def plan_of(
@@ -65,6 +69,61 @@ def changes_aliases(
         for id_, entry in held.items()
         if id_ not in keep
     )
+
+
+def different(
+    copy: ToolStore, connection: Connection, now: State, *, besides: Collection[str]
+) -> list[str]:
+    """Return sentences on what the server and a copy of the same state do not agree on.
+
+    Args:
+        copy: The copy.
+        connection: A connection to the server, inside a transaction.
+        now: The state of the tree.
+        besides: Ids of tools that do not count.
+    """
+    theirs = tree.listing(connection, now.tree, {})
+    held = copy.stored(reader_version=now.reader_version or "").entries
+    mine = {id_: (it.path, it.file_hash) for id_, it in held.items()}
+    count = len({id_ for id_, _ in theirs.items() ^ mine.items()}.difference(besides))
+    found = [f"{count} tools on the server are not those of this host's copy"] if count else []
+    if not tree.has_right_counters(connection, now.tree):
+        found.append("the counters of the record are below the numbers of its events")
+    return found
+
+
+def vectors_to_restore(
+    copy: ToolStore,
+    connection: Connection,
+    now: State,
+    *,
+    among: Collection[str],
+    besides: str | None,
+) -> Iterator[tuple[str, dict[str, array[float]]]]:
+    """Yield vectors that a copy has and the server lacks, by model and text hash.
+
+    Args:
+        copy: The copy.
+        connection: A connection to the server, inside a transaction.
+        now: The state of the tree.
+        among: The hashes of the texts.
+        besides: A model whose vectors are not wanted.
+    """
+    with copy.reading() as reader:
+        for model in reader.models() if among else ():
+            length = reader.coverage(model).dimensions
+            wanted = tree.without_vectors(connection, now.tree, model, length, among)
+            if model == besides or not wanted:
+                continue
+            held = reader.vectors(model)
+            found: dict[str, array[float]] = {}
+            for id_ in wanted.keys() & held.keys():
+                # The tool may have another text on the server.
+                if wanted[id_] in copy.text_hashes([id_]):
+                    with suppress(ValueError):
+                        found[wanted[id_]] = tree.vector_of(held[id_], length)
+            if found:
+                yield model, found
 
 
 def checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:

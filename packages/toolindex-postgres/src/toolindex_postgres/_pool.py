@@ -26,8 +26,6 @@ _LOOK_MS = 1_200
 _MARGIN_SECONDS = 1.0
 # Shorter than the statement timeout, so that waiting for a lock is not mistaken for a slow server.
 _LOCK_MS, _WRITE_MS = 110_000, 120_000
-# Indexing a million vectors takes minutes.
-_WORK_MS = 6 * 3_600_000
 # The first copy of a large tree takes a while on a slow network.
 _COPY_MS = 60_000
 # Functions that other roles have created in other schemas must not run with this role's rights.
@@ -108,40 +106,6 @@ class Connections:
         ) as it:
             yield it
 
-    @contextmanager
-    def looking(
-        self, statements: str, parameters: Sequence[str], *, patient: bool = False
-    ) -> Generator[tuple[Connection, list[tuple[Any, ...] | None]]]:
-        """Lend a connection as `reading` does, and the first rows that some statements return.
-
-        This takes one round trip; the reply to the end of the transaction is not waited for.
-
-        Args:
-            statements: Statements with a semicolon between each two.
-            parameters: The values of their placeholders.
-            patient: As for `reading`.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached, or takes longer.
-            DatabaseError: It refuses; the message says what to do.
-        """
-        begin = _BEGIN.format("ISOLATION LEVEL REPEATABLE READ READ ONLY", _LOOK_MS)
-        with self.explaining():
-            connection, rows = self._begun(f"{begin}; {statements}", patient, parameters)
-            try:
-                yield connection, rows
-                # A ranker may ignore an error of the server, and continue without a page.
-                if connection.failure is not None:
-                    raise connection.failure
-                connection.end_soon()
-            except Exception as error:
-                # Its own error says nothing about the server.
-                if connection.failure is None or connection.failure is error:
-                    raise
-                raise connection.failure from error
-            finally:
-                self.end(connection)
-
     def ask(
         self, statement: str, *parameters: str, patient: bool = False
     ) -> tuple[Any, ...] | None:
@@ -178,22 +142,6 @@ class Connections:
         with self._transaction("", _WRITE_MS, patient) as connection:
             yield connection
 
-    @contextmanager
-    def working(self) -> Generator[Connection]:
-        """Lend a connection as `writing` does, for statements that may take hours.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached; nothing has changed.
-            DatabaseError: The server refuses, or the work was stopped; nothing has changed.
-        """
-        with self._transaction("", _WORK_MS, patient=True) as connection:
-            connection.execute(UNLIMITED)
-            # The server then stops the work if this process ends. PostgreSQL 13 has no such
-            # setting.
-            with suppress(psycopg.Error), connection.transaction():
-                connection.execute("SET LOCAL client_connection_check_interval = 5000")
-            yield connection
-
     def begin(self, statement: str, *, patient: bool = False) -> Connection:
         """Begin a transaction that lasts until `end`.
 
@@ -210,9 +158,8 @@ class Connections:
         Returns:
             Whether the connection can be used again; another thread may already be using it.
         """
-        if not connection.is_ending:
-            with suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
+        with suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
         return self._give_back(connection)
 
     def is_there(self) -> bool:
@@ -358,12 +305,7 @@ class Connections:
         return make_conninfo("", **(defaults | _NETWORK | given))
 
     def _give_back(self, connection: Connection) -> bool:
-        connection.failure = None
-        is_usable = not connection.closed and (
-            connection.is_ending
-            or connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-        )
-        if not is_usable:
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             connection.close()
             return False
         self._idle.put(connection)

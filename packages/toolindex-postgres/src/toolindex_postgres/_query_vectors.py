@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toolindex.errors import DatabaseError
 
 from toolindex_postgres._texts import encoded
-from toolindex_postgres._tree import as_bytes, as_floats
+from toolindex_postgres._tree import as_bytes, vector_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -47,13 +47,14 @@ class SharedQueryVectors:
         vector = self._local.get(model_id, query, dimensions=dimensions)
         if vector is not None:
             return vector
-        with suppress(DatabaseError):
+        with suppress(DatabaseError, ValueError):
             row = self._connections.ask(
                 "SELECT v FROM toolindex.query_vector JOIN toolindex.tree USING (tree_id) "
                 "WHERE name = %s AND model = %s AND query_hash = %s",
                 *(self._tree, encoded(model_id), _hash(query)),
             )
-            found = None if row is None else as_floats(row[0])
+            # A vector that cannot be read is replaced by the next.
+            found = None if row is None else vector_of(row[0])
             return found if found is None or dimensions in {None, len(found)} else None
         return None
 

@@ -6,7 +6,7 @@ import math
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from toolindex_postgres import _tree as tree_
 from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from toolindex_postgres._copy import Copy
     from toolindex_postgres._pool import Connections
     from toolindex_postgres._tree import State
@@ -38,13 +40,13 @@ class Freshness:
             if it never was.
         problem: Why it is not known to be equal now, or "".
         waiting: How many searches and outcomes of this host have not been sent yet.
-        has_copy: Whether searches can use a copy while the server cannot be reached.
+        left_out: Why rows of the server could not be read, by a name for users: an id, or a vector.
     """
 
     as_of: float | None
     problem: str
     waiting: int = 0
-    has_copy: bool = True
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Refresher:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from toolindex import (
-    DatabaseError,
-    ReadOnlyIndexError,
-)
+from toolindex import DatabaseError, ReadOnlyIndexError
 
-from toolindex_postgres import _near as near
 from toolindex_postgres import _tree as tree_
 from toolindex_postgres import _tree_changes as changes
 from toolindex_postgres._copy import Copy
 from toolindex_postgres._copy_changes import put_vectors
 from toolindex_postgres._lease import SharedLease
-from toolindex_postgres._planning import changes_aliases, checked, plan_of
+from toolindex_postgres._planning import (
+    changes_aliases,
+    checked,
+    different,
+    plan_of,
+    vectors_to_restore,
+)
 from toolindex_postgres._pool import Connections
 from toolindex_postgres._query_vectors import SharedQueryVectors
 from toolindex_postgres._refresh import Freshness, Refresher
@@ -72,7 +75,7 @@ class SharedStore:
     def __init__(
         self,
         copy: ToolStore,
-        address: str | Connections,
+        address: str,
         *,
         tree: str,
         read_only: bool = False,
@@ -80,8 +83,8 @@ class SharedStore:
         self._copy = copy
         self.tree: str = tree
         self._read_only = read_only
-        self._connections = Connections(address) if isinstance(address, str) else address
-        self._local = self._opened(copy)
+        self._connections = Connections(address)
+        self._local = Copy(copy)
         self._lengths: dict[str, int] = {}
         self._query_vectors = SharedQueryVectors(
             copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
@@ -137,7 +140,10 @@ class SharedStore:
             self._refresh(patient=True)
         waiting = 0 if self._copy.read_only else self._usage.waiting(sends=asks)
         return Freshness(
-            as_of=self._refresher.as_of, problem=self._refresher.problem, waiting=waiting
+            as_of=self._refresher.as_of,
+            problem=self._refresher.problem,
+            waiting=waiting,
+            left_out=self._local.left_out(),
         )
 
     def try_writing(self) -> bool:
@@ -185,15 +191,15 @@ class SharedStore:
                 now = self._locked(connection)
                 plan, _, is_whole = plan_of(self._copy, scanned, reader_version, within, now)
                 generation = changes.push(connection, now, plan)
-                near.add(connection, now.tree, generation)
                 if is_whole is not None:
                     changes.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
-                vectors = list(tree_.vectors_since(connection, now.tree, now.generation))
+                vectors = list(tree_.vectors_since(connection, now.tree, now.generation, {}))
             report = self._copy.sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
             put_vectors(self._copy, vectors)
-            self._local.note(now, generation)
+            written = {str(it.id) for it in (*plan.added, *plan.updated, *plan.reread)}
+            self._local.note(now, generation, written=written)
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
@@ -283,35 +289,59 @@ class SharedStore:
                 self._local.alone(),
                 self._connections.writing() as connection,
             ):
-                now = self._locked(connection)
-                changes.prune(connection, now)
-                near.prune(connection, now.tree)
+                changes.prune(connection, self._locked(connection))
         return self._copy.prune()
 
     def check(self) -> Sequence[str]:
-        """Return the copy's inconsistencies, as sentences."""
-        return self._copy.check()
+        """Return inconsistencies, as sentences: the copy's, and rows that cannot be read.
+
+        If the server cannot be reached, only the copy's.
+        """
+        found = list(self._copy.check())
+        if self._copy.read_only:
+            return tuple(found)
+        with (
+            suppress(UnreachableStoreError),
+            self._local.alone(),
+            self._connections.reading(patient=True, copies=True) as connection,
+        ):
+            now = self._state(connection)
+            self._local.bring_to(connection, now)
+            rows = list(tree_.unreadable(connection, now.tree))
+            found += [f"{it.name} cannot be read: {it.reason}" for it in rows]
+            found += different(self._copy, connection, now, besides={it.name for it in rows})
+        return tuple(found)
 
     def rebuild(self, *, forget: str | None = None) -> None:
-        """Rebuild all derived data, and delete the vectors of a model.
+        """Rebuild all derived data; delete the vectors of a model, and unreadable rows.
 
-        Every host reads its files again with its next scan.
+        Every host reads its files again with its next scan, which writes what was deleted. Vectors
+        that this host's copy still has are written at once.
         """
         self._check_writable()
-
-        def push(connection: Connection, now: State) -> int:
-            # Other hosts' copies may be wrong, too, so each host compares its copy with the tree.
-            generation = changes.forget_vectors(connection, now, forget or "")
-            if now.reader_version is not None:
-                changes.set_reader(connection, now.tree, "", is_complete=now.is_complete)
-            return generation
-
-        self._change(push, lambda: self._copy.rebuild(forget=forget))
+        with self._local.alone():
+            with self._connections.writing() as connection:
+                now = self._locked(connection)
+                # Other hosts' copies may be wrong, too, so each is compared with the tree.
+                rows = list(tree_.unreadable(connection, now.tree))
+                changes.discard(connection, now.tree, rows)
+                generation = changes.forget_vectors(connection, now, forget or "")
+                now = replace(now, generation=generation)
+                lost = [str(it.key["text_hash"]) for it in rows if it.table == "tree_vector"]
+                for model, vectors in vectors_to_restore(
+                    self._copy, connection, now, among=lost, besides=forget
+                ):
+                    generation = changes.push_vectors(connection, now, model, vectors)
+                    now = replace(now, generation=generation)
+                if now.reader_version is not None:
+                    changes.set_reader(connection, now.tree, "", is_complete=now.is_complete)
+            self._copy.rebuild(forget=forget)
+            self._local.forget()
 
     def set_aside(self) -> Path | None:
         """Replace a damaged copy with an empty one, which the next read fills."""
         with self._local.alone():
-            self._local.set_aside()
+            self._local.forget()
             return self._copy.set_aside()
 
     def vector_notes(self) -> Sequence[str]:
@@ -323,10 +353,11 @@ class SharedStore:
 
         Raises:
             UnreachableStoreError: The server cannot be reached.
+            UnreadableRowError: One of the records cannot be read.
         """
         with self._connections.reading() as connection:
             now = self._state(connection)
-            return tree_.records(connection, now.tree, ids)
+            return tree_.records(connection, now.tree, ids, self.where)
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
@@ -340,9 +371,6 @@ class SharedStore:
         # A fetch that is still running uses the copy until the process ends.
         if self._refresher.close():
             self._local.close()
-
-    def _opened(self, copy: ToolStore) -> Copy:
-        return Copy(copy)
 
     def _check_writable(self) -> None:
         if self.read_only:
@@ -361,19 +389,26 @@ class SharedStore:
         """Bring the copy up to date if the server can be reached; otherwise record why not."""
         self._refresher.refresh(patient=patient)
 
-    def _change(self, push: Callable[[Connection, State], int], apply: Callable[[], T]) -> T:
+    def _change(
+        self,
+        push: Callable[[Connection, State], int],
+        apply: Callable[[], T],
+        *,
+        written: Collection[str] = (),
+    ) -> T:
         """Change the tree on the server, and then the copy.
 
         Args:
             push: Changes the server, and returns the new generation.
             apply: Changes the copy.
+            written: Names of the rows that `push` replaces.
         """
         with self._local.alone():
             with self._connections.writing() as connection:
                 now = self._locked(connection)
                 generation = push(connection, now)
             done = apply()
-            self._local.note(now, generation)
+            self._local.note(now, generation, written=written)
         return done
 
     def _take(self, model_id: str, texts: Collection[str]) -> set[str]:
@@ -387,12 +422,11 @@ class SharedStore:
         return set(found)
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        def push(connection: Connection, now: State) -> int:
-            generation = changes.push_vectors(connection, now, model_id, vectors)
-            near.add(connection, now.tree, generation)
-            return generation
-
-        self._change(push, lambda: self._copy.put_vectors(model_id, vectors))
+        self._change(
+            lambda connection, now: changes.push_vectors(connection, now, model_id, vectors),
+            lambda: self._copy.put_vectors(model_id, vectors),
+            written={tree_.name_of_vector(model_id, it) for it in vectors},
+        )
 
     def _length(self, model_id: str) -> int:
         with self._copy.reading() as reader:

@@ -1,20 +1,24 @@
 """Reading one tree on the server: its state, its tools and vectors, and what has changed.
 
 Every function works inside the caller's transaction. Changing a tree requires its lock, so its
-states are committed in order.
+states are committed in order. Rows that cannot be read are left out, and added to `left_out`.
 """
 
 from __future__ import annotations
 
-import json
+import math
 import sys
 from array import array
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from toolindex import VectorError, check_dimensions
 
 from toolindex_postgres._migrations import check_version
-from toolindex_postgres._texts import decoded, encoded, record_of
+from toolindex_postgres._texts import aliases_of, decoded, encoded, record_of, shown
+from toolindex_postgres.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,12 +30,15 @@ if TYPE_CHECKING:
 
 Vectors = tuple[str, dict[str, "array[float]"]]
 """A model and some of its vectors, all of one length, by text hash."""
+LeftOut = dict[str, str]
+"""Why rows cannot be read, by a name for users. A row that can be read is removed."""
 
 _T = TypeVar("_T")
 _BATCH = 1_000
 # As much as a slow line carries in the time of one statement.
 _MOST_CHANGES = 1_000
 _CURSORS = count(1)
+_ROW = "id, path, file_hash, text_hash, record"
 _LOCK = "SELECT name FROM toolindex.tree WHERE name = %s FOR NO KEY UPDATE"
 STATE = "SELECT * FROM toolindex.look(%s)"
 
@@ -72,6 +79,22 @@ class Delta:
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
 
 
+class Unreadable(NamedTuple):
+    """A row that cannot be read.
+
+    Attributes:
+        table: Its table.
+        key: Its primary key, besides the tree.
+        name: A name for users.
+        reason: Why it cannot be read.
+    """
+
+    table: str
+    key: Mapping[str, str | int]
+    name: str
+    reason: str
+
+
 def state(connection: Connection, name: str, where: str) -> State:
     """Return the state of a tree.
 
@@ -108,7 +131,8 @@ def state_of(row: Sequence[str | None] | None, where: str) -> State:
         database=database or "",
         tree=int(tree),
         generation=int(generation or 0),
-        reader_version=None if reader is None else decoded(reader),
+        # With a version that cannot be decoded, every host reads its files again.
+        reader_version=None if reader is None else shown(reader),
         is_complete=is_complete == "true",
         outcome=int(outcome or 0),
     )
@@ -130,19 +154,14 @@ def lock(connection: Connection, name: str, where: str) -> State:
     return state(connection, name, where)
 
 
-def try_lock(connection: Connection, name: str) -> bool:
-    """Lock a tree unless it is locked; return whether that worked."""
-    return bool(connection.execute(_LOCK + " SKIP LOCKED", (encoded(name),)).rowcount)
-
-
-def delta(connection: Connection, tree: int, since: int) -> Delta | None:
+def delta(connection: Connection, tree: int, since: int, left_out: LeftOut) -> Delta | None:
     """Return what has changed since a state; None if it is too much for one statement."""
     rows = connection.execute(
-        "SELECT id, file_hash, record FROM toolindex.entry WHERE tree_id = %(tree)s AND "
+        f"SELECT {_ROW} FROM toolindex.entry WHERE tree_id = %(tree)s AND "  # noqa: S608
         # The other tools of a changed file are included, so that files are always complete.
         "(generation > %(since)s OR record IS NOT NULL AND path IN (SELECT path "
         "FROM toolindex.entry WHERE tree_id = %(tree)s AND generation > %(since)s)) "
-        "ORDER BY id LIMIT %(most)s",
+        "ORDER BY id LIMIT %(most)s".encode(),
         {"tree": tree, "since": since, "most": _MOST_CHANGES + 1},
     ).fetchall()
     aliased = connection.execute(
@@ -152,10 +171,13 @@ def delta(connection: Connection, tree: int, since: int) -> Delta | None:
     ).fetchall()
     if max(len(rows), len(aliased)) > _MOST_CHANGES:
         return None
+    changed = list(_records(rows, left_out))
+    here = {encoded(str(record.id)) for record in changed}
     return Delta(
-        changed=[record_of(text) for *_, text in rows if text is not None],
-        removed={decoded(id_): file_hash for id_, file_hash, text in rows if text is None},
-        aliases={decoded(id_): json.loads(texts) for id_, texts in aliased},
+        changed=changed,
+        # A tool whose record cannot be read is removed, too.
+        removed={shown(id_): file_hash for id_, _, file_hash, *_ in rows if id_ not in here},
+        aliases=_aliases(aliased, left_out),
     )
 
 
@@ -167,28 +189,49 @@ def knows(connection: Connection, tree: int, generation: int) -> bool:
     return row is not None
 
 
-def listing(connection: Connection, tree: int) -> dict[str, tuple[str, str]]:
+def listing(connection: Connection, tree: int, left_out: LeftOut) -> dict[str, tuple[str, str]]:
     """Return the path and the file's hash of each tool, by id."""
     rows = _rows(
         connection,
         "SELECT id, path, file_hash FROM toolindex.entry WHERE tree_id = %s AND record IS NOT NULL",
         (tree,),
     )
-    return {decoded(id_): (decoded(path), file_hash) for id_, path, file_hash in rows}
+    listed: dict[str, tuple[str, str]] = {}
+    for id_, path, file_hash in rows:
+        name = "id"
+        try:
+            id_, name = decoded(id_), "path"
+            listed[id_] = decoded(path), file_hash
+        except ValueError:
+            # No record has such a key.
+            left_out[shown(id_)] = f"its record has another {name}"
+    return listed
 
 
-def records(connection: Connection, tree: int, ids: Collection[str]) -> list[ToolRecord]:
-    """Return the records of some tools with their definitions."""
+def records(
+    connection: Connection, tree: int, ids: Collection[str], where: str
+) -> list[ToolRecord]:
+    """Return the records of some tools with their definitions.
+
+    Raises:
+        UnreadableRowError: One of them cannot be read.
+    """
     rows = connection.execute(
-        "SELECT record, definitions FROM toolindex.entry "
-        "WHERE tree_id = %s AND id = ANY (%s) AND record IS NOT NULL ORDER BY id",
+        f"SELECT {_ROW}, definitions FROM toolindex.entry "  # noqa: S608
+        "WHERE tree_id = %s AND id = ANY (%s) AND record IS NOT NULL ORDER BY id".encode(),
         (tree, [encoded(id_) for id_ in ids]),
     )
-    return [record_of(record, parts) for record, parts in rows]
+    found: list[ToolRecord] = []
+    for *row, definitions in rows:
+        try:
+            found.append(record_of(row, definitions))
+        except ValueError as error:
+            raise UnreadableRowError(where, shown(row[0]), str(error)) from error
+    return found
 
 
 def portions(
-    connection: Connection, tree: int, paths: Collection[str]
+    connection: Connection, tree: int, paths: Collection[str], left_out: LeftOut
 ) -> Iterator[list[ToolRecord]]:
     """Yield the records of some files, without definitions, about a thousand at a time.
 
@@ -196,17 +239,50 @@ def portions(
     """
     portion: list[ToolRecord] = []
     statement = (
-        "SELECT record FROM toolindex.entry WHERE tree_id = %s AND path = ANY (%s) "
+        f"SELECT {_ROW} FROM toolindex.entry WHERE tree_id = %s AND path = ANY (%s) "  # noqa: S608
         "AND record IS NOT NULL ORDER BY path, id"
     )
-    for (text,) in _rows(connection, statement, (tree, [encoded(path) for path in paths])):
-        record = record_of(text)
+    rows = _rows(connection, statement, (tree, [encoded(path) for path in paths]))
+    for record in _records(rows, left_out):
         if len(portion) >= _BATCH and portion[-1].path != record.path:
             yield portion
             portion = []
         portion.append(record)
     if portion:
         yield portion
+
+
+def _records(rows: Iterable[tuple[Any, ...]], left_out: LeftOut) -> Iterator[ToolRecord]:
+    for row in rows:
+        left_out.pop(shown(row[0]), None)
+        if row[-1] is None:
+            continue
+        try:
+            yield record_of(row)
+        except ValueError as error:
+            left_out[shown(row[0])] = str(error)
+
+
+def _aliases(rows: Iterable[tuple[Any, ...]], left_out: LeftOut) -> dict[str, list[str]]:
+    aliases: dict[str, list[str]] = {}
+    for id_, text in rows:
+        name = _name_of_aliases(id_)
+        left_out.pop(name, None)
+        try:
+            aliases[shown(id_)] = aliases_of(text)
+        except ValueError as error:
+            left_out[name] = str(error)
+            aliases[shown(id_)] = []
+    return aliases
+
+
+def _name_of_aliases(id_: str) -> str:
+    return f"aliases of {shown(id_)}"
+
+
+def name_of_vector(model: str, text_hash: str) -> str:
+    """Return the name of a vector for users."""
+    return f"vector of {model} for text {text_hash:.12}"
 
 
 def _rows(
@@ -222,7 +298,7 @@ def _rows(
         cursor.execute(f"CLOSE {name}".encode())
 
 
-def aliases_of_all(connection: Connection, tree: int) -> dict[str, list[str]]:
+def aliases_of_all(connection: Connection, tree: int, left_out: LeftOut) -> dict[str, list[str]]:
     """Return the aliases of every tool that has any, by id."""
     rows = _rows(
         connection,
@@ -230,10 +306,12 @@ def aliases_of_all(connection: Connection, tree: int) -> dict[str, list[str]]:
         "WHERE tree_id = %s AND aliases <> '[]' AND record IS NOT NULL",
         (tree,),
     )
-    return {decoded(id_): json.loads(texts) for id_, texts in rows}
+    return {id_: texts for id_, texts in _aliases(rows, left_out).items() if texts}
 
 
-def vectors_since(connection: Connection, tree: int, since: int) -> Iterator[Vectors]:
+def vectors_since(
+    connection: Connection, tree: int, since: int, left_out: LeftOut
+) -> Iterator[Vectors]:
     """Yield the vectors that a tree's tools have received since a state, newest last."""
     statement = (
         "SELECT model, dimensions, text_hash, v, generation FROM toolindex.tree_vector AS v "
@@ -248,11 +326,19 @@ def vectors_since(connection: Connection, tree: int, since: int) -> Iterator[Vec
     kind, alike = ("", 0), dict[str, "array[float]"]()
     parameters = (tree, since) * 3
     for model, length, text_hash, v, _ in _rows(connection, statement, parameters, binary=True):
+        name = name_of_vector(shown(model), text_hash)
+        left_out.pop(name, None)
+        try:
+            _model_of(model)
+            vector = vector_of(v, length)
+        except ValueError as error:
+            left_out[name] = str(error)
+            continue
         if alike and ((model, length) != kind or len(alike) == _BATCH):
             yield decoded(kind[0]), alike
             alike = {}
         kind = model, length
-        alike[text_hash] = as_floats(v)
+        alike[text_hash] = vector
     if alike:
         yield decoded(kind[0]), alike
 
@@ -280,19 +366,84 @@ def vectors_of(
             binary=True,
         )
         for length, text_hash, v in rows:
-            found.setdefault(length, {})[text_hash] = as_floats(v)
+            with suppress(ValueError):
+                found.setdefault(length, {})[text_hash] = vector_of(v, length)
+    found = {length: vectors for length, vectors in found.items() if vectors}
     return found.get(dimensions or next(reversed(found), 0), {})
 
 
-def vectors_of_model(
-    connection: Connection, tree: int, model: str, dimensions: int
-) -> Iterator[tuple[str, bytes]]:
-    """Yield all vectors of a model by the hash of their text, as the server stores them."""
-    statement = (
-        "SELECT text_hash, v FROM toolindex.tree_vector "
-        "WHERE tree_id = %s AND model = %s AND dimensions = %s"
+def unreadable(connection: Connection, tree: int) -> Iterator[Unreadable]:
+    """Yield the rows of a tree that cannot be read."""
+    columns = f"{_ROW}, definitions, aliases"
+    for *row, definitions, aliases in _rows(
+        connection,
+        f"SELECT {columns} FROM toolindex.entry WHERE tree_id = %s AND record IS NOT NULL",  # noqa: S608
+        (tree,),
+    ):
+        try:
+            record_of(row, definitions)
+            aliases_of(aliases)
+        except ValueError as error:
+            yield Unreadable("entry", {"id": row[0]}, shown(row[0]), str(error))
+    for model, length, text_hash, v in _rows(
+        connection,
+        "SELECT model, dimensions, text_hash, v FROM toolindex.tree_vector WHERE tree_id = %s",
+        (tree,),
+        binary=True,
+    ):
+        try:
+            _model_of(model)
+            vector_of(v, length)
+        except ValueError as error:
+            key = {"model": model, "dimensions": length, "text_hash": text_hash}
+            name = name_of_vector(shown(model), text_hash)
+            yield Unreadable("tree_vector", key, name, str(error))
+    for model, query_hash, v in _rows(
+        connection,
+        "SELECT model, query_hash, v FROM toolindex.query_vector WHERE tree_id = %s",
+        (tree,),
+        binary=True,
+    ):
+        try:
+            _model_of(model)
+            vector_of(v)
+        except ValueError as error:
+            key = {"model": model, "query_hash": query_hash}
+            name = f"vector of {shown(model)} for query {query_hash:.12}"
+            yield Unreadable("query_vector", key, name, str(error))
+
+
+def has_right_counters(connection: Connection, tree: int) -> bool:
+    """Return whether the record's counters are not below the numbers of its events."""
+    row = connection.execute(
+        "SELECT 1 FROM toolindex.usage AS u WHERE tree_id = %s AND EXISTS (SELECT "
+        "FROM toolindex.event AS e WHERE e.tree_id = u.tree_id AND (e.no > u.last "
+        "OR e.no > u.outcome AND e.search IS NULL))",
+        (tree,),
+    ).fetchone()
+    return row is None
+
+
+def without_vectors(
+    connection: Connection, tree: int, model: str, dimensions: int, among: Collection[str]
+) -> dict[str, str]:
+    """Return the text's hash, if it is among some, by id of each tool without a model's vector."""
+    rows = _rows(
+        connection,
+        "SELECT id, text_hash FROM toolindex.entry AS e WHERE tree_id = %s "
+        "AND text_hash = ANY (%s) AND record IS NOT NULL AND NOT EXISTS (SELECT "
+        "FROM toolindex.tree_vector AS v WHERE (v.tree_id, v.model, v.dimensions, v.text_hash) "
+        "= (e.tree_id, %s, %s, e.text_hash))",
+        (tree, list(among), encoded(model), dimensions),
     )
-    yield from _rows(connection, statement, (tree, encoded(model), dimensions), binary=True)
+    return {shown(id_): text_hash for id_, text_hash in rows}
+
+
+def _model_of(key: str) -> str:
+    try:
+        return decoded(key)
+    except ValueError:
+        raise ValueError("its model cannot be decoded") from None
 
 
 def parts(items: Iterable[_T]) -> list[list[_T]]:
@@ -300,12 +451,26 @@ def parts(items: Iterable[_T]) -> list[list[_T]]:
     return [every[start : start + _BATCH] for start in range(0, len(every), _BATCH)]
 
 
-def as_floats(data: bytes) -> array[float]:
-    """Return the numbers of a vector as the server stores it."""
+def vector_of(data: bytes, dimensions: int | None = None) -> array[float]:
+    """Return the numbers of a vector as the server stores it.
+
+    Raises:
+        ValueError: It has another length, or no direction.
+    """
+    size = 4 * (dimensions if dimensions is not None else max(len(data) >> 2, 1))
+    if len(data) != size:
+        raise ValueError(f"it has {len(data)} bytes, not {size}")
     floats = array("f")
     floats.frombytes(data)
     if sys.byteorder == "big":
         floats.byteswap()
+    try:
+        check_dimensions("", len(floats))
+    except VectorError:
+        raise ValueError(f"it has {len(floats)} numbers, which is too many") from None
+    length = math.hypot(*floats)
+    if not length or not math.isfinite(length):
+        raise ValueError("it is not finite, or all zeros")
     return floats
 
 

@@ -15,15 +15,17 @@ from toolindex_postgres._tree import aliases_of_all, as_bytes, parts
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from toolindex import SyncPlan
 
     from toolindex_postgres._connection import Connection
-    from toolindex_postgres._tree import State
+    from toolindex_postgres._tree import State, Unreadable
 
 # With this step, a bigint still has room for far more than ten billion states.
 _LARGEST_STEP = 1 << 19
+# A larger number is not one of ours.
+_LARGEST_STATE = 1 << 62
 _STEPS = 1_000
 # How many vectors that no tool needs are kept for each model; at least twice the number of tools.
 _SPARES = 5_000
@@ -94,7 +96,8 @@ def push_aliases(
 ) -> int:
     """Set the aliases of all tools except those in `keep`; return the new generation."""
     kept = frozenset(keep)
-    held = {id_: it for id_, it in aliases_of_all(connection, now.tree).items() if id_ not in kept}
+    every = aliases_of_all(connection, now.tree, {})
+    held = {id_: it for id_, it in every.items() if id_ not in kept}
     wanted = {id_: list(texts) for id_, texts in aliases.items() if id_ not in kept}
     changed = {id_: texts for id_, texts in wanted.items() if held.get(id_, []) != texts}
     changed |= {id_: [] for id_ in held if id_ not in wanted}
@@ -141,11 +144,6 @@ def push_vectors(
     return _moved_on(connection, now.tree, generation)
 
 
-def move_on(connection: Connection, now: State) -> int:
-    """Give a tree a new state, so that all hosts notice a change; return it."""
-    return _moved_on(connection, now.tree, _next(now))
-
-
 def forget_vectors(connection: Connection, now: State, model: str) -> int:
     """Delete a model's vectors of a tree's texts; return the new generation.
 
@@ -158,6 +156,27 @@ def forget_vectors(connection: Connection, now: State, model: str) -> int:
         (encoded(model), now.tree),
     )
     return _moved_on(connection, now.tree, _next(now))
+
+
+def discard(connection: Connection, tree: int, rows: Iterable[Unreadable]) -> None:
+    """Delete rows that cannot be read, and correct the counters of the record.
+
+    All hosts then compare their copies with the whole tree, in the transaction's new state.
+    """
+    connection.execute("DELETE FROM toolindex.step WHERE tree_id = %s", (tree,))
+    for it in rows:
+        condition = " AND ".join(f"{column} = %s" for column in it.key)
+        connection.execute(
+            f"DELETE FROM toolindex.{it.table} WHERE tree_id = %s AND {condition}".encode(),  # noqa: S608
+            (tree, *it.key.values()),
+        )
+    connection.execute(
+        "UPDATE toolindex.usage AS u SET last = greatest(u.last, e.last), "
+        "outcome = greatest(u.outcome, e.outcome) FROM (SELECT max(no) AS last, "
+        "max(no) FILTER (WHERE search IS NULL) AS outcome FROM toolindex.event "
+        "WHERE tree_id = %(tree)s) AS e WHERE u.tree_id = %(tree)s AND e.last IS NOT NULL",
+        {"tree": tree},
+    )
 
 
 def prune(connection: Connection, now: State) -> None:
@@ -190,7 +209,8 @@ def prune(connection: Connection, now: State) -> None:
 def _next(now: State) -> int:
     # The step is random. Otherwise, a server that has lost its last changes and then continued
     # could be in a state that a copy mistakes for its own.
-    return now.generation + 1 + secrets.randbelow(_LARGEST_STEP)
+    before = now.generation if 0 <= now.generation < _LARGEST_STATE else 0
+    return before + 1 + secrets.randbelow(_LARGEST_STEP)
 
 
 def _moved_on(connection: Connection, tree: int, generation: int) -> int:

@@ -330,17 +330,19 @@ def _readable(made: Callable[..., T], rows: Iterable[tuple[Any, ...]]) -> Iterat
     Every role that may read a tree can add events to its record, so they may contain anything.
     """
     for _, _, *values in rows:
-        with suppress(LookupError, RecursionError, TypeError, ValueError):
+        with suppress(ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
             yield made(*values)
 
 
 def _outcome(
-    at: float, tool_id: str, success: object, latency: float | None, search: str | None
+    at: float, tool_id: str | None, success: bool | None, latency: float | None, search: str | None
 ) -> OutcomeRecord:
+    if tool_id is None or success is None:
+        raise ValueError("it is not an outcome")
     return OutcomeRecord(
         at=at,
         tool_id=decoded(tool_id),
-        success=bool(success),
+        success=success,
         latency_ms=latency,
         search_id=None if search is None else decoded(search),
     )

@@ -6,7 +6,13 @@ import re
 
 from toolindex.errors import DatabaseError
 
-__all__ = ["AddressError", "DeniedError", "SchemaError", "UnreachableStoreError"]
+__all__ = [
+    "AddressError",
+    "DeniedError",
+    "SchemaError",
+    "UnreachableStoreError",
+    "UnreadableRowError",
+]
 
 
 _LOGIN = re.compile(r"password|authentication|pg_hba")
@@ -41,6 +47,17 @@ class DeniedError(DatabaseError):
             where,
             f"the role of this address may not do that ({reason}); let the owner run "
             "`Database.grant` for it (`pytools-hybrid database grant`), or use another role",
+        )
+
+
+class UnreadableRowError(DatabaseError):
+    """What the server has of a tool cannot be read."""
+
+    def __init__(self, where: str, name: str, reason: str) -> None:
+        super().__init__(
+            where,
+            f"{name} cannot be read ({reason}); run `pytools-hybrid index --check` on a host that "
+            "has the tools",
         )
 
 

@@ -16,7 +16,6 @@ Usage: `UsageLog`, `SearchRecord`, `OutcomeRecord`, `UsageStatistics`, `ToolUsag
 `ToolOutcomes`, `QueryCount`, `percentile`.
 Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageStore`,
 `VectorCache` and `WorkLease`; `toolindex.testing.check_store` checks one.
-Pages somewhere else than in a file: `Pages`, `PagesView`, `empty_pages`.
 Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
     from toolindex._lease import Lease, finish_in_thread
-    from toolindex._pages import Pages, PagesView, empty_pages
     from toolindex._parts import kept_path
     from toolindex._pruning import PruneReport
     from toolindex._query_vectors import QueryVectors
@@ -110,8 +108,6 @@ __all__ = [
     "LeaseHeldError",
     "NewerSchemaError",
     "OutcomeRecord",
-    "Pages",
-    "PagesView",
     "PruneReport",
     "QueryCount",
     "QueryVectors",
@@ -141,7 +137,6 @@ __all__ = [
     "WorkLease",
     "application_id",
     "check_dimensions",
-    "empty_pages",
     "finish_in_thread",
     "kept_path",
     "load_sqlite_vec",
@@ -158,7 +153,6 @@ _HOMES = {
         "_filters": "ToolFilter",
         "_header": "application_id",
         "_lease": "Lease finish_in_thread",
-        "_pages": "Pages PagesView empty_pages",
         "_parts": "kept_path",
         "_pruning": "PruneReport",
         "_query_vectors": "QueryVectors",

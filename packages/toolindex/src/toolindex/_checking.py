@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import TYPE_CHECKING
 
 import apsw
 
+from toolindex._damage import UnreadableRowError
 from toolindex._kept_ids import begin_renewal, kept_id
 from toolindex._meta import bump_generation, forget_reader
 from toolindex._pairing import vectors_changed
+from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._vectors import fill, vector_tables, writable_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from toolindex._vectors import VectorTable
 
 _FTS = "entries_fts"
+_TEXTS = (
+    *("source", "category", "name", "name_words", "category_words", "parameter_words"),
+    *("tag_words", "segments", "name_key", "qualified_key", "file_hash", "text_hash"),
+    "alias_words",
+)
+_NUMBERS = ("indexed_at", "size", "mtime_ns", "ctime_ns", "inode")
 
 
 def is_sound(connection: apsw.Connection, schema: str) -> bool:
@@ -23,8 +35,8 @@ def is_sound(connection: apsw.Connection, schema: str) -> bool:
 
 
 def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
-    """Describe where the search tables differ from the entries and the kept vectors."""
-    found: list[str] = []
+    """Describe unreadable rows, and where the search tables differ from the others."""
+    found = [f"{name} cannot be read: {reason}" for *_, name, reason in _unreadable(connection)]
     try:
         # With this rank, it also compares the table with the entries.
         connection.execute(f"INSERT INTO {_FTS} ({_FTS}, rank) VALUES ('integrity-check', 1)")  # noqa: S608
@@ -36,11 +48,13 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
 
 
 def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
-    """Rebuild the search tables from the entries and the kept vectors.
+    """Rebuild the search tables from the entries and the kept vectors, without unreadable rows.
 
     The next scan reads all files again. The usage record is kept. The model `forget` has to embed
     all texts again; its vectors are used until then.
     """
+    for table, rowid, *_ in list(_unreadable(connection)):
+        connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))  # noqa: S608
     connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
     tables = writable_tables(connection)
     for table in tables:
@@ -53,6 +67,38 @@ def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
     vectors_changed(connection)
     forget_reader(connection)
     bump_generation(connection)
+
+
+def _unreadable(connection: apsw.Connection) -> Iterator[tuple[str, int, str, str]]:
+    """Yield the table and rowid of each row that is not as it was written, a name, and why."""
+    columns = ", ".join(f"typeof({column})" for column in (*_TEXTS, *_NUMBERS))
+    for rowid, own_id, *row in connection.execute(
+        "SELECT rowid, source || ':' || category || ':' || name, "  # noqa: S608 - constants
+        f"{columns}, {ENTRY_COLUMNS} FROM entries"
+    ):
+        types, values = row[: len(_TEXTS) + len(_NUMBERS)], row[len(_TEXTS) + len(_NUMBERS) :]
+        try:
+            if (entry := to_entry(values)) and str(entry.id) != own_id:
+                raise UnreadableRowError("id")
+            for column, kind in zip((*_TEXTS, *_NUMBERS), types, strict=True):
+                if kind not in ({"text"} if column in _TEXTS else {"integer", "real", "null"}):
+                    raise UnreadableRowError(column)
+        except UnreadableRowError as error:
+            yield "entries", rowid, str(values[0]), str(error)
+    for rowid, model, text_hash, kind, vector in connection.execute(
+        # As text, it could not be read.
+        "SELECT rowid, model_id, text_hash, typeof(vector), CAST(vector AS BLOB) FROM embeddings"
+    ):
+        if kind != "blob" or not _is_vector(vector):
+            name = f"the vector of {model} for text {str(text_hash)[:12]}"
+            yield "embeddings", rowid, name, "it is not a finite vector"
+
+
+def _is_vector(value: bytes) -> bool:
+    if len(value) % 4:
+        return False
+    length = math.hypot(*struct.unpack(f"<{len(value) // 4}f", value))
+    return bool(length) and math.isfinite(length)
 
 
 def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:

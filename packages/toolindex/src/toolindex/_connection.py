@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from toolindex._damage import diagnosed
+from toolindex._damage import UnreadableRowError, diagnosed
 from toolindex._lease import Lease
 from toolindex._opening import BUSY_TIMEOUT_MS, open_connection
 from toolindex._parts import beside, kept_path
@@ -344,7 +344,7 @@ class ConnectionPool:
             yield
         except apsw.Error as error:
             raise diagnosed(self.path, error) from error
-        except UnicodeDecodeError as error:
+        except (UnicodeDecodeError, UnreadableRowError) as error:
             # SQLite does not validate the text that it returns; only damage makes it invalid.
             raise DamagedDatabaseError(self.path) from error
         except Exception as error:

@@ -29,6 +29,13 @@ _SUSPICION = re.compile(
 )
 
 
+class UnreadableRowError(Exception):
+    """A row is not as it was written."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"its {column} is not as it was written")
+
+
 def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
     """Translate the driver's error on an open index to one of this package.
 

@@ -26,21 +26,13 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from toolindex._pages import Pages
-
 _BIND_MS = 500
 
 
 class IndexFile:
-    """The files of an index, whose tools may be in pages stored elsewhere; see `ToolIndex`."""
+    """The files of an index; see `ToolIndex`."""
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        read_only: bool = False,
-        pages: Pages | None = None,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
         # Absolute, because connections are also opened after the working directory has changed;
         # with links resolved, so that the files beside the database have unique names.
         try:
@@ -50,22 +42,18 @@ class IndexFile:
         self._root: str | None = None
         self._counts: dict[tuple[object, ...], int] = {}
         self._rescuing = Lock()
-        self._own = self._pool = ConnectionPool(self.path, read_only=read_only)
-        self.usage: UsageLog = UsageLog(self._own)
-        self.query_vectors: QueryVectors = QueryVectors(self._own)
+        self._pool = ConnectionPool(self.path, read_only=read_only)
+        self.usage: UsageLog = UsageLog(self._pool)
+        self.query_vectors: QueryVectors = QueryVectors(self._pool)
         self.damaged: Path | None = None
         try:
             try:
-                with self._own.read():
+                with self._pool.read():
                     pass
             except DamagedDatabaseError:
                 self.set_aside()
-            if pages is not None:
-                from toolindex._pages import PagesPool
-
-                self._pool = PagesPool(self.path, pages)
         except BaseException:
-            self._own.close()
+            self._pool.close()
             raise
 
     def __enter__(self) -> Self:
@@ -114,7 +102,6 @@ class IndexFile:
     def close(self) -> None:
         """Close the database; the index cannot be used afterwards."""
         self._pool.close()
-        self._own.close()
 
     def bind(self, root: str) -> None:
         """Bind the index to a tree, or check that it is bound to it.
@@ -130,15 +117,12 @@ class IndexFile:
             ForeignRootError: It is the index of another tree, which still exists.
             DatabaseError: The database cannot be written.
         """
-        if self._pool is self._own:
-            self._root = root
-        # Pages that are stored elsewhere may belong to a tree that other machines have too, so only
-        # the file here is bound.
-        with self._own.read() as connection:
-            if self._is_bound(connection, root) or self._own.read_only:
+        self._root = root
+        with self._pool.read() as connection:
+            if self._is_bound(connection, root) or self.read_only:
                 return
         # Otherwise the next sync binds it; searching does not require it.
-        with suppress(DatabaseBusyError), self._own.write(patience_ms=_BIND_MS) as connection:
+        with suppress(DatabaseBusyError), self._pool.write(patience_ms=_BIND_MS) as connection:
             self._bind(connection, root)
 
     def bound_to(self) -> tuple[str, bool]:
@@ -146,7 +130,7 @@ class IndexFile:
 
         The tree is as given to `bind`; empty if `bind` was never called.
         """
-        with self._own.read() as connection:
+        with self._pool.read() as connection:
             bound = get_meta(connection, "root") or ""
         return bound, _is_there(bound)
 

@@ -89,12 +89,6 @@ def open_part(index: Path, part: Part) -> apsw.Connection:
         return _open_read_only(index, (part,), attaches=False).connection
 
 
-def attach_kept(connection: apsw.Connection, index: Path) -> None:
-    """Attach an existing file of irreplaceable data to an index that is somewhere else."""
-    uri = f"{_uri(KEPT.path(index), 'mode=rw')}&vfs={apsw.vfs_names()[0]}"
-    connection.execute("ATTACH ? AS kept", (uri,))
-
-
 def make_kept(file: Path, *, creates: bool = True) -> apsw.Connection:
     """Open only the file of irreplaceable data, which is migrated if necessary.
 

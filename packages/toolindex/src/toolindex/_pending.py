@@ -6,10 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-from toolscan import ToolId, embedding_text
-
 from toolindex._kept_ids import kept_id, renewed_since
-from toolindex._rows import parameter_names
+from toolindex._rows import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -57,15 +55,7 @@ def pending_texts(
         "ORDER BY e.rowid",
         parameters,
     )
-    return {
-        str(text_hash): embedding_text(
-            ToolId.parse(str(id_)),
-            str(description),
-            parameter_names(str(parameters)),
-            tags=json.loads(str(tags)),
-        )
-        for text_hash, id_, description, parameters, tags in rows
-    }
+    return {str(text_hash): text_of(row) for text_hash, *row in rows}
 
 
 def text_hashes(connection: apsw.Connection, ids: Collection[str]) -> set[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolscan import ToolScanError
-
+from toolindex._damage import UnreadableRowError
 from toolindex._kept_ids import kept_dimensions, kept_id, model_of
 from toolindex._meta import EMBEDDED, GENERATION, get_number, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
@@ -16,7 +14,6 @@ from toolindex._selection import rowids
 from toolindex._statistics import ToolOutcomes
 from toolindex._usage import usage_generation
 from toolindex._vectors import kept_vectors, vector_table
-from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -68,18 +65,8 @@ class IndexReader:
         """Return the entries of some ids, in one statement; missing ids are left out."""
         # As one JSON value, which allows any number of ids, and strings that are not valid Unicode.
         sql = f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
-        parameters = (json.dumps(list(ids)),)
-        # Only connections that have to fetch their pages have this method.
-        together = getattr(self.connection, "execute_each", None)
-        rows = (
-            self.connection.execute(sql, parameters)
-            if together is None
-            else together(sql, parameters, ((json.dumps([it]),) for it in ids))
-        )
-        try:
-            return {row[0]: to_entry(row) for row in rows}
-        except (ValueError, TypeError, KeyError, ToolScanError) as error:
-            raise DamagedDatabaseError(Path(self.connection.filename)) from error
+        rows = self.connection.execute(sql, (json.dumps(list(ids)),))
+        return {row[0]: to_entry(row) for row in rows}
 
     def rowids(self, where: ToolFilter) -> tuple[str, tuple[str | int | float, ...]] | None:
         """Return a SELECT of a filter's rowids with its values, or None for all."""
@@ -119,7 +106,10 @@ class IndexReader:
             "GROUP BY source, category ORDER BY source, category",
             values,
         )
-        return {(source, category): count for source, category, count in rows}
+        counts = {(source, category): count for source, category, count in rows}
+        if not all(isinstance(it, str) for group in counts for it in group):
+            raise UnreadableRowError("category")
+        return counts
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
         """Count the tools, and those with a searchable vector of a model.

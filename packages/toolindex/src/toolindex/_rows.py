@@ -17,8 +17,9 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolscan import Parameter, ToolId, split_identifier
+from toolscan import InvalidToolIdError, Parameter, ToolId, embedding_text, split_identifier
 
+from toolindex._damage import UnreadableRowError
 from toolindex._stored import stamp_columns
 
 if TYPE_CHECKING:
@@ -155,24 +156,80 @@ def name_key(text: str) -> str:
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).lower()))
 
 
-def parameter_names(text: str) -> list[str]:
-    """Return the names of the parameters in a row, as callers write them."""
-    return [str(fields["alias"] or fields["name"]) for fields in json.loads(text)]
+def text_of(row: Sequence[Any]) -> str:
+    """Return the text to embed, from an id, a description, parameters and tags.
+
+    Raises:
+        UnreadableRowError: They are not as they were written.
+    """
+    id_, description, parameters, tags = row
+    names = [it.alias or it.name for it in _parameters(parameters)]
+    return embedding_text(
+        _id(id_), _text("description", description), names, tags=_texts("tags", tags)
+    )
 
 
 def to_entry(row: Sequence[Any]) -> ToolEntry:
-    """Make an entry from a row of `ENTRY_COLUMNS`."""
+    """Make an entry from a row of `ENTRY_COLUMNS`.
+
+    Raises:
+        UnreadableRowError: It is not as it was written.
+    """
     id_, path, signature, summary, description, parameters, tags, aliases = row
     return ToolEntry(
-        id=ToolId.parse(id_),
-        path=path,
-        signature=signature,
-        summary=summary,
-        description=description,
-        parameters=tuple(Parameter(**fields) for fields in json.loads(parameters)),
-        tags=tuple(json.loads(tags)),
-        aliases=tuple(json.loads(aliases)),
+        id=_id(id_),
+        path=_text("path", path),
+        signature=_text("signature", signature),
+        summary=_text("summary", summary),
+        description=_text("description", description),
+        parameters=_parameters(parameters),
+        tags=_texts("tags", tags),
+        aliases=_texts("aliases", aliases),
     )
+
+
+def _id(value: object) -> ToolId:
+    try:
+        return ToolId.parse(_text("id", value))
+    except InvalidToolIdError as error:
+        raise UnreadableRowError("id") from error
+
+
+def _text(column: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise UnreadableRowError(column)
+    return value
+
+
+def _texts(column: str, value: object) -> tuple[str, ...]:
+    return tuple(_text(column, it) for it in _list(column, value))
+
+
+def _parameters(value: object) -> tuple[Parameter, ...]:
+    try:
+        found = tuple(Parameter(**fields) for fields in _list("parameters", value))
+    except TypeError as error:
+        raise UnreadableRowError("parameters") from error
+    for it in found:
+        name, annotation, required, default, description, alias = _parameter_values(it)
+        texts = (name, annotation, description, default or "", alias or "")
+        if not (isinstance(required, bool) and all(isinstance(text, str) for text in texts)):
+            raise UnreadableRowError("parameters")
+    return found
+
+
+def _list(column: str, value: object) -> list[Any]:
+    try:
+        found: Any = json.loads(_text(column, value))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableRowError(column) from error
+    if not _is_list(found):
+        raise UnreadableRowError(column)
+    return found
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
 
 
 def alias_words(texts: Sequence[str]) -> str:

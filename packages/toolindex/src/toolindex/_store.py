@@ -48,8 +48,6 @@ class ToolIndex(IndexFile):
     Args:
         path: The index, which is created if it does not exist, unless reading only.
         read_only: Never write: works on a medium that cannot be written.
-        pages: Where the tools and their vectors are, if not in the file; the usage record and
-            vectors of queries are there all the same.
 
     Attributes:
         path: The index, absolute.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan import FileStamp
 
+from toolindex._damage import UnreadableRowError
 from toolindex._meta import generation, is_complete, is_current
 
 if TYPE_CHECKING:
@@ -121,12 +122,15 @@ def stored_files(
             "CROSS JOIN entries ON path > folder || '/' AND path < folder || '0'",
             (json.dumps(sorted(limits)),),
         )
+    found = cast("list[_Row]", rows.fetchall())
+    if not all(isinstance(it, str) for row in found for it in row[:3]):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UnreadableRowError("path")
     return StoredFiles(
         generation=generation(connection),
         within=limits,
         is_current=is_current(connection, reader_version),
         is_complete=is_complete(connection),
-        _rows=cast("list[_Row]", rows.fetchall()),
+        _rows=found,
     )
 
 

@@ -19,7 +19,7 @@ from toolindex._usage_records import (
     to_search,
     to_storable,
 )
-from toolindex.errors import DamagedDatabaseError, UsageError
+from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -123,7 +123,7 @@ class UsageLog:
             )
             try:
                 return tuple(to_search(*row) for row in rows)
-            except (ValueError, TypeError, UsageError) as error:
+            except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
                 raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
     def outcomes(
@@ -149,7 +149,7 @@ class UsageLog:
             )
             try:
                 return tuple(to_outcome(*row) for row in rows)
-            except (TypeError, UsageError) as error:
+            except (TypeError, ValueError) as error:
                 raise DamagedDatabaseError(kept_path(self._pool.path)) from error
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:

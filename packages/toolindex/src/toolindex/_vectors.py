@@ -84,7 +84,9 @@ def vector_tables(connection: apsw.Connection) -> list[VectorTable]:
     if not has_sqlite_vec(connection):
         return []
     rows = connection.execute(
-        "SELECT vec_table, model_id, dimensions FROM models WHERE vec_table IS NOT NULL"
+        # A table of another name is not searched, and is replaced when the model is next used.
+        "SELECT vec_table, model_id, dimensions FROM models JOIN sqlite_schema ON name = vec_table "
+        "WHERE typeof(dimensions) = 'integer'"
     )
     return [VectorTable(name=row[0], model_id=row[1], dimensions=row[2]) for row in rows]
 
@@ -119,9 +121,11 @@ def kept_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
 def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
     """Return whether a model has a table, if possible, and its use was recorded in the last day."""
     since = time.time() - _NOTED_SECONDS
-    sql = "SELECT vec_table IS NOT NULL FROM models WHERE model_id = ? AND used_at > ?"
-    has_table = connection.execute(sql, (model_id, since)).get
-    return has_table is not None and (bool(has_table) or not has_sqlite_vec(connection))
+    sql = "SELECT 1 FROM models WHERE model_id = ? AND used_at > ?"
+    is_noted = connection.execute(sql, (model_id, since)).get is not None
+    return is_noted and (
+        vector_table(connection, model_id) is not None or not has_sqlite_vec(connection)
+    )
 
 
 def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> None:

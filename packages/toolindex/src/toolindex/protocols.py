@@ -169,6 +169,13 @@ class StoreReader(Protocol):
         """Return which of some ids have a searchable vector of a model, of a certain length."""
         ...
 
+    def vectors(self, model_id: str, *, dimensions: int | None = None) -> Mapping[str, bytes]:
+        """Return the searchable vector of each tool that has one, by id.
+
+        These are a model's unit vectors, as little-endian float32, of a certain length.
+        """
+        ...
+
     def models(self) -> Sequence[str]:
         """Return the models whose vectors can be searched."""
         ...

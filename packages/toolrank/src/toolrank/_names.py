@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from toolrank._query import encodable, query_words
 from toolrank._records import Filter, Hit, Query
 from toolrank._spelling import stems
-from toolrank._sql import Content, identifier, looked_up
+from toolrank._sql import Content, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -158,13 +158,8 @@ class NameRetriever:
         if not any(keys):
             return []
         asked = [list(ids), *[list(keys)] * self._columns]
-        each = (
-            self._parameters([[key] if other == place else [] for other in range(len(asked))])
-            for place, its in enumerate(asked)
-            for key in its
-        )
         try:
-            rows = looked_up(self._connection, self._sql, self._parameters(asked), each)
+            rows = list(self._connection.execute(self._sql, self._parameters(asked)))
         except Exception as error:
             # Each driver has its own errors, without a common base class below Exception.
             raise RetrievalError(self._name, error) from error

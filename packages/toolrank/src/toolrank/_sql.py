@@ -42,29 +42,7 @@ def rows_of_keys(
         keys: The keys.
         before: Its other parameters.
     """
-    parameters = (*before, json.dumps([*keys]))
-    each = ((*before, json.dumps([key])) for key in keys)
-    return looked_up(connection, sql, parameters, each)
-
-
-def looked_up(
-    connection: Connection, sql: str, parameters: tuple[Any, ...], each: Iterable[tuple[Any, ...]]
-) -> list[Any]:
-    """Return the rows of a statement that looks up keys.
-
-    A connection that has to fetch what it reads can have a method `execute_each`, which fetches
-    for all keys together.
-
-    Args:
-        connection: The connection.
-        sql: The statement.
-        parameters: Its parameters.
-        each: Its parameters with one key each.
-    """
-    together = getattr(connection, "execute_each", None)
-    if together is None:
-        return list(connection.execute(sql, parameters))
-    return list(together(sql, parameters, each))
+    return list(connection.execute(sql, (*before, json.dumps([*keys]))))
 
 
 def best_first(hits: Iterable[Hit]) -> list[Hit]:

@@ -166,7 +166,7 @@ class BlockingIndex(_Blocking[Index]):
     coverage: Final = _waiting(Index.coverage)
     changed_at: Final = _waiting(Index.changed_at)
     away: Final = _waiting(Index.away)
-    waiting: Final = _waiting(Index.waiting)
+    freshness: Final = _waiting(Index.freshness)
     state: Final = _waiting(Index.state)
     idle_patterns: Final = _waiting(Index.idle_patterns)
     warn_of_idle_patterns: Final = _waiting(Index.warn_of_idle_patterns)

@@ -86,14 +86,10 @@ def status(
         return
     size = f"{found.size / (1 << 20):.1f} MiB"
     schema = f"schema {found.schema} of {found.supported}"
-    pgvector = f"pgvector {found.pgvector}" if found.pgvector else "no pgvector"
-    parts = f"PostgreSQL {found.server}, {pgvector}, {schema}, {size}"
+    parts = f"PostgreSQL {found.server}, {schema}, {size}"
     typer.echo(f"{printable(server.shown)}: {parts}")
     for tree in found.trees:
-        vectors = ", ".join(
-            f"{count} vectors of {model}{' (indexed)' if model in tree.indexed else ''}"
-            for model, count in tree.vectors.items()
-        )
+        vectors = ", ".join(f"{count} vectors of {model}" for model, count in tree.vectors.items())
         line = f"{tree.name}  {tree.entries} tools  generation {tree.generation}"
         typer.echo(printable(f"{line}  {vectors or 'no vectors'}"))
     if not found.trees:

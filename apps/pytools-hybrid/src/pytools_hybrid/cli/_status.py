@@ -57,7 +57,7 @@ def status(
 
 async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return what to show, both as JSON values and as headings with texts."""
-    from pytools_hybrid.index import size_on_disk
+    from pytools_hybrid.index import size_on_disk, unreadable_note
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
@@ -65,7 +65,9 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         database = settings.resolved_database(roots)
         server = settings.resolved_server(roots)
         where = str(server or tools.index.store.where)
-        away, waiting = await tools.index.away(asks=True), await tools.index.waiting()
+        freshness = await tools.index.freshness()
+        away, waiting = await tools.index.away(), freshness.waiting if freshness else 0
+        unreadable = unreadable_note(freshness.left_out) if freshness else ""
         read_only = tools.index.store.read_only
         size = size_on_disk(database)
         probe = await tools.probe()
@@ -82,7 +84,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
 
     is_here = not settings.only_reads and not coverage.tools
     nothing = await asyncio.to_thread(without_tools, roots) if is_here else None
-    notes = (*filter(None, [away, nothing]), *await _limit_notes(settings, roots), *probe.notes)
+    limits = await _limit_notes(settings, roots)
+    notes = (*filter(None, [away, nothing, unreadable]), *limits, *probe.notes)
     values = {
         "roots": [str(root) for root in roots],
         "database": where,
@@ -154,8 +157,6 @@ def _largest(categories: tuple[CategoryCount, ...]) -> str:
 def _kind(settings: Settings, *, read_only: bool) -> str:
     if settings.server is None:
         return ", read-only" * read_only
-    if settings.server.is_engine:
-        return " in this host's files; the index is on the server"
     return " in this host's copy" + ", written by other hosts" * settings.only_reads
 
 

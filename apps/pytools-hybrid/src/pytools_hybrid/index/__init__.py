@@ -20,6 +20,7 @@ from pytools_hybrid.index._shared import (
     answers_from_copy,
     away_reason,
     check_installed,
+    unreadable_note,
 )
 from pytools_hybrid.index._sqlite_file import size_on_disk
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
@@ -57,4 +58,5 @@ __all__ = [
     "set_aside_incumbent",
     "size_on_disk",
     "sooner_than",
+    "unreadable_note",
 ]

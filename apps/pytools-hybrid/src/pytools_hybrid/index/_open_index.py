@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from toolindex import DatabaseError, ToolFilter
 
 from pytools_hybrid.index._catch_up import CatchUp, IndexState, catch_up
-from pytools_hybrid.index._shared import SharedIndex, away_note
+from pytools_hybrid.index._shared import Freshness, SharedIndex, away_note
 from pytools_hybrid.settings import IDLE_PATTERN
 
 if TYPE_CHECKING:
@@ -234,25 +234,19 @@ class OpenIndex:
             raise DatabaseError(store.where, f"the tool {tool_id} is gone")
         return found[0]
 
-    async def away(self, *, asks: bool = False) -> str:
+    async def away(self) -> str:
         """Return the note of answers while the server of a shared index is unreachable, or "".
 
-        Args:
-            asks: Whether to ask the server; otherwise the note is as of the last access, without
-                waiting.
+        It is as of the last access.
         """
         if not isinstance(self.store, SharedIndex):
             return ""
-        return await asyncio.to_thread(away_note, self.store, asks=asks)
+        return await asyncio.to_thread(away_note, self.store)
 
-    async def waiting(self) -> int:
-        """Return how many searches and outcomes have not been sent to the server yet."""
+    async def freshness(self) -> Freshness | None:
+        """Ask the server of a shared index how old this host's copy is; None for a file."""
         store = self.store
-        return (
-            (await asyncio.to_thread(store.freshness)).waiting
-            if isinstance(store, SharedIndex)
-            else 0
-        )
+        return await asyncio.to_thread(store.freshness) if isinstance(store, SharedIndex) else None
 
     async def state(self) -> IndexState:
         """Return the generation and the coverage of the index, from the same moment."""

@@ -1,7 +1,5 @@
 """Opening an index shared by many hosts: a PostgreSQL database, and this host's copy of a tree.
 
-With `mode=engine` there is no copy: searches read the index from the server as they need it.
-
 All processes of a host that use the same tree share one copy: the first one that searches after a
 change fetches it for all of them. Separate copies would be fetched and stored once for each
 process, and a command that runs for a second would have no copy to search while the server is
@@ -26,7 +24,7 @@ from pytools_hybrid.index._sqlite_file import bound, open_sqlite
 from pytools_hybrid.installation import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from toolindex import ToolStore
     from toolscan import ToolRecord
@@ -37,6 +35,7 @@ _log = logging.getLogger("pytools_hybrid")
 
 _PACKAGE = "toolindex_postgres"
 _EXTRA = "pytools-hybrid[postgres]"
+_SHOWN = 3
 
 
 class Freshness(Protocol):
@@ -58,8 +57,8 @@ class Freshness(Protocol):
         ...
 
     @property
-    def has_copy(self) -> bool:
-        """Whether searches can use a copy while the server cannot be reached."""
+    def left_out(self) -> Mapping[str, str]:
+        """Why rows of the server could not be read, by a name for users."""
         ...
 
 
@@ -89,18 +88,10 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     server = settings.resolved_server(roots)
     assert server is not None  # noqa: S101 - the caller has checked
     check_installed(settings)
-    from toolindex_postgres import EngineStore, SharedStore
+    from toolindex_postgres import SharedStore
 
-    file = _writable(settings.resolved_database(roots))
     only_reads = settings.only_reads
-    if server.is_engine:
-        store: ToolStore = EngineStore(
-            lambda pages: open_sqlite(file, settings.field_weights, pages),
-            server.url,
-            tree=server.tree,
-            read_only=only_reads,
-        )
-        return bound(store, str(server) if only_reads else roots.full_names)
+    file = _writable(settings.resolved_database(roots))
     copy = open_sqlite(file, settings.field_weights)
     try:
         store = SharedStore(copy, server.url, tree=server.tree, read_only=only_reads)
@@ -135,33 +126,39 @@ def check_installed(settings: Settings) -> None:
 
 def answers_from_copy(store: ToolStore) -> bool:
     """Return whether this host's copy answers because the server cannot be reached."""
-    freshness = _freshness(store, asks=False)
-    return freshness is not None and freshness.has_copy and bool(freshness.problem)
+    freshness = _freshness(store)
+    return freshness is not None and bool(freshness.problem)
 
 
 def away_reason(store: ToolStore) -> str:
     """Return why the server of a shared index was unreachable at the last access, or ""."""
-    freshness = _freshness(store, asks=False)
+    freshness = _freshness(store)
     return "" if freshness is None else freshness.problem
 
 
-def away_note(store: ToolStore, *, asks: bool) -> str:
-    """Return the note of answers while the server cannot be reached, or an empty string.
-
-    Args:
-        store: The index.
-        asks: Whether to ask the server; otherwise the note is as of the last read.
-    """
-    freshness = _freshness(store, asks=asks)
+def away_note(store: ToolStore) -> str:
+    """Return the note of answers while the server cannot be reached, or an empty string."""
+    freshness = _freshness(store)
     if freshness is None or not freshness.problem:
         return ""
-    if not freshness.has_copy:
-        return freshness.problem
     when = "from this host's copy, which is as old as the last contact with the server"
     if freshness.as_of is not None:
         when = f"as of {datetime.fromtimestamp(freshness.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"this answer is {when}: {freshness.problem}"
 
 
-def _freshness(store: ToolStore, *, asks: bool) -> Freshness | None:
-    return store.freshness(asks=asks) if isinstance(store, SharedIndex) else None
+def unreadable_note(left_out: Mapping[str, str]) -> str:
+    """Return a note on rows of a shared index that cannot be read, or an empty string."""
+    if not left_out:
+        return ""
+    first = "; ".join(f"{name}: {left_out[name]}" for name in sorted(left_out)[:_SHOWN])
+    more = "; …" if len(left_out) > _SHOWN else ""
+    rows = "1 row" if len(left_out) == 1 else f"{len(left_out)} rows"
+    return (
+        f"{rows} of the shared index cannot be read and are left out ({first}{more}); run "
+        "pytools-hybrid index --check on a host that has the tools"
+    )
+
+
+def _freshness(store: ToolStore) -> Freshness | None:
+    return store.freshness(asks=False) if isinstance(store, SharedIndex) else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from toolindex import Pages, ToolStore
+    from toolindex import ToolStore
 
 S = TypeVar("S", bound="ToolStore")
 
@@ -58,12 +58,10 @@ def damage_note(aside: Path) -> str:
     return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
 
 
-def open_sqlite(
-    database: Path, field_weights: Mapping[str, float] | None, pages: Pages | None = None
-) -> SQLiteStore:
+def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
     """Open a file, read-only if it cannot be written."""
     try:
-        return SQLiteStore(database, field_weights=field_weights, pages=pages)
+        return SQLiteStore(database, field_weights=field_weights)
     except ForeignDatabaseError:
         if not is_in_our_cache(database):
             raise
@@ -71,13 +69,13 @@ def open_sqlite(
         # damaged, whatever its header says.
         with suppress(OSError):
             kept_path(database).touch()
-        return SQLiteStore(database, field_weights=field_weights, pages=pages)
+        return SQLiteStore(database, field_weights=field_weights)
     except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
         raise
     except DatabaseError as error:
         # An index on a read-only medium can still be searched.
         try:
-            store = SQLiteStore(database, read_only=True, field_weights=field_weights, pages=pages)
+            store = SQLiteStore(database, read_only=True, field_weights=field_weights)
         except DatabaseError:
             raise error from None
         _log.warning("the index cannot be written, so it is used as it is: %s", error)

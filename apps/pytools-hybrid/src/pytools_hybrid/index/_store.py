@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from toolindex import Coverage, Pages, ToolFilter
+    from toolindex import Coverage, ToolFilter
     from toolrank import Hit, Retriever, VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
@@ -53,12 +53,8 @@ _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 # Up to 32 MB.
 _FLOATS_IN_MEMORY = 8 << 20
-# Up to 64 MB: bytes would only find candidates, whose vectors would have to be fetched.
-_FLOATS_OF_PAGES = 16 << 20
 # A byte per number, so up to 64 MB; larger tables are read for each search.
 _BYTES_IN_MEMORY = 64 << 20
-# A tool's row fills a third of a page, and its id 50 bytes of another: up to 13 MB.
-_IDS_OF_PAGES = 260_000
 # Importing numpy takes as long as it saves in twenty searches, and a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
 # Each has 16 bytes: 16 MB, and more above 100,000 tools, where a few common words would fill it.
@@ -79,7 +75,6 @@ class SQLiteReader(IndexReader):
             searched once in that state.
         looks: Counts the states in which vectors were searched: the first ones do without numpy.
         weights: How much words count in each column.
-        is_eager: Whether to read a large vector table into memory for the first search.
     """
 
     def __init__(
@@ -90,8 +85,6 @@ class SQLiteReader(IndexReader):
         matrices: _Matrices,
         looks: Iterator[int],
         weights: ColumnWeights,
-        *,
-        is_eager: bool = False,
     ) -> None:
         super().__init__(reader.connection, reader.counts)
         self._postings = postings
@@ -99,8 +92,6 @@ class SQLiteReader(IndexReader):
         self._matrices = matrices
         self._looks = looks
         self._weights = weights
-        self._is_eager = is_eager
-        self._is_first = False
         self._uses_numpy: bool | None = None
         self._by_vector: dict[object, Retriever | None] = {}
 
@@ -190,12 +181,8 @@ class SQLiteReader(IndexReader):
             # Past states are not needed again.
             self._postings.clear()
         if (known := self._postings.get(state)) is None:
-            self._is_first = True
             rows = max(_LEAST_POSTINGS, _POSTINGS_PER_TOOL * self._newest())
             known = self._postings.setdefault(state, Postings(max_rows=rows))
-        # A single search only needs a few.
-        if self._is_eager and not self._is_first and self._newest() <= _IDS_OF_PAGES:
-            self._ids(known)
         return known
 
     def _newest(self) -> int:
@@ -285,9 +272,9 @@ class SQLiteReader(IndexReader):
             self._matrices.pop(past, None)
         whole = NumpyVectorRetriever(self.connection, table=source)
         known = self._remembered()
-        if numbers <= (_FLOATS_OF_PAGES if self._is_eager else _FLOATS_IN_MEMORY):
+        if numbers <= _FLOATS_IN_MEMORY:
             matrix = whole.read_matrix()._replace(ids=self._ids(known))
-        elif is_known or self._is_eager:
+        elif is_known:
             ids = known.ids(self._words_table.source)
             matrix = whole.read_bytes()._replace(ids=ids)
         # Reading a large table takes as long as several searches, so it waits for the second
@@ -310,13 +297,10 @@ class SQLiteStore(ToolIndex):
         *,
         read_only: bool = False,
         field_weights: Mapping[str, float] | None = None,
-        pages: Pages | None = None,
     ) -> None:
-        super().__init__(path, read_only=read_only, pages=pages)
+        super().__init__(path, read_only=read_only)
         self._weights = ColumnWeights.of(field_weights or {})
-        # Pages are fetched once, not once for each way of searching.
-        self._is_eager = pages is not None
-        self._looks = count(_LOOKS_BEFORE_NUMPY if self._is_eager else 0)
+        self._looks = count()
         self._postings: _Postings = {}
         self._filters: _Filters = {}
         self._matrices: _Matrices = {}
@@ -346,7 +330,6 @@ class SQLiteStore(ToolIndex):
                 self._matrices,
                 self._looks,
                 self._weights,
-                is_eager=self._is_eager,
             )
 
 

@@ -83,11 +83,6 @@ def why_no_tools(index: Index, *, hidden: int = 0) -> str:
     if hidden:
         return "no tool can be found: the settings include and exclude hide all of them"
     settings, away = index.settings, away_reason(index.store)
-    if away and settings.server is not None and settings.server.is_engine:
-        return (
-            "the server has no pages of this tree yet: run pytools-hybrid index on a host that "
-            "writes, with mode=engine in its address"
-        )
     if away:
         return f"this host has no copy of the tree yet: {away}"
     if settings.only_reads:

@@ -11,15 +11,14 @@ from urllib.parse import quote, unquote
 if TYPE_CHECKING:
     import os
 
-_OURS = ("tree", "mode")
-_COPY, _ENGINE = "copy", "engine"
+_TREE = "tree="
 _LONGEST_TREE = 200
 _SCHEME = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]+):(?P<slashes>//?)(?!\\)", re.IGNORECASE)
 _SCHEMES = frozenset({"postgres", "postgresql"})
 # A misspelt address, or libpq's keywords, must not become a file with a password in its name.
 _MEANT = re.compile(
     r"\s*(postgres(ql)?(:/|//)|(host|hostaddr|dbname|user|password)\s*=)|.*\spassword\s*="
-    r"|.*\?(.*&)?(tree|mode)=|[^/\s]+@[^/\s]+/[^/.\s]+$",
+    r"|.*\?(.*&)?tree=|[^/\s]+@[^/\s]+/[^/.\s]+$",
     re.IGNORECASE | re.DOTALL,
 )
 # Strict, because any part of other text might be a password.
@@ -42,13 +41,11 @@ class Server:
         url: The address for libpq, including any password.
         shown: The address without passwords.
         tree: The name of the tree; empty if the address has none.
-        is_engine: Whether the host has no copy, and reads the index from the server.
     """
 
     url: str = field(repr=False)
     shown: str
     tree: str = ""
-    is_engine: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Server:
@@ -61,24 +58,17 @@ class Server:
                 "characters in a name or password in percent encoding (an @ as %40, a space as %20)"
             )
         given = [part for part in (match["query"] or "").split("&") if part]
-        ours: dict[str, str] = {}
-        for part in given:
-            name, _, value = part.partition("=")
-            if name in _OURS:
-                ours[name] = unquote(value)
-        theirs = [part for part in given if part.partition("=")[0] not in _OURS]
-        _check_mode(ours.get("mode", _COPY))
-        tree = ours.get("tree", "")
-        if "tree" in ours:
-            _check_tree(tree)
+        named = [unquote(part[len(_TREE) :]) for part in given if part.startswith(_TREE)]
+        for name in named:
+            _check_tree(name)
+        theirs = [part for part in given if not part.startswith(_TREE)]
         user, place = match["user"] or "", match["place"]
         password = f":{match['password']}" if match["password"] else ""
         account = f"{user}{password}@" if user or password else ""
         return cls(
             url=f"postgresql://{account}{place}{_query(theirs)}",
             shown=f"postgresql://{user}{'@' * bool(user)}{place}{_query(_harmless(theirs))}",
-            tree=tree,
-            is_engine=ours.get("mode") == _ENGINE,
+            tree=named[-1] if named else "",
         )
 
     def of(self, tree: str) -> Server:
@@ -90,8 +80,7 @@ class Server:
         if not self.tree:
             return self.shown
         sign = "&" if "?" in self.shown else "?"
-        mode = f"&mode={_ENGINE}" if self.is_engine else ""
-        return f"{self.shown}{sign}tree={quote(self.tree, safe='/')}{mode}"
+        return f"{self.shown}{sign}{_TREE}{quote(self.tree, safe='/')}"
 
 
 def parsed_database(value: object) -> object:
@@ -133,11 +122,6 @@ def _check_tree(tree: str) -> None:
     if tree == "*":
         # Grants use it for all trees.
         raise ValueError("a tree cannot be named *")
-
-
-def _check_mode(mode: str) -> None:
-    if mode not in {_COPY, _ENGINE}:
-        raise ValueError("mode must be copy (the default) or engine")
 
 
 def _harmless(parameters: list[str]) -> list[str]:

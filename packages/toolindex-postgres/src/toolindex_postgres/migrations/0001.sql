@@ -92,40 +92,6 @@ CREATE TABLE toolindex.event (
 CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NULL;
 CREATE INDEX ON toolindex.event (tree_id, no) WHERE search IS NOT NULL;
 
--- The tree as an SQLite index, in pages that hosts without a copy read and write. The first of them
--- that writes makes it from the rows above.
-CREATE TABLE toolindex.page (
-    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
-    n int NOT NULL,
-    data bytea NOT NULL,
-    PRIMARY KEY (tree_id, n)
-);
--- Decompressing pages would cost the server more than sending them uncompressed.
-ALTER TABLE toolindex.page ALTER COLUMN data SET STORAGE EXTERNAL;
--- The last states of the pages; the newest is valid.
-CREATE TABLE toolindex.image (
-    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
-    generation bigint NOT NULL,
-    follows bigint NOT NULL,                    -- the state of the tree that they represent
-    size int NOT NULL,                          -- how many pages there are
-    changed int[],                              -- which changed; NULL if any may have
-    PRIMARY KEY (tree_id, generation)
-);
-
--- The models whose vectors of a large tree pgvector has indexed, each with a table `name` that has
--- all vectors up to a state of the tree. Only functions write these rows, because they use the
--- owner's rights on a table of that name.
-CREATE TABLE toolindex.near (
-    tree_id int NOT NULL REFERENCES toolindex.tree ON DELETE CASCADE,
-    model text NOT NULL,
-    dimensions int NOT NULL,
-    name text NOT NULL,
-    pgvector text NOT NULL,                     -- the schema of the extension
-    upto bigint NOT NULL,
-    PRIMARY KEY (tree_id, model, dimensions)
-);
-CREATE SEQUENCE toolindex.near_number;
-
 -- Long work that only one host at a time does. It locks the row, for which it needs the right to
 -- write the tree.
 CREATE TABLE toolindex.lease (
@@ -205,81 +171,6 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     )
     SELECT max(last) FROM place
 $$;
-CREATE FUNCTION toolindex.may_write(number int) RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM toolindex.tree AS t
-        WHERE t.tree_id = number AND toolindex.may(session_user, t.name, true))
-$$;
--- Make a table for a model's vectors, if the caller may write the tree. Returns no row if there is no
--- pgvector 0.8, if it cannot index such vectors, or if the table exists.
-CREATE FUNCTION toolindex.make_near(number int, of_model text, length int)
-RETURNS TABLE (name text, pgvector text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    found text := (SELECT quote_ident(n.nspname) FROM pg_extension AS e
-        JOIN pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
-        AND string_to_array(e.extversion, '.')::int[] >= '{0,8}');
-    made text := 'near_' || nextval('toolindex.near_number');
-BEGIN
-    IF found IS NULL OR length > 4000 OR EXISTS (
-        SELECT FROM toolindex.near AS n
-        WHERE (n.tree_id, n.model, n.dimensions) = (number, of_model, length)
-    ) OR NOT toolindex.may_write(number) THEN
-        RETURN;
-    END IF;
-    EXECUTE format(
-        'CREATE TABLE toolindex.%I (text_hash text NOT NULL, v %s.halfvec(%s) NOT NULL)',
-        made, found, length);
-    EXECUTE format(
-        'CREATE POLICY reading ON toolindex.%I FOR SELECT '
-        'USING (%s = ANY ((SELECT toolindex.trees(current_user, false))::int[]))', made, number);
-    EXECUTE format(
-        'CREATE POLICY writing ON toolindex.%1$I '
-        'USING (%2$s = ANY ((SELECT toolindex.trees(current_user, true))::int[])) '
-        'WITH CHECK (%2$s = ANY ((SELECT toolindex.trees(current_user, true))::int[]))',
-        made, number);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON toolindex.%I TO PUBLIC', made);
-    INSERT INTO toolindex.near VALUES (number, of_model, length, made, found, 0);
-    RETURN QUERY SELECT made, found;
-END
-$$;
--- Index a table that the same transaction has made.
-CREATE FUNCTION toolindex.index_near(of_name text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    found text := (SELECT n.pgvector FROM toolindex.near AS n
-        WHERE n.name = of_name AND toolindex.may_write(n.tree_id));
-BEGIN
-    IF found IS NULL THEN
-        RAISE insufficient_privilege USING MESSAGE = format('no right to index %s', of_name);
-    END IF;
-    -- This is not done earlier, because COPY into a table with row level security is refused. Nobody
-    -- else sees the table yet.
-    EXECUTE format('ALTER TABLE toolindex.%I ENABLE ROW LEVEL SECURITY', of_name);
-    EXECUTE format('ALTER TABLE toolindex.%I ADD PRIMARY KEY (text_hash)', of_name);
-    EXECUTE format(
-        'CREATE INDEX ON toolindex.%I USING hnsw (v %s.halfvec_ip_ops)', of_name, found);
-    EXECUTE format('ANALYZE toolindex.%I', of_name);
-    -- A search looks up the tools of the vectors that it has found. Without statistics, the server
-    -- would read all tools.
-    ANALYZE toolindex.entry;
-END
-$$;
--- Record up to which state the tables of a tree have its vectors.
-CREATE FUNCTION toolindex.keep_near(number int, state bigint) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    UPDATE toolindex.near SET upto = state
-    WHERE tree_id = number AND toolindex.may_write(tree_id)
-$$;
-CREATE FUNCTION toolindex.drop_near() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    EXECUTE format('DROP TABLE IF EXISTS toolindex.%I', OLD.name);
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER dropping AFTER DELETE ON toolindex.near
-    FOR EACH ROW EXECUTE FUNCTION toolindex.drop_near();
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA toolindex FROM PUBLIC;
 
 -- A tree that does not exist yet has no number, so the rights to it are looked up by its name.
@@ -299,7 +190,7 @@ DO $$
 DECLARE it text;
 BEGIN
     FOREACH it IN ARRAY ARRAY[
-        'entry', 'step', 'tree_vector', 'query_vector', 'usage', 'event', 'image', 'page', 'near'
+        'entry', 'step', 'tree_vector', 'query_vector', 'usage', 'event'
     ] LOOP
         EXECUTE format('ALTER TABLE toolindex.%I ENABLE ROW LEVEL SECURITY', it);
         EXECUTE format(

@@ -102,6 +102,11 @@ def _check_nearest(store: ToolStore) -> None:
         expect(near(reader, model_id="other")[0], SPLIT, "models do not disturb each other")
         expect(near(reader, model_id="unknown"), [], "a model without vectors finds nothing")
         expect(
+            {id_: len(it) for id_, it in reader.vectors("m").items()},
+            dict.fromkeys([SEND, READ, MERGE, SPLIT], 8),
+            "each tool's vector can be read",
+        )
+        expect(
             set(reader.models()), {"m", "other"}, "models whose vectors can be searched are named"
         )
         found = reader.nearest([3.0, 0.0], model_id="m", where=EVERY, depth=9)

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots, Server, Settings
 
 _INIT = "pytools-hybrid database init"
+_CHECK = "run pytools-hybrid index --check on a host that has the tools"
+# Reading more tools takes longer than a minute.
+_MOST_READ = 200_000
 
 
 def look_at_shared(settings: Settings, roots: Roots, commands: Commands) -> Verdict:
     """Check the server, without changing anything on it."""
     from toolindex import DatabaseError
 
-    from pytools_hybrid.index import check_installed
+    from pytools_hybrid.index import check_installed, unreadable_note
 
     try:
         server = settings.resolved_server(roots)
@@ -37,10 +40,15 @@ def look_at_shared(settings: Settings, roots: Roots, commands: Commands) -> Verd
     try:
         with Database(server.url) as database:
             status = database.status()
+            milliseconds = 1000 * (time.perf_counter() - started)
+            tree = next((it for it in status.trees if it.name == server.tree), None)
+            is_read = tree is not None and tree.entries <= _MOST_READ
+            unreadable = unreadable_note(database.unreadable(server.tree) if is_read else {})
     except DatabaseError as error:
         return failed(str(error), f"psql {quote(server.shown)} -c 'SELECT 1'")
-    milliseconds = 1000 * (time.perf_counter() - started)
     command = "" if settings.only_reads else commands.index()
+    if unreadable:
+        return warning(unreadable, f"{command} --check" if command else _CHECK)
     return _judged(server, status, milliseconds, command)
 
 
@@ -49,9 +57,8 @@ def _judged(server: Server, status: DatabaseStatus, milliseconds: float, index: 
     if status.schema is None:
         return failed(f"{shown}; it has no index yet", _INIT)
     if status.schema < status.supported:
-        return failed(
-            f"{shown}; its schema {status.schema} is older than {status.supported}", _INIT
-        )
+        older = f"{shown}; its schema {status.schema} is older than {status.supported}"
+        return warning(older, _INIT)
     if status.schema > status.supported:
         upgrade = install_command("pytools-hybrid[postgres]", upgrade=True)
         return failed(f"{shown}; a later version made its schema {status.schema}", upgrade)
