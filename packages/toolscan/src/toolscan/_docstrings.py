@@ -121,7 +121,7 @@ _SECTION = re.compile(
     r"^[ \t]*(?:\*\*|__|)(?:args|arguments|params|parameters|keyword args|keyword arguments|"
     r"other parameters|returns?|yields?|raises|examples?|notes?|attributes|tags|use[ -]cases?)"
     r"[ \t]*(?:\*\*|__|)[ \t]*:(?:\*\*|__|)[ \t]*$"
-    r"|^[ \t]*:(?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b"
+    r"|^[ \t]*[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b"
     r"|^[^\n]+\n[ \t]*-{3,}[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
