@@ -24,7 +24,7 @@ _TITLE = re.compile(
 )
 """The title of a section, with any markup; "Attributes" and "Fields" are for classes."""
 _UNDERLINE = re.compile(r"-{3,}|={3,}|~{3,}")
-_END = re.compile(r"#{1,6}[ \t]|\*\*[^*]*\*\*:?$|.*:$|[:@\\]\w")
+_END = re.compile(r"#{1,6}[ \t]|\*\*[^*]*\*\*:?$|(?:\w+ ){0,3}\w+:$|[:@\\]\w")
 """The first line after a list that is not indented: a heading, another title, a field."""
 
 _SPHINX = re.compile(r":(?P<kind>\w+)[ \t](?P<type>[^:\n]*[ \t])?\\?\*{0,2}(?P<names>\w+)[ \t]*:(?P<text>.*)")
@@ -145,9 +145,7 @@ class _Reader:
             yield from [item] if item else ()
             return
         outside = self._indent(self._number - 1)
-        is_underlined = bool(self._texts[self._number :]) and bool(
-            _UNDERLINE.fullmatch(self._texts[self._number])
-        )
+        is_underlined = any(map(_UNDERLINE.fullmatch, self._texts[self._number : self._number + 1]))
         self._number += is_underlined
         start = self._number
         first = next((it for it in range(start, len(self._lines)) if self._texts[it]), None)
@@ -158,10 +156,10 @@ class _Reader:
         is_open = is_underlined or not has_colon or bool(title["heading"] or title["mark"])
         indent = self._indent(first)
         if indent > outside or is_bulleted or is_open or (first == start and indent == outside):
-            yield from self._list(first, indent > outside, is_bulleted, is_open, is_underlined)
+            yield from self._list(first, outside, is_bulleted, is_open, is_underlined)
 
     def _list(
-        self, first: int, is_indented: bool, is_bulleted: bool, is_open: bool, is_underlined: bool
+        self, first: int, outside: int, is_bulleted: bool, is_open: bool, is_underlined: bool
     ) -> Iterator[_Item]:
         """Yield the items of a list, and go to the line after it."""
         indent, item, after_blank = self._indent(first), None, False
@@ -170,11 +168,14 @@ class _Reader:
             if not text:
                 after_blank = True
                 continue
-            if own > indent:
+            if own < indent and is_underlined and own >= outside:
+                indent = own  # only the first item is indented
+            is_lazy = is_bulleted and not (after_blank or _BULLET.match(text) or _END.match(text))
+            if own > indent or (own == indent and is_lazy):
                 if item:
                     item.below.append(text)
             elif own < indent or (
-                not is_indented and self._ends(number, is_bulleted, after_blank and not is_open)
+                indent <= outside and self._ends(number, is_bulleted, after_blank and not is_open)
             ):
                 break
             else:
@@ -190,11 +191,10 @@ class _Reader:
 
     def _ends(self, number: int, is_bulleted: bool, after_blank: bool) -> bool:
         """Return whether a line that is not indented ends a list."""
-        text = self._texts[number]
+        text, below = self._texts[number], self._texts[number + 1 : number + 2]
         if is_bulleted:
             return not _BULLET.match(text)
-        below = self._texts[number + 1 : number + 2]
-        return after_blank or bool(_END.match(text) or (below and _UNDERLINE.fullmatch(below[0])))
+        return after_blank or bool(_END.match(text)) or any(map(_UNDERLINE.fullmatch, below))
 
     def _table(self) -> Iterator[_Item]:
         """Yield the rows of a Markdown table, from the line below its rule."""
