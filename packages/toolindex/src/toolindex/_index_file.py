@@ -58,7 +58,9 @@ class IndexFile:
             try:
                 with self._own.read():
                     pass
-            except DamagedDatabaseError:
+            except DamagedDatabaseError as error:
+                if read_only and error.path == self.path:
+                    raise
                 self.set_aside()
             if pages is not None:
                 from toolindex._pages import PagesPool
