@@ -9,7 +9,7 @@ from toolindex import SearchRecord, ToolFilter
 from toolrank import RECOMMENDED_CONFIDENCE, query_terms
 
 from pytools_hybrid.index import away_reason, left_out
-from pytools_hybrid.settings import no_tools
+from pytools_hybrid.settings import no_tools, without_tools
 
 if TYPE_CHECKING:
     from pytools_hybrid.index import Index
@@ -96,8 +96,10 @@ def why_no_tools(index: Index, *, hidden: int = 0) -> str:
             "with the same PYTOOLS_DATABASE; or its tree has another name, or this role may not "
             "read it (pytools-hybrid database grant)"
         )
-    remedy = "" if settings.sync else "; syncing is off: run pytools-hybrid index"
-    return f"{no_tools(index.roots)}{remedy}"
+    if settings.sync:
+        return no_tools(index.roots)
+    nothing = without_tools(index.roots) or f"the index of {index.roots} is empty"
+    return f"{nothing}; syncing is off: run pytools-hybrid index"
 
 
 def why_empty(
