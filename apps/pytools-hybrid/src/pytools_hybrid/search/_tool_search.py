@@ -177,7 +177,8 @@ class ToolSearch:
             # The index is new: its file was removed or damaged, or has not been filled yet.
             await self.index.sync.complete()
             response = await self._answer(wide)
-        if response.misfit and self.index.vectors.is_outdated:
+        lacks_vectors = response.coverage.vectors < response.coverage.tools
+        if (response.misfit or lacks_vectors) and self.index.vectors.is_outdated:
             # The follower then embeds all tools again, in the new length.
             self.index.sync.changed.set()
         if reranking is not None:
