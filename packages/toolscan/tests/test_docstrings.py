@@ -199,7 +199,21 @@ def test_a_type_alone_describes_nothing(tool):
 
 def test_hostile_docstrings_are_read_in_time(tool):
     began = time.process_time()
-    for piece in ("_", "#", " ", "*", "`", "(", "a, ", "|-", "@param ", ":a ", "[(", "Args:\n", "-"):
+    for piece in (
+        "_",
+        "#",
+        " ",
+        "*",
+        "`",
+        "(",
+        "a, ",
+        "|-",
+        "@param ",
+        ":a ",
+        "[(",
+        "Args:\n",
+        "-",
+    ):
         text = f"Do it.\n\nArgs:\n    a{piece * (90_000 // len(piece))}\n"
         assert len(tool(f"def run(a):\n    {text!r}\n").parameters) == 1
     assert time.process_time() - began < 60

@@ -27,7 +27,9 @@ _UNDERLINE = re.compile(r"-{3,}|={3,}|~{3,}")
 _END = re.compile(r"#{1,6}[ \t]|\*\*[^*]*\*\*:?$|(?:\w+ ){0,3}\w+:$|[:@\\]\w")
 """The first line after a list that is not indented: a heading, another title, a field."""
 
-_SPHINX = re.compile(r":(?P<kind>\w+)[ \t](?P<type>[^:\n]*[ \t])?\\?\*{0,2}(?P<names>\w+)[ \t]*:(?P<text>.*)")
+_SPHINX = re.compile(
+    r":(?P<kind>\w+)[ \t](?P<type>[^:\n]*[ \t])?\\?\*{0,2}(?P<names>\w+)[ \t]*:(?P<text>.*)"
+)
 _EPYDOC = re.compile(
     r"[@\\](?P<kind>\w+)(?:\[[^]]*\])?[ \t]+(?:\{[^}]*\}[ \t]*)?\[?\*{0,2}(?P<names>\w+)\]?"
     r"(?:[ \t]*:|[ \t]+-{1,2}(?=[ \t])|(?=[ \t]))(?P<text>.*)"
@@ -48,7 +50,9 @@ _LOOSE = re.compile(rf"(?P<names>{_NAME})[ \t][^:]*:(?P<text>.*)")
 _MARKED = re.compile(rf"(?P<mark>`{{1,2}}|\*\*)(?P<names>{_NAME})(?P=mark)[ \t](?P<text>.+)")
 
 _RULE = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)+\|?")
-_NAME_COLUMN = re.compile(rf"name|field|attribute|key|param|parameter|argument|arg|option|{_TITLES}", re.I)
+_NAME_COLUMN = re.compile(
+    rf"name|field|attribute|key|param|parameter|argument|arg|option|{_TITLES}", re.I
+)
 _TEXT_COLUMN = re.compile(r"descriptions?|meaning|details|notes?|purpose|explanation", re.I)
 
 _MARK = re.compile(
@@ -124,7 +128,9 @@ class _Reader:
     def _field(self, text: str) -> _Item | None:
         found = _SPHINX.match(text) or _EPYDOC.match(text)
         kinds = _FIELDS | _CLASS_FIELDS if self._of_class else _FIELDS
-        return _Item(found["names"], found["text"], []) if found and found["kind"] in kinds else None
+        return (
+            _Item(found["names"], found["text"], []) if found and found["kind"] in kinds else None
+        )
 
     def _with_continuation(self, field: _Item) -> _Item:
         """Add the lines below a field, up to the next field, or an unindented paragraph."""

@@ -194,7 +194,10 @@ def decode(data: bytes) -> str:
             raise LookupError(encoding)
         text = data.decode(encoding)
     except UnicodeError as error:
-        raise Rejection(Reason.ENCODING, f"Its bytes are not {encoding}: {error}.") from error
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = data.count(b"\n", 0, start) + 1
+        detail = f"Line {line}: Its bytes are not {encoding}: {error}."
+        raise Rejection(Reason.ENCODING, detail) from error
     except LookupError as error:
         raise Rejection(Reason.ENCODING, f"It declares an unknown encoding: {encoding}.") from error
     if not text or text.isspace():

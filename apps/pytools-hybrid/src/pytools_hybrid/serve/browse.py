@@ -97,9 +97,7 @@ class ToolBrowser:
 
     def _below(self, root: Path) -> dict[ToolId, str]:
         try:
-            return find_tools(
-                root, layouts=self._roots.layouts, outside_links=self._outside_links
-            )
+            return find_tools(root, layouts=self._roots.layouts, outside_links=self._outside_links)
         except RootNotFoundError:
             return {}
         except ToolReadError as error:
