@@ -1,13 +1,9 @@
 """Reading docstrings."""
 
 # ruff: noqa: E501  (modules in one string each)
-import subprocess
-import sys
 import time
 
 import pytest
-
-from .conftest import PATIENCE
 
 GOOGLE = """Does it.
 

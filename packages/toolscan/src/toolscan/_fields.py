@@ -53,7 +53,7 @@ class DeclaredField:
 
     @property
     def description(self) -> str:
-        """The description: from `Field(…)`, from the string under it, or of its class's docstring."""
+        """From `Field(…)`, from the string under it, or from the docstring of its class."""
         return self.metadata.description or self.field.note or self.said
 
 

@@ -17,10 +17,11 @@ from toolscan._namespace import ClassFound, Scope
 from toolscan._records import Parameter
 from toolscan._sections import parameter_descriptions
 from toolscan._source import parse_expression
-from toolscan._syntax import Function, ModuleText
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from toolscan._syntax import Function, ModuleText
 
 
 class Argument(NamedTuple):

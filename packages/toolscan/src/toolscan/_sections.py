@@ -42,8 +42,9 @@ _BULLET = re.compile(r"(?:[-*+•–]|\d+[.)])[ \t]+")
 _NAME = r"(?:\\?\*){0,2}(?:\w|\\_)+"
 _ITEM = re.compile(
     rf"(?P<mark>[`*\"']{{0,4}})(?P<names>{_NAME}(?:[`*\"']*,[ \t]*[`*\"']*{_NAME})*)[`*\"']*+"
-    r"(?P<type>[ \t]*[*`_]*(?:\((?:[^()]|\([^()]*\))*\)|\[(?:[^][]|\[[^][]*\])*\]|\{[^{}]*\})[*`_]*)?"
-    r"(?P<colon>[ \t]*:(?:(?P=mark))?|[ \t]+(?:-{1,3}|[–—]|=>?|->)(?=[ \t])|[ \t]*$|(?(type)(?=[ \t])|\Z))"
+    r"(?P<type>[ \t]*[*`_]*(?:\((?:[^()]|\([^()]*\))*\)|\[(?:[^][]|\[[^][]*\])*\]|\{[^{}]*\})"
+    r"[*`_]*)?(?:[ \t]*:(?:(?P=mark))?|[ \t]+(?:-{1,3}|[–—]|=>?|->)(?=[ \t])|[ \t]*$"
+    r"|(?(type)(?=[ \t])|\Z))"
     r"(?P<text>.*)"
 )
 _LOOSE = re.compile(rf"(?P<names>{_NAME})[ \t][^:]*:(?P<text>.*)")
@@ -118,9 +119,8 @@ class _Reader:
                     yield self._with_continuation(field)
             elif "|" in text and _RULE.fullmatch(text):
                 yield from self._table()
-            elif title := _TITLE.fullmatch(text):
-                if self._of_class or not title["attributes"]:
-                    yield from self._section(title)
+            elif (title := _TITLE.fullmatch(text)) and (self._of_class or not title["attributes"]):
+                yield from self._section(title)
 
     def _indent(self, number: int) -> int:
         return len(self._lines[number]) - len(self._lines[number].lstrip())

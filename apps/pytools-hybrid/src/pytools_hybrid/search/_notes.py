@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from os.path import commonprefix
 from typing import TYPE_CHECKING, cast
 
 from toolindex import SearchRecord, ToolFilter
@@ -90,8 +89,8 @@ def _fit(terms: list[str], text: str) -> float:
 
 def _alike(term: str, word: str) -> bool:
     shorter, longer = sorted((term, word), key=len)
-    same = len(commonprefix((shorter, longer)))
-    return term == word or (same >= max(3, len(shorter) - 1) and len(longer) - same <= _ENDING)
+    stem = shorter[: max(3, len(shorter) - 1)]
+    return term == word or (longer.startswith(stem) and len(longer) - len(stem) <= _ENDING)
 
 
 def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
