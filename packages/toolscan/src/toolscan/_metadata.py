@@ -206,7 +206,9 @@ def _read_field(result: Metadata, given: dict[str, ast.expr], scope: Scope) -> M
 def _note(given: dict[str, ast.expr], scope: Scope) -> str:
     """Return the description in `field(doc=…)` or `field(metadata={"description": …})`."""
     text = constant(given["doc"], scope) if "doc" in given else None
-    if "metadata" in given and isinstance(told := constant(given["metadata"], scope), dict):
+    more = constant(given["metadata"], scope) if "metadata" in given else None
+    if isinstance(more, dict):
+        told = cast("dict[object, object]", more)
         text = next((told[key] for key in ("description", "doc", "help") if key in told), text)
     return inspect.cleandoc(text).strip() if isinstance(text, str) else ""
 

@@ -23,7 +23,8 @@ __all__ = ["Categories", "ToolBrowser", "Tools"]
 
 
 class _BySource(BaseModel, extra="allow"):
-    __pydantic_extra__: dict[str, list[str]] = Field(init=False)  # of other layouts
+    # Of other layouts; pydantic documents this override.
+    __pydantic_extra__: dict[str, list[str]] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @classmethod
     def of(cls, found: Mapping[str, Iterable[str]]) -> Self:
