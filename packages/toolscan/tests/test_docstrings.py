@@ -162,6 +162,7 @@ def test_use_cases_that_the_docstring_lacks_are_added_to_the_description(tool):
         "Do it.\n\n## Arguments\n\nName | Description\n--- | ---\na | The first.\nb | The second.\n\nMore | more.",
         # Lists
         "Do it.\n\nArguments:\n* a - The first.\n* b - The second.\nReturns:\n* b - No.",
+        "Do it.\n\n**Arguments:**\n- a: The\nfirst.\n- b: The second.\n**Example:** More.",
         "Do it.\n\nOptions:\n    a -- The first.\n    b -- The second.\n",
         "Do it.\n\nKeyword Args:\n\ta [str]: The first.\n\tb {x, y} = The second.",
         "Do it.\n\nTakes the following arguments:\n - 'a' => The first.\n - \"b\" => The second.",

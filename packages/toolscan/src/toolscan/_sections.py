@@ -176,7 +176,8 @@ class _Reader:
                 continue
             if own < indent and is_underlined and own >= outside:
                 indent = own  # only the first item is indented
-            is_lazy = is_bulleted and not (after_blank or _BULLET.match(text) or _END.match(text))
+            is_title = text.startswith("**") or _END.match(text)
+            is_lazy = is_bulleted and not (after_blank or is_title or _BULLET.match(text))
             if own > indent or (own == indent and is_lazy):
                 if item:
                     item.below.append(text)
