@@ -91,7 +91,6 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import anyio._backends._asyncio
     import counted
     import filelock
-    import griffe
     import numpy
     import platformdirs
     import pytools_hybrid.index._follow

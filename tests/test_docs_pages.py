@@ -38,6 +38,16 @@ def test_a_generated_page_is_up_to_date(page, environment, tmp_path):
     )
 
 
+def test_the_settings_name_every_flag_of_the_command_line():
+    settings, options = ((DOCS / f"{page}.md").read_text("utf-8") for page in ("settings", "cli"))
+    named = dict(re.findall(r"^\| `\w+` \| (?:`(.+?)`)? ?\| `(PYTOOLS_\w+)`", settings, re.M))
+    for shown, variable in re.findall(r"^\| (`-.+?`) \|.+\| `(PYTOOLS_\w+)` \|$", options, re.M):
+        # `tune` writes the tuning file; these are no settings, or other names of some.
+        if variable not in {"PYTOOLS_CONFIG", "PYTOOLS_TUNING", "PYTOOLS_ALPHA"}:
+            flags = {flag for flag, setting in named.items() if setting == variable}
+            assert flags & set(re.findall(r"--[\w-]+", shown)), (shown, variable)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="git may have converted line endings")
 def test_the_life_of_a_datum_is_up_to_date(environment, tmp_path):
     shown = (DOCS / "datum.md").read_text("utf-8")

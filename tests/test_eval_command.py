@@ -130,6 +130,27 @@ def test_an_invalid_line_is_reported_with_an_example(evaluate, queries, line, pr
     assert_refused(evaluate(), "--queries", f"{queries}:5: {problem}", 'write lines as {"id"')
 
 
+def test_gold_tools_of_any_layout_are_known(run, tmp_path):
+    folder = tmp_path / "tools"
+    (folder / "scripts" / "pdf").mkdir(parents=True)
+    (folder / "scripts" / "pdf" / "merge.py").write_text("def run():\n    'Merge.'\n", "utf-8")
+    (folder / "scripts" / "pdf" / "split.py").write_text("def run(:\n", "utf-8")
+    (folder / "text.py").write_text("def slug():\n    'Make a slug.'\n", "utf-8")
+    file = tmp_path / "own.jsonl"
+    gold = ["scripts:pdf:merge", "scripts:pdf:split", "functions:text:trim", "mcptools:a:b"]
+    file.write_text(json.dumps({"id": 1, "query": "merge", "gold": gold}), encoding="utf-8")
+    layouts = "functions,scripts=scripts/{category}/{name}.py"
+
+    result = run(
+        *("eval", "--root", folder, "--queries", file, "--model", "none"), PYTOOLS_LAYOUTS=layouts
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert "scripts:pdf:split: scripts/pdf/split.py was left out: Line 1: " in result.stderr
+    assert "functions:text:trim: text.py contains no tool trim" in result.stderr
+    assert "mcptools:a:b: the layouts have no source 'mcptools', only " in result.stderr
+
+
 def test_queries_of_another_tree_are_refused(evaluate, tmp_path):
     file = tmp_path / "others.jsonl"
     file.write_text('{"id": 1, "query": "x", "gold": ["mcptools:a:b"]}\n', encoding="utf-8")

@@ -23,7 +23,7 @@ LIGHT = {
         *("apsw", "dataclasses", "inspect", "json", "logging", "numpy", "pydantic"),
         *("pydantic_ai", "statistics"),
     },
-    "toolscan": {"ast", "dataclasses", "griffe", "hashlib", "inspect", "json"},
+    "toolscan": {"ast", "dataclasses", "hashlib", "inspect", "json"},
     "toolwatch": {"anyio", "dataclasses", "logging", "watchfiles"},
 }
 WITH_PROTOCOLS = {"toolindex", "toolrank"}
@@ -61,7 +61,7 @@ USES = {
     "all of toolscan": (
         "from toolscan import *",
         "toolscan._stub",
-        {"argparse", "asyncio", "griffe", "json", "logging", "pydantic"},
+        {"argparse", "asyncio", "json", "logging", "pydantic"},
     ),
     "a scan that finds nothing changed": (
         SCAN,

@@ -447,6 +447,25 @@ async def test_a_tool_outside_the_policy_is_neither_found_nor_listed_nor_describ
         assert listed.structured_content["github"]["mcptools"] == []
 
 
+async def test_tools_of_every_layout_are_listed(served, tree):
+    (tree / "text.py").write_text(
+        "def slug(a):\n    'Make a slug.'\ndef trim(a):\n    'Trim a text.'\n", encoding="utf-8"
+    )
+    (tree / "scripts" / "text").mkdir(parents=True)
+    (tree / "scripts" / "text" / "count.py").write_text("def run():\n    'Count.'\n", "utf-8")
+    layouts = "mcptools,functions,scripts=scripts/{category}/{name}.py"
+    async with served(tools="all", layouts=layouts) as client:
+        categories = (await client.call_tool("list_categories", {})).structured_content
+        listed = await client.call_tool("list_tools", {"categories": ["text"]})
+
+        assert categories["functions"] == categories["scripts"] == ["text"]
+        assert categories["gentools"] == []
+        assert "github" in categories["mcptools"]
+        found = listed.structured_content["text"]
+        assert found["functions"] == [(tree / "text.py").as_posix()]
+        assert found["scripts"] == [(tree / "scripts/text/count.py").as_posix()]
+
+
 async def test_the_basic_profile_browses_categories_without_an_index(connect, tree, home):
     async with connect("--root", tree, "--tools", "basic") as client:
         tools = (await client.list_tools()).tools

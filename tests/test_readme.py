@@ -5,11 +5,13 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import pytools_hybrid
 import typer
+from packaging.markers import Marker, default_environment
 from pytools_hybrid.cli import app
 
 from .conftest import PATIENCE
@@ -27,6 +29,30 @@ def clone(home, examples):
     """The part of a clone that a search uses."""
     shutil.copytree(examples, home / "examples" / "tools")
     return home
+
+
+def test_the_readme_counts_the_distributions_that_are_installed():
+    linux = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
+    here = default_environment() | linux | {"os_name": "posix", "extra": ""}
+    here |= {"python_version": "3.11", "python_full_version": "3.11.7"}
+    lock = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))
+    packages = {it["name"]: it for it in lock["package"]}
+    found, pending = set(), [("pytools-hybrid", "")]
+    while pending:
+        name, extra = pending.pop()
+        if (name, extra) in found:
+            continue
+        found.add((name, extra))
+        package = packages[name]
+        needed = package.get("optional-dependencies", {}).get(extra, [])
+        for it in needed or package.get("dependencies", []):
+            if Marker(it.get("marker", "python_version > '3'")).evaluate(here):
+                pending += [(it["name"], each) for each in ["", *it.get("extra", [])]]
+
+    count = len({name for name, _ in found})
+    assert f"pytools-hybrid installs\n{count} distributions, " in README
+    for document in ("benchmarks/RESULTS.md", "docs/decisions/0016-what-is-installed.md"):
+        assert f"{count} distributions, " in (ROOT / document).read_text("utf-8")
 
 
 def test_the_first_command_prints_what_the_readme_shows(run, clone):

@@ -37,6 +37,18 @@ def test_without_a_root_it_searches_the_example_tools(run, examples, home):
     )
 
 
+def test_a_search_names_the_file_and_the_line_of_a_tool_that_broke(run, tree):
+    file = tree / "mcptools" / "github" / "create_issue.py"
+    run("search", "x", "--root", tree)
+    file.write_text('def run():\n    """Open an issue."""\n    return (\n', encoding="utf-8")
+
+    for query in ("merge two pdf files", "open an issue on github"):
+        result = run("search", query, "--root", tree)
+        # The first search says it because the index has changed, the second one because it fits.
+        assert result.stderr.count("mcptools:github:create_issue is left out until") == 1
+        assert f"{file.as_posix()}:3: '(' was never closed" in result.stderr
+
+
 def test_the_second_search_indexes_nothing(run, tree):
     first = run("search", "open an issue on github", "--root", tree)
     second = run("search", "open an issue on github", "--root", tree)

@@ -240,3 +240,19 @@ def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, cap
             assert f"{file} was damaged: it was renamed to {file}.corrupt-" in caplog.text
 
     asyncio.run(main())
+
+
+def test_an_index_of_an_early_version_is_not_called_damaged(settings, root, embedder, caplog):
+    file = Path(settings().db_path)
+
+    async def main():
+        async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
+            await fill(search)
+        with closing(apsw.Connection(str(file))) as connection:
+            connection.execute("PRAGMA application_id = 0x7079746C")
+        async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
+            assert await search.index.check() == ()
+            assert f"{file} is from an older version: it was renamed to {file}.old-" in caplog.text
+            assert "damaged" not in caplog.text
+
+    asyncio.run(main())

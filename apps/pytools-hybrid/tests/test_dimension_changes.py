@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.index import _first_sync
+from pytools_hybrid.index import _embed, _first_sync, _follow
 from pytools_hybrid.reports.doctor._embedder import look_at_embedder
 from pytools_hybrid.reports.doctor._finding import Commands, Status
 from toolembed import EmbeddingError
@@ -150,6 +150,31 @@ def test_a_provider_that_changes_back_finds_its_earlier_vectors(use, openai):
     assert found.coverage.vectors == 4
     assert found.notes == ()
     assert use(bring_up_to_date)[1] == 0
+
+
+@pytest.mark.usefixtures("embedded")
+@pytest.mark.parametrize("searches", [True, False])
+def test_another_length_for_a_moment_costs_no_tool_its_vector(
+    use, openai, write_tool, tmp_path, monkeypatch, searches
+):
+    monkeypatch.setattr(_embed, "_DOUBT_SECONDS", 0.2)
+    monkeypatch.setattr(_follow, "_REFUSED_SECONDS", 0.2)
+
+    async def job(tools):
+        openai.dimensions = 5
+        write_tool("mcptools/many/tool.py", "Do the work.")
+        await tools.index.refresh()
+        async with asyncio.timeout(PATIENCE):
+            while counts(tmp_path)[5] < 5:
+                await asyncio.sleep(0.05)
+        openai.dimensions = FIRST
+        async with asyncio.timeout(PATIENCE):
+            while counts(tmp_path)[FIRST] < 5:
+                if searches:
+                    await search(tools, "join papers")
+                await asyncio.sleep(0.05)
+
+    use(job, refresh=True, follow=True)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])

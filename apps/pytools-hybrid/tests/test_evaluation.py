@@ -99,4 +99,4 @@ def test_hybrid_mode_can_be_evaluated_without_vectors():
 def test_unknown_gold_ids_are_counted_in_a_sentence(gold, sentence):
     queries = [EvaluationQuery(id=str(n), text="x", gold=tuple(ids)) for n, ids in enumerate(gold)]
 
-    assert unknown_gold(queries, [], []).sentence.startswith(sentence)
+    assert unknown_gold(queries, [], [], ()).sentence.startswith(sentence)

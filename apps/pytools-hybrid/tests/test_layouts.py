@@ -196,3 +196,15 @@ def test_for_a_tree_in_another_layout_the_message_names_those_that_fit(write, ca
 def test_an_invalid_layout_is_refused(settings, layouts, says):
     with pytest.raises((SettingsError, ValueError), match=says):
         settings(layouts=layouts)
+
+
+def test_an_empty_index_that_is_not_synced_does_not_advise_the_layouts_in_force(write, settings):
+    root = write(text="def slug(text):\n    'Make a slug.'\n")
+    for layouts in ("functions", "mcptools,functions", "f={category}.py"):
+        chosen = settings(layouts=layouts, sync=False, db_path=None)
+        with BlockingToolSearch(root, chosen) as tools:
+            (note,) = tools.search("slug").notes
+        assert note == f"the index of {root} is empty; syncing is off: run pytools-hybrid index"
+    with BlockingToolSearch(root, settings(sync=False)) as tools:
+        (note,) = tools.search("slug").notes
+    assert f"{root} has tools in another layout: set PYTOOLS_LAYOUTS=functions" in note

@@ -3,6 +3,8 @@
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -246,3 +248,37 @@ with ToolIndex(path) as index:
 """
     )
     assert succeed(start(program, path, tree)).split() == ["1", "0.0", "False"]
+
+
+LEAVE_A_LOG = """
+import os, sys, apsw
+connection = apsw.Connection(sys.argv[1])
+connection.execute("ATTACH ? AS kept", (sys.argv[1] + "-kept",))
+connection.execute("PRAGMA wal_autocheckpoint = 0")
+connection.execute(
+    "REPLACE INTO searches (id, at, query, mode, parameters, results, latency_ms, degraded) "
+    "VALUES ('s', 1, ?, 'hybrid', '{}', '[]', 1, '[]')", ("x" * 17_000_000,)
+)
+connection.execute("REPLACE INTO meta VALUES ('x', ?)", ("x" * 17_000_000,))
+os._exit(0)  # as if it had been killed
+"""
+
+
+def test_the_logs_of_a_killed_process_are_shortened(path, fill, contents):
+    def log_sizes():
+        logs = [path.with_name(f"{path.name}{part}-wal") for part in ("", "-kept")]
+        return [log.stat().st_size for log in logs if log.exists()]
+
+    with ToolIndex(path) as index, index.reading() as reader:
+        reader.is_complete()
+        subprocess.run([sys.executable, "-c", LEAVE_A_LOG, path], check=True, timeout=PATIENCE)
+        assert min(log_sizes()) > 16_000_000
+        # This reader needs them, and nobody waits for it.
+        with ToolIndex(path) as other:
+            assert contents(other) == {}
+            assert max(log_sizes()) > 16_000_000
+    subprocess.run([sys.executable, "-c", LEAVE_A_LOG, path], check=True, timeout=PATIENCE)
+    with ToolIndex(path) as index:
+        assert max(log_sizes()) < 5_000_000
+        fill(index, {"mcptools:mail:send": "Send a message."})
+        assert max(log_sizes()) < 5_000_000

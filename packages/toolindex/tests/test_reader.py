@@ -1,5 +1,8 @@
 """Reading the index: entries by id, coverage, the generation."""
 
+from contextlib import closing
+
+import apsw
 import pytest
 from toolindex import (
     CONTENT_TABLE,
@@ -8,6 +11,7 @@ from toolindex import (
     OutcomeRecord,
     ToolEntry,
     ToolFilter,
+    ToolIndex,
     ToolOutcomes,
     name_key,
 )
@@ -187,6 +191,23 @@ def test_the_time_of_the_last_change_is_returned(index, fill, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
     fill(index, TWO)
     with index.reading() as reader:
+        assert reader.changed_at() == 1_700_000_000.25
+    monkeypatch.setattr("time.time", lambda: 1_700_000_099.5)
+    fill(index, TWO)
+    with index.reading() as reader:
+        assert reader.changed_at() == 1_700_000_000.25
+    fill(index, {})
+    with index.reading() as reader:
+        assert reader.changed_at() == 1_700_000_099.5
+
+
+def test_an_index_of_an_earlier_version_has_the_time_of_its_newest_tool(path, fill, monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
+    with ToolIndex(path) as index:
+        fill(index, TWO)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DELETE FROM meta WHERE key = 'changed_at'")
+    with ToolIndex(path) as index, index.reading() as reader:
         assert reader.changed_at() == 1_700_000_000.25
 
 

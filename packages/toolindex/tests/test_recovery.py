@@ -21,6 +21,7 @@ from toolindex import (
     _connection,
     _opening,
     application_id,
+    remove_index,
 )
 
 ONE = {"mcptools:mail:send": "Send a message."}
@@ -438,6 +439,24 @@ except DatabaseError as error:
 """
     out, err = start(program, path).communicate(timeout=60)
     assert "cannot be renamed (in use)" in out, err
+
+
+def test_an_index_of_an_early_version_is_not_called_damaged(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, ONE, model_id="m")
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA application_id = 0x7079746C")
+        connection.execute("PRAGMA user_version = 6")
+    with pytest.raises(DamagedDatabaseError, match="from an older version; open it where"):
+        ToolIndex(path, read_only=True)
+    with ToolIndex(path) as index:
+        assert index.damaged.name.startswith(f"{path.name}.old-")
+        assert contents(index) == {}
+        fill(index, ONE)
+        assert not index.count_pending("m")
+    assert set_aside_files(path) == []
+    remove_index(path)
+    assert list(path.parent.iterdir()) == []
 
 
 def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):

@@ -1,13 +1,9 @@
 """Reading docstrings."""
 
 # ruff: noqa: E501  (modules in one string each)
-import subprocess
-import sys
 import time
 
 import pytest
-
-from .conftest import PATIENCE
 
 GOOGLE = """Does it.
 
@@ -137,16 +133,6 @@ def test_use_cases_that_the_docstring_lacks_are_added_to_the_description(tool):
     assert record.summary == "Paint."
 
 
-def test_the_section_parser_is_imported_only_for_docstrings_with_sections(tmp_path):
-    (tmp_path / "mcptools" / "c").mkdir(parents=True)
-    (tmp_path / "mcptools" / "c" / "t.py").write_text("def run(a):\n    'Does it.'\n")
-    code = f"import sys, toolscan; toolscan.scan({str(tmp_path)!r}); print('griffe' in sys.modules)"
-    shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
-    )
-    assert shown.stdout == "False\n"
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -162,11 +148,72 @@ def test_the_section_parser_is_imported_only_for_docstrings_with_sections(tmp_pa
         "Do it.\n\n**Args**:\n    a: The first.\n\n:param b: The second.\n\nNot of b.",
         "Do it.\n\n:param a: The first.\n\nArgs:\n    b: The second.",
         "Do it.\n\n```\nArgs:\n    a: No.\n```\n\nArgs:\n    a: The first.\n    b: The second.",
+        # epydoc, Doxygen, JSDoc
+        "Do it.\n\n@param a: The\n    first.\n@type a: str\n@keyword b: The second.\n@return: c",
+        "Do it.\n\n\\param a The first.\n\\param[in] b The second.\n\\return c",
+        "Do it.\n\n@param {string} a - The first.\n@param {number} [b] The second.\n@returns {c} d",
+        # Markdown
+        "# Do it\n\n## Arguments\n\n- `a`: The first.\n- `b` (str): The second.\n\n## Returns\n- b: No.",
+        "Do it.\n\n### Parameters:\n\n* **a** (*str*): The first.\n* **b** (`int`, optional) - The second.",
+        "Do it.\n\n**Parameters**\n\n- a -- The first.\n- b — The second.\n\nMore.",
+        "Do it.\n\n## Inputs\na: The first.\nb: The second.\n\n# End\nb: No.",
+        "Do it.\n\n## Options\n1. `a`\n   The first.\n2. `b` (int)\n   The second.",
+        "Do it.\n\n| Parameter | Type | Description |\n|---|:-:|---|\n| `a` | str | The first. |\n| **b** | int | The second. |\n",
+        "Do it.\n\n## Arguments\n\nName | Description\n--- | ---\na | The first.\nb | The second.\n\nMore | more.",
+        # Lists
+        "Do it.\n\nArguments:\n* a - The first.\n* b - The second.\nReturns:\n* b - No.",
+        "Do it.\n\n**Arguments:**\n- a: The\nfirst.\n- b: The second.\n**Example:** More.",
+        "Do it.\n\nOptions:\n    a -- The first.\n    b -- The second.\n",
+        "Do it.\n\nKeyword Args:\n\ta [str]: The first.\n\tb {x, y} = The second.",
+        "Do it.\n\nTakes the following arguments:\n - 'a' => The first.\n - \"b\" => The second.",
+        "Do it.\nParameters:\na: The first.\nb: The second.\n\nb: No.",
+        "Do it.\n\nArgs (all of them):\n    a str: The first.\n    b (dict[str, int], default: {}): The second.",
+        "Do it.\n\nArgs: a: The first.\nOptions: b - The second.",
+        "  Do it.\n\n  Args:\n  - a: The first.\n  - b: The second.\n\n  Returns:\n    b: No.",
+        # NumPy, with what people make of it
+        "Do it.\n\nParameters\n==========\na : str\n    The first.\nb\n    The second.\n\nReturns\n=======\nb : No.",
+        "Do it.\n\nParameters\n----------\na: The first.\nb: The second.",
+        "Do it.\n\nParameters\n----------\n- a (str): The first.\n- b (int): The second.",
     ],
 )
 def test_sections_are_read_as_people_write_them(text, tool):
     record = tool(f"def run(a, b):\n    {text!r}\n")
     assert [it.description for it in record.parameters] == ["The first.", "The second."]
+
+
+def test_parameters_may_share_a_description(tool):
+    numpy = "Do it.\n\nParameters\n----------\na, b : int\n    Both."
+    for text in (numpy, "Do it.\n\nArgs:\n    `a`, `b` (int): Both."):
+        record = tool(f"def run(a, b):\n    {text!r}\n")
+        assert [it.description for it in record.parameters] == ["Both.", "Both."]
+
+
+def test_a_type_alone_describes_nothing(tool):
+    text = "Do it.\n\nParameters\n----------\na : array_like of int\nb : Sequence\n"
+    record = tool(f"def run(a, b):\n    {text!r}\n")
+    assert [it.description for it in record.parameters] == ["", ""]
+
+
+def test_hostile_docstrings_are_read_in_time(tool):
+    began = time.process_time()
+    for piece in (
+        "_",
+        "#",
+        " ",
+        "*",
+        "`",
+        "(",
+        "a, ",
+        "|-",
+        "@param ",
+        ":a ",
+        "[(",
+        "Args:\n",
+        "-",
+    ):
+        text = f"Do it.\n\nArgs:\n    a{piece * (90_000 // len(piece))}\n"
+        assert len(tool(f"def run(a):\n    {text!r}\n").parameters) == 1
+    assert time.process_time() - began < 60
 
 
 @pytest.mark.parametrize(

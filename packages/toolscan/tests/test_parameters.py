@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501  (modules in one string each)
 import pytest
+import toolscan
 from toolscan import Parameter
 
 HEAD = """from __future__ import annotations
@@ -161,3 +162,108 @@ def test_parameters_are_read_from_a_signature(tool):
 def test_annotations_are_sliced_correctly_on_lines_in_any_alphabet(tool):
     record = tool('def run(ä: "Ünï", b: "日本"): "D."\n')
     assert [it.annotation for it in record.parameters] == ['"Ünï"', '"日本"']
+
+
+CLASSES = """from dataclasses import dataclass, field
+from typing import Annotated, Doc, NamedTuple, TypedDict
+import attrs
+from pydantic import BaseModel, Field
+"""
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "@dataclass\nclass Options:",
+        "@attrs.define\nclass Options:",
+        "class Options(BaseModel):",
+        "class Options(TypedDict):",
+        "class Options(NamedTuple):",
+    ],
+)
+def test_fields_of_any_class_are_described_however_it_describes_them(head, tool):
+    record = tool(
+        f"""{CLASSES}{head}
+    '''Options.
+
+    Attributes:
+        a: The a.
+
+    :ivar b: The b.
+    '''
+    a: str
+    b: str
+    c: str  # not this
+    'The c.'
+    #: The
+    #: d.
+    d: str
+    e: Annotated[str, Doc("The e.")]
+    f: list[str]  #: The f.
+def run(options: Options):
+    'Do it.'
+"""
+    )
+    schema = toolscan.input_schema(record)
+    owner = schema["$defs"]["Options"]
+    fields = owner.get("prefixItems") or owner["properties"].values()
+    assert [it["description"] for it in fields] == [f"The {name}." for name in "abcdef"]
+
+
+def test_the_fields_of_unpacked_keywords_are_parameters(tool):
+    record = tool(
+        """from typing import Annotated, NotRequired, Required, TypedDict, Unpack
+class Base(TypedDict):
+    a: int  #: The a.
+class Options(Base, total=False):
+    b: Required[str]
+    'The b.'
+    c: Annotated[NotRequired[str], 'The c.']
+    d: str
+def run(x: int, **options: "Unpack[Options]"):
+    '''Do it.
+
+    Keyword Args:
+        d: The d.
+    '''
+"""
+    )
+    shown = [(it.name, it.required, it.description) for it in record.parameters]
+    assert shown == [
+        ("x", True, ""),
+        ("a", True, "The a."),
+        ("b", True, "The b."),
+        ("c", False, "The c."),
+        ("d", False, "The d."),
+    ]
+    schema = toolscan.input_schema(record)
+    described = {name: it.get("description", "") for name, it in schema["properties"].items()}
+    assert described == {name: said for name, _, said in shown}
+    assert schema["required"] == ["x", "a", "b"]
+    assert schema["additionalProperties"] is False
+
+
+def test_metadata_of_a_field_describes_it(tool):
+    record = tool(
+        f"""{CLASSES}@dataclass
+class Options:
+    a: str = field(doc="The a.")
+    b: list[str] = field(default_factory=list, metadata={{"description": "The b."}})
+@attrs.frozen
+class More:
+    options: Options
+    c: list[str] = attrs.field(factory=list, metadata={{"help": "The c."}})
+def run(more: More):
+    'Do it.'
+"""
+    )
+    defs = toolscan.input_schema(record)["$defs"]
+    fields = defs["Options"]["properties"] | defs["More"]["properties"]
+    assert {name: it.get("description") for name, it in fields.items()} == {
+        "a": "The a.",
+        "b": "The b.",
+        "options": None,
+        "c": "The c.",
+    }
+    assert defs["Options"]["required"] == ["a"]
+    assert defs["More"]["required"] == ["options"]

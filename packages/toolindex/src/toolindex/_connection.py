@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import queue
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
 from toolindex._damage import UnreadableRowError, diagnosed
 from toolindex._lease import Lease
-from toolindex._opening import BUSY_TIMEOUT_MS, open_connection
+from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection
 from toolindex._parts import beside, kept_path
 from toolindex._places import explained, refuse_without_locks
 from toolindex._recognition import is_index
@@ -136,6 +136,7 @@ class ConnectionPool:
             try:
                 yield connection
                 connection.execute("COMMIT")
+                self._shorten_logs(connection, LOG_BYTES)
             except BaseException:
                 # A full disk or a corrupt page may already have ended the transaction.
                 if connection.in_transaction:
@@ -238,6 +239,8 @@ class ConnectionPool:
 
     def _open(self, found: Files) -> apsw.Connection:
         opened = self._open_for_reading() if self.read_only else self._open_writable(found)
+        if not self.read_only:
+            self._shorten_logs(opened.connection, LOG_BYTES // 4)
         self._is_immutable = opened.is_immutable
         self.extension_problem = opened.extension_problem
         return opened.connection
@@ -298,15 +301,20 @@ class ConnectionPool:
         if self.closed:
             self.close()
 
+    def _shorten_logs(self, connection: apsw.Connection, longest: int) -> None:
+        """Move the logs into their files if one is long, as a killed process may have left it."""
+        for log, _ in (beside(self.path), beside(self._kept)):
+            with suppress(OSError):
+                if log.stat().st_size > longest:
+                    _checkpoint(connection)
+                    return
+
     def _finish_logs(self) -> None:
         """Empty the log of a replaced file, which SQLite would apply to the new file."""
         with suppress(queue.Empty, apsw.Error):
             connection = self._idle.get_nowait()
-            try:
-                connection.set_busy_timeout(0)
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            finally:
-                connection.close()
+            with closing(connection):
+                _checkpoint(connection)
 
     def _lead_to(self, files: Identity) -> bool:
         return self._look().identity == files
@@ -353,3 +361,13 @@ class ConnectionPool:
             if isinstance(error.__cause__, apsw.Error) and not isinstance(error, ToolIndexError):
                 raise diagnosed(self.path, error.__cause__) from error
             raise
+
+
+def _checkpoint(connection: apsw.Connection) -> None:
+    """Move the logs of both files into them, without waiting for readers or writers."""
+    connection.set_busy_timeout(0)
+    try:
+        with suppress(apsw.Error):  # the next write tries again, or the last process to close
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    finally:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)

@@ -50,7 +50,9 @@ class IndexFile:
             try:
                 with self._pool.read():
                     pass
-            except DamagedDatabaseError:
+            except DamagedDatabaseError as error:
+                if read_only and error.path == self.path:
+                    raise
                 self.set_aside()
         except BaseException:
             self._pool.close()

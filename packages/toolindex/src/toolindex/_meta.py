@@ -22,6 +22,7 @@ _LARGEST_STEP = 1 << 19
 _READER = "reader_version"
 _FILLING = "filling"
 GENERATION = "generation"
+CHANGED_AT = "changed_at"
 # How many of the generation's changes concern only vectors; with ":" and a model's name, only the
 # vectors of that model.
 EMBEDDED = "embedded"

@@ -33,7 +33,8 @@ BUSY_TIMEOUT_MS = 5_000
 """How long a statement waits for a lock that another process holds."""
 
 _RETRY_SECONDS = 0.005
-_LOG_BYTES = 32 << 20
+LOG_BYTES = 4 << 20
+"""Longer logs are moved into their files; SQLite only does so after a thousand pages, 16 MB."""
 # Large pages make vectors faster; the size is fixed by the first write.
 PAGE_BYTES = 16384
 # SQLite's messages about a header with invalid versions, which it does not call damage.
@@ -306,7 +307,7 @@ def _tune(connection: apsw.Connection, *schemas: str) -> None:
         connection.execute(f"PRAGMA {schema}.page_size = {PAGE_BYTES}")
         _switch_to_wal(connection, schema)
         connection.execute(f"PRAGMA {schema}.synchronous = NORMAL")
-        connection.execute(f"PRAGMA {schema}.journal_size_limit = {_LOG_BYTES}")
+        connection.execute(f"PRAGMA {schema}.journal_size_limit = {LOG_BYTES}")
 
 
 def _switch_to_wal(connection: apsw.Connection, schema: str) -> None:

@@ -55,6 +55,8 @@ KEPT = Part(
     ),
 )
 PARTS = INDEX, KEPT
+FORMER_ID = 0x7079746C  # pytl
+"""The mark of early development versions, which kept everything in one file."""
 
 
 def kept_path(index: Path) -> Path:

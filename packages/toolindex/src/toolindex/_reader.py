@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from toolindex._damage import UnreadableRowError
 from toolindex._kept_ids import kept_dimensions, kept_id, model_of
-from toolindex._meta import EMBEDDED, GENERATION, get_number, is_complete
+from toolindex._meta import CHANGED_AT, EMBEDDED, GENERATION, get_meta, get_number, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._selection import rowids
 from toolindex._statistics import ToolOutcomes
@@ -82,7 +83,10 @@ class IndexReader:
         return tuple(str(id_) for (id_,) in rows)
 
     def changed_at(self) -> float | None:
-        """Return when a tool was last added or updated, in seconds since 1970; None without any."""
+        """Return when a tool was last added, updated or removed, in seconds since 1970, or None."""
+        with suppress(TypeError, ValueError):
+            return float(get_meta(self.connection, CHANGED_AT) or "")
+        # No tool has changed since an earlier version wrote the index.
         return self.connection.execute("SELECT max(indexed_at) FROM entries").get  # type: ignore[no-any-return]
 
     def outcomes(self) -> dict[str, ToolOutcomes]:

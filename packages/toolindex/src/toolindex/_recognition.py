@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex._header import application_id
-from toolindex._parts import INDEX, KEPT
+from toolindex._parts import FORMER_ID, INDEX, KEPT
 from toolindex._places import refuse_special_files
 from toolindex.errors import (
     DamagedDatabaseError,
@@ -70,8 +70,11 @@ def recognise(connection: apsw.Connection, index: Path, part: Part, *, schema: s
     tables = {name for (name,) in rows}
     if not tables:
         return
-    if connection.pragma("application_id", schema=schema) != part.application_id:
-        raise (DamagedDatabaseError if part.tables <= tables else ForeignDatabaseError)(file)
+    mark = connection.pragma("application_id", schema=schema)
+    if mark != part.application_id and part.tables <= tables:
+        raise DamagedDatabaseError(file, is_former=mark == FORMER_ID)
+    if mark != part.application_id:
+        raise ForeignDatabaseError(file)
     version = connection.pragma("user_version", schema=schema)
     if version > part.version + _LATER_VERSIONS:
         raise DamagedDatabaseError(file)

@@ -11,8 +11,9 @@ import apsw
 
 from toolindex._damage import is_damaged
 from toolindex._first_page import with_new_first_page
+from toolindex._header import application_id
 from toolindex._opening import BUSY_TIMEOUT_MS, make_kept, open_connection, translated
-from toolindex._parts import PARTS, beside, kept_path
+from toolindex._parts import FORMER_ID, PARTS, beside, kept_path
 from toolindex._usage_records import to_outcome, to_search
 from toolindex.errors import DatabaseError, UsageError
 
@@ -182,11 +183,15 @@ def _name_aside(path: Path) -> Path:
     from datetime import UTC, datetime
 
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    aside = path.with_name(f"{path.name}.corrupt-{stamp}")
+    # Of an early version, it is not damaged.
+    why = "corrupt"
+    with suppress(OSError, ValueError, apsw.Error):
+        why = "old" if application_id(path) == FORMER_ID else why
+    aside = path.with_name(f"{path.name}.{why}-{stamp}")
     number = 1
     while aside.exists():
         number += 1
-        aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+        aside = path.with_name(f"{path.name}.{why}-{stamp}-{number}")
     return aside
 
 

@@ -76,7 +76,8 @@ def _set_aside(path: Path) -> list[Path]:
     return [
         each
         for file in (path, kept_path(path))
-        for each in path.parent.glob(f"{_escaped(file.name)}.corrupt-*")
+        for why in ("corrupt", "old")
+        for each in path.parent.glob(f"{_escaped(file.name)}.{why}-*")
         if each.is_file()
     ]
 

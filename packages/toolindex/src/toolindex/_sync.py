@@ -6,12 +6,13 @@ or not at all.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from toolindex._meta import bump_generation
+from toolindex._meta import CHANGED_AT, bump_generation, set_meta
 from toolindex._pairing import vectors_changed
 from toolindex._rows import row_values
 from toolindex._stored import stamp_columns
@@ -223,6 +224,7 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
         forget_superseded(connection, table, [str(record.id) for record in plan.reread])
         fill(connection, table, filled)
         close_holes(connection, table)
+    set_meta(connection, CHANGED_AT, repr(time.time()))
     bump_generation(connection)
 
 

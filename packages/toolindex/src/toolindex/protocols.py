@@ -145,7 +145,7 @@ class StoreReader(Protocol):
         ...
 
     def changed_at(self) -> float | None:
-        """Return when a tool was last added or updated, in seconds since 1970; None without any."""
+        """Return when a tool was last added, updated or removed, in seconds since 1970, or None."""
         ...
 
     def categories(self, where: ToolFilter) -> Mapping[tuple[str, str], int]:

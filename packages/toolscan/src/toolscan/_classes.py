@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan._configuration import configuration
 from toolscan._constants import UNKNOWN, constant, members
-from toolscan._fields import DeclaredField, declared_fields
+from toolscan._fields import DeclaredField, declared_fields, typed_dict_fields
 from toolscan._keywords import Schema, is_text, jsonable, literal, type_of
-from toolscan._metadata import annotated, read_metadata
 from toolscan._models import (
     Kind,
     filled_variables,
@@ -40,7 +39,7 @@ def define(reader: TypeReader, found: ClassFound, args: list[ast.expr], scope: S
         case Kind.DATACLASS:
             return _object(reader, declared_fields(found, inside)) | _about(found)
         case Kind.TYPED_DICT:
-            return _typed_dict(reader, found, inside)
+            return _object(reader, typed_dict_fields(found, inside)) | _about(found)
         case Kind.NAMED_TUPLE:
             return _named_tuple(reader, declared_fields(found, inside))
         case _:
@@ -137,31 +136,6 @@ def _enum(found: ClassFound, scope: Scope) -> Schema:
         schema["enum"] = [schema.pop("const")]
     kind = type_of(schema.get("enum", []))
     return {key: value for key, value in schema.items() if key != "type"} | kind | _about(found)
-
-
-def _typed_dict(reader: TypeReader, found: ClassFound, scope: Scope) -> Schema:
-    fields = declared_fields(found, scope)
-    for field in fields:
-        total = all(
-            constant(keyword.value, scope) is not False
-            for keyword in field.field.owner.node.keywords
-            if keyword.arg == "total"
-        )
-        field.required = _is_required(field, total)
-    return _object(reader, fields) | _about(found)
-
-
-def _is_required(field: DeclaredField, total: bool) -> bool:
-    node = field.type
-    while isinstance(node, ast.Subscript):
-        name = field.scope.qualified(node.value)
-        if name in {"typing.Required", "typing.NotRequired"}:
-            inner, metadata = annotated(node.slice, field.scope)
-            if metadata:  # Required[Annotated[…]]: its metadata belongs to the field
-                field.type, field.metadata = inner, read_metadata(metadata, field.scope)
-            return name == "typing.Required"
-        node = node.slice
-    return total
 
 
 def _named_tuple(reader: TypeReader, fields: list[DeclaredField]) -> Schema:

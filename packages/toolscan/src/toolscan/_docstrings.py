@@ -115,13 +115,15 @@ _CALLING = frozenset(
 )
 
 _MAX_SUMMARY = 1_000
+_MAX_UNPARSED = 100_000
+_QUOTED = re.compile(r"(\"\"\"|''')(.*?)(?:\1|\Z)", re.DOTALL)
 _SENTENCE = re.compile(r".+?(?:[.!?](?=\s+[^\sa-z])|[。！？])", re.DOTALL)
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|No)|\b[A-Z])\.\Z")
 _SECTION = re.compile(
     r"^[ \t]*(?:\*\*|__|)(?:args|arguments|params|parameters|keyword args|keyword arguments|"
     r"other parameters|returns?|yields?|raises|examples?|notes?|attributes|tags|use[ -]cases?)"
     r"[ \t]*(?:\*\*|__|)[ \t]*:(?:\*\*|__|)[ \t]*$"
-    r"|^[ \t]*:(?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b"
+    r"|^[ \t]*[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises)\b"
     r"|^[^\n]+\n[ \t]*-{3,}[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -204,6 +206,12 @@ def _first_paragraph(text: str) -> str:
     section = _SECTION.search(text)
     head = text[: section.start()] if section and section.start() else text
     return " ".join(re.split(r"\n[ \t]*\n", head.strip(), maxsplit=1)[0].split())
+
+
+def readable_docstrings(data: bytes) -> str:
+    """Return the beginning of the docstrings in a file that cannot be parsed."""
+    text = data[:_MAX_UNPARSED].decode("utf-8", "replace")
+    return "\n".join(found[2] for found in _QUOTED.finditer(text))[:_MAX_SUMMARY]
 
 
 def listed(text: str, title: str) -> tuple[str, ...]:

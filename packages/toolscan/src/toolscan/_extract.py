@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 from toolscan._constants import constant
-from toolscan._docstrings import listed
+from toolscan._docstrings import listed, readable_docstrings
 from toolscan._entrypoints import (
     ENTRYPOINTS,
     Entrypoint,
@@ -54,8 +54,12 @@ class ReadModule:
         self._stamp = source.stamp
         self._file_hash = hash_bytes(source.data)
         with _bounded():
-            text = decode(source.data)
-            self._tree = parse(text)
+            try:
+                text = decode(source.data)
+                self._tree = parse(text)
+            except Rejection as rejection:
+                rejection.text = readable_docstrings(source.data)
+                raise
             self._statements = top_level(self._tree.body)
             self._written = ModuleText(text)
             self._namespace = Namespace(self._statements)

@@ -10,17 +10,30 @@ from typing import cast
 from toolscan._configuration import configuration
 from toolscan._constants import constant, members
 from toolscan._metadata import Metadata, annotated, is_field, is_required_mark, read_metadata
-from toolscan._models import Field, Kind, fields_of, kind_of, scopes_of, subscript_args
+from toolscan._models import (
+    Field,
+    Kind,
+    fields_of,
+    kind_of,
+    linearize,
+    scopes_of,
+    subscript_args,
+)
 from toolscan._namespace import Assigned, ClassFound, Scope
+from toolscan._sections import parameter_descriptions
+from toolscan._syntax import docstring
 
 
 class DeclaredField:
     """A field with everything declared about it."""
 
-    __slots__ = ("default", "field", "is_named", "metadata", "name", "required", "scope", "type")
+    __slots__ = (
+        *("default", "field", "is_named", "metadata", "name", "required", "said", "scope", "type"),
+    )
 
-    def __init__(self, field: Field, config: dict[str, object], scope: Scope) -> None:
+    def __init__(self, field: Field, config: dict[str, object], scope: Scope, said: str) -> None:
         self.field = field
+        self.said = said
         self.scope = scope
         self.type, metadata = annotated(field.annotation, scope)
         default = field.default
@@ -40,8 +53,8 @@ class DeclaredField:
 
     @property
     def description(self) -> str:
-        """The field's description, from `Field(…)` or from the string under it."""
-        return self.metadata.description or self.field.note
+        """From `Field(…)`, from the string under it, or from the docstring of its class."""
+        return self.metadata.description or self.field.note or self.said
 
 
 def _name(name: str, metadata: Metadata, config: dict[str, object]) -> tuple[str, bool]:
@@ -60,9 +73,45 @@ def declared_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
     """Return the fields of a class with everything declared about them."""
     config = configuration(found, scope)
     scopes = scopes_of(found, scope)
+    said = field_descriptions(found, scope)
     return [
-        DeclaredField(field, config, scopes[field.owner.node]) for field in fields_of(found, scope)
+        DeclaredField(field, config, scopes[field.owner.node], said.get(field.name, ""))
+        for field in fields_of(found, scope)
     ]
+
+
+def field_descriptions(found: ClassFound, scope: Scope) -> dict[str, str]:
+    """Return how the docstrings of a class and its ancestors describe its fields."""
+    said: dict[str, str] = {}
+    for ancestor in linearize(found, scope):
+        said = parameter_descriptions(docstring(ancestor.node.body), of_class=True) | said
+    return said
+
+
+def typed_dict_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
+    """Return the fields of a `TypedDict`, each required as its class or its own type says."""
+    fields = declared_fields(found, scope)
+    for field in fields:
+        total = all(
+            constant(keyword.value, scope) is not False
+            for keyword in field.field.owner.node.keywords
+            if keyword.arg == "total"
+        )
+        field.required = _is_required(field, total)
+    return fields
+
+
+def _is_required(field: DeclaredField, total: bool) -> bool:
+    node = field.type
+    while isinstance(node, ast.Subscript):
+        name = field.scope.qualified(node.value)
+        if name in {"typing.Required", "typing.NotRequired"}:
+            inner, metadata = annotated(node.slice, field.scope)
+            if metadata:  # Required[Annotated[…]]: its metadata belongs to the field
+                field.type, field.metadata = inner, read_metadata(metadata, field.scope)
+            return name == "typing.Required"
+        node = node.slice
+    return total
 
 
 def discriminator_values(node: ast.expr, scope: Scope, name: str) -> tuple[str, list[str]]:

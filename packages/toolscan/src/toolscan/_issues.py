@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -44,6 +44,7 @@ class Rejection(Exception):  # noqa: N818  (not a caller's error: a scan turns i
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
+        self.text = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,11 @@ class ScanIssue:
         path: Posix path relative to the root; bytes that are not UTF-8 appear as `\xNN`.
         reason: A stable code.
         detail: The reason as a sentence.
+        text: The beginning of its docstrings, as far as they can be read in a file that cannot be
+            parsed.
     """
 
     path: str
     reason: Reason
     detail: str
+    text: str = field(default="", compare=False, repr=False)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CONSTRAINTS = frozenset(
     {"ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern"}
 )
+_FIELDS = {"dataclasses.field", "attrs.field", "attr.field", "attr.ib", "attr.attrib"}
 _MAX_NAMES = 20
 _REQUIRED = {"builtins.Ellipsis", "pydantic_core.PydanticUndefined"}
 # The meaning of positional arguments of annotated_types' classes.
@@ -79,7 +80,7 @@ def is_field(node: ast.expr | None, scope: Scope) -> bool:
 
 def _names_field(name: str) -> bool:
     # Other packages re-export or wrap pydantic's: sqlmodel, langchain_core, pydantic.v1.
-    return name == "dataclasses.field" or name.endswith(".Field")
+    return name in _FIELDS or name.endswith(".Field")
 
 
 def is_required_mark(node: ast.expr | None, scope: Scope) -> bool:
@@ -195,9 +196,21 @@ def _read_field(result: Metadata, given: dict[str, ast.expr], scope: Scope) -> M
         alias_is_known=result.alias_is_known and _alias_is_known(given, scope),
         alias_yields=result.alias_yields or _alias_yields(given, scope),
         default=default if default is not None else result.default,
-        has_factory="default_factory" in given or (result.has_factory and default is None),
+        has_factory=bool(given.keys() & {"default_factory", "factory"})
+        or (result.has_factory and default is None),
         discriminator=discriminator if isinstance(discriminator, str) else result.discriminator,
+        note=_note(given, scope) or result.note,
     )
+
+
+def _note(given: dict[str, ast.expr], scope: Scope) -> str:
+    """Return the description in `field(doc=…)` or `field(metadata={"description": …})`."""
+    text = constant(given["doc"], scope) if "doc" in given else None
+    more = constant(given["metadata"], scope) if "metadata" in given else None
+    if isinstance(more, dict):
+        told = cast("dict[object, object]", more)
+        text = next((told[key] for key in ("description", "doc", "help") if key in told), text)
+    return inspect.cleandoc(text).strip() if isinstance(text, str) else ""
 
 
 def read_constraints(given: dict[str, ast.expr], scope: Scope) -> dict[str, object]:

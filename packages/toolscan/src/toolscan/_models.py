@@ -35,7 +35,10 @@ _KINDS = {
     "typing.TypedDict": Kind.TYPED_DICT,
     "typing.NamedTuple": Kind.NAMED_TUPLE,
 } | {f"enum.{name}": Kind.ENUM for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")}
-_DATACLASS = {"dataclasses.dataclass", "pydantic.dataclass"}
+_ATTRS = ("define", "frozen", "mutable", "s", "attrs", "dataclass")
+_DATACLASS = {"dataclasses.dataclass", "pydantic.dataclass"} | {
+    f"{module}.{name}" for module in ("attr", "attrs") for name in _ATTRS
+}
 # Base classes from these modules are not models; those from others may be.
 _NOT_A_MODEL = ("Enum", "Flag", "Choices")
 """Name endings of enum classes in other packages."""

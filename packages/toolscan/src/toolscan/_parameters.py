@@ -5,17 +5,23 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._fields import DeclaredField, declared_fields
+from toolscan._fields import (
+    DeclaredField,
+    declared_fields,
+    field_descriptions,
+    typed_dict_fields,
+)
 from toolscan._metadata import Metadata, annotated, is_field, read_metadata
-from toolscan._models import Kind, kind_of, linearize, root_annotation
+from toolscan._models import Kind, kind_of, root_annotation
 from toolscan._namespace import ClassFound, Scope
 from toolscan._records import Parameter
 from toolscan._sections import parameter_descriptions
 from toolscan._source import parse_expression
-from toolscan._syntax import Function, ModuleText, docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from toolscan._syntax import Function, ModuleText
 
 
 class Argument(NamedTuple):
@@ -114,13 +120,28 @@ def parameters(
         described: The docstrings whose Args sections describe the parameters.
     """
     sections = parameter_descriptions(described)
-    if held is None:
-        return tuple(_from_argument(it, scope, text, sections) for it in arguments(function))
-    for ancestor in linearize(held, scope):
-        about = docstring(ancestor.node.body)
-        sections = parameter_descriptions(about, of_class=True) | sections
-    fields = tuple(_from_field(field, text, sections) for field in declared_fields(held, scope))
-    return fields or tuple(_from_root(held, scope, text, sections))
+    if held is not None:
+        fields = tuple(_from_field(field, text, sections) for field in declared_fields(held, scope))
+        return fields or tuple(_from_root(held, scope, text, sections))
+    found: list[Parameter] = []
+    for argument in arguments(function):
+        unpacked = unpacked_fields(argument, scope)
+        found += [_from_field(field, text, sections) for field in unpacked]
+        if not unpacked:
+            found.append(_from_argument(argument, scope, text, sections))
+    return tuple(found)
+
+
+def unpacked_fields(argument: Argument, scope: Scope) -> list[DeclaredField]:
+    """Return the keywords that `**options: Unpack[Options]` stands for; empty for any other."""
+    node = argument.annotation if argument.prefix == "**" else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        node = parse_expression(node.value)
+    if not isinstance(node, ast.Subscript) or scope.qualified(node.value) != "typing.Unpack":
+        return []
+    found = _class_in(node.slice, scope)
+    is_known = found is not None and kind_of(found, scope) is Kind.TYPED_DICT
+    return typed_dict_fields(found, scope) if found and is_known else []
 
 
 def _from_root(
@@ -128,7 +149,7 @@ def _from_root(
 ) -> Iterator[Parameter]:
     """Yield the one field of `class Names(RootModel[list[str]])`."""
     if root := root_annotation(held, scope):
-        said = sections.get("root", "")
+        said = field_descriptions(held, scope).get("root") or sections.get("root", "")
         yield Parameter(
             name="root", annotation=text.written(root[0]), required=True, description=said
         )

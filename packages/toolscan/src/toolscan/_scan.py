@@ -283,7 +283,10 @@ def _is_unchanged(stamp: FileStamp | None, status: os.stat_result) -> bool:
 
 def issue_of(path: str, rejection: Rejection) -> ScanIssue:
     return ScanIssue(
-        path=printable(path), reason=rejection.reason, detail=printable(rejection.detail)
+        path=printable(path),
+        reason=rejection.reason,
+        detail=printable(rejection.detail),
+        text=rejection.text,
     )
 
 

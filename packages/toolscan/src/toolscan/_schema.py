@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from toolscan._classes import define, with_default
+from toolscan._classes import define, field_schema, with_default
 from toolscan._issues import Rejection
 from toolscan._namespace import Namespace, Scope
-from toolscan._parameters import Argument, arguments, describe_argument, params_class
+from toolscan._parameters import (
+    Argument,
+    arguments,
+    describe_argument,
+    params_class,
+    unpacked_fields,
+)
 from toolscan._sections import parameter_descriptions
 from toolscan._source import parse
 from toolscan._syntax import Function, top_level
@@ -16,6 +22,7 @@ from toolscan._types import Definitions, TypeReader, describe
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from toolscan._fields import DeclaredField
     from toolscan._keywords import Schema
     from toolscan._records import ToolRecord
 
@@ -114,7 +121,11 @@ def _arguments(function: Function, scope: Scope, reader: TypeReader, record: Too
     every = list(arguments(function))
     named = [argument for argument in every if not argument.prefix]
     schemas = {it.name: _argument(it, scope, reader, sections) for it in named}
+    unpacked = [field for it in every for field in unpacked_fields(it, scope)]
+    schemas |= {it.field.name: _keyword(it, reader, sections) for it in unpacked}
     rest = {it.prefix: _argument(it, scope, reader, sections)[1] for it in every if it.prefix}
+    if unpacked:
+        rest.pop("**")
     positional = function.args.posonlyargs or function.args.vararg
     if positional and not function.args.kwonlyargs and not function.args.kwarg:
         schema: Schema = {"type": "array"}
@@ -135,6 +146,15 @@ def _arguments(function: Function, scope: Scope, reader: TypeReader, record: Too
     elif rest["**"]:
         schema["additionalProperties"] = rest["**"]
     return schema
+
+
+def _keyword(
+    field: DeclaredField, reader: TypeReader, sections: dict[str, str]
+) -> tuple[str, Schema, bool]:
+    schema = field_schema(reader, field, {})
+    if "description" not in schema and field.field.name in sections:
+        schema = schema | {"description": sections[field.field.name]}
+    return field.name, schema, field.required
 
 
 def _argument(

@@ -194,7 +194,10 @@ def decode(data: bytes) -> str:
             raise LookupError(encoding)
         text = data.decode(encoding)
     except UnicodeError as error:
-        raise Rejection(Reason.ENCODING, f"Its bytes are not {encoding}: {error}.") from error
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = data.count(b"\n", 0, start) + 1
+        detail = f"Line {line}: Its bytes are not {encoding}: {error}."
+        raise Rejection(Reason.ENCODING, detail) from error
     except LookupError as error:
         raise Rejection(Reason.ENCODING, f"It declares an unknown encoding: {encoding}.") from error
     if not text or text.isspace():
@@ -216,13 +219,42 @@ def refuse_surrogates(texts: Iterable[str]) -> None:
 def parse(text: str) -> ast.Module:
     """Return the syntax tree of a module, without running it."""
     try:
-        return cast("ast.Module", _compile(text, "exec"))
+        tree = cast("ast.Module", _compile(text, "exec"))
     except SyntaxError as error:
         raise _syntax_rejection(error) from error
     except (RecursionError, MemoryError) as error:
         raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be parsed.") from error
     except ValueError as error:  # lone surrogates, which some encodings can produce
         raise Rejection(Reason.SURROGATE, f"It cannot be parsed: {error}.") from error
+    if "#:" in text:
+        _document(tree, text.split("\n"))
+    return tree
+
+
+def _document(tree: ast.Module, lines: list[str]) -> None:
+    """Turn the comments that document fields (`#: …`) into strings below them."""
+    for found in ast.walk(tree):
+        if not isinstance(found, ast.ClassDef):
+            continue
+        body: list[ast.stmt] = []
+        for node in found.body:
+            body.append(node)
+            if isinstance(node, ast.AnnAssign) and (comment := _comment(node, lines)):
+                body.append(ast.copy_location(ast.Expr(ast.Constant(comment)), node))
+        found.body = body
+
+
+def _comment(node: ast.stmt, lines: list[str]) -> str:
+    """Return the comment that documents a field: on its last line, or above it."""
+    last = lines[(node.end_lineno or node.lineno) - 1].encode()[node.end_col_offset :].decode()
+    if last.lstrip().startswith("#:"):
+        return last.lstrip()[2:].strip()
+    number = node.lineno - 1
+    above: list[str] = []
+    while number and lines[number - 1].lstrip().startswith("#:"):
+        number -= 1
+        above.insert(0, lines[number].lstrip()[2:].strip())
+    return " ".join(above)
 
 
 def parse_expression(text: str) -> ast.expr | None:

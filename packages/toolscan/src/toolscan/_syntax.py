@@ -129,11 +129,13 @@ class ModuleText:
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
         first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
         start = node.col_offset if first == node.lineno else 0
-        last = node.end_lineno or node.lineno
+        last, end = node.end_lineno or node.lineno, node.end_col_offset
+        if "#:" in self.lines[last - 1] and self._cut(last, end or 0, None).lstrip()[:2] == "#:":
+            end = None  # this comment describes the last field of a class
         if first == last:
-            return self._cut(first, start, node.end_col_offset)
+            return self._cut(first, start, end)
         between = self.lines[first : last - 1]
-        ends = self._cut(first, start, None), self._cut(last, 0, node.end_col_offset)
+        ends = self._cut(first, start, None), self._cut(last, 0, end)
         return "\n".join([ends[0], *between, ends[1]])
 
     def _cut(self, number: int, start: int, end: int | None) -> str:

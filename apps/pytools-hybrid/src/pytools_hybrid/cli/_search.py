@@ -19,7 +19,7 @@ from pytools_hybrid.cli._options import (
 )
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.terminal import Progress, print_sync
+from pytools_hybrid.terminal import Progress, print_sync, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -181,11 +181,14 @@ def search(
 
         how: dict[str, Any] = {"mode": SearchMode(mode), "scope": Scope(scope), "where": where}
         async with ToolSearch(roots, settings, refresh=False) as tools:
-            await _bring_up_to_date(tools, mode)
+            broken = await _bring_up_to_date(tools, mode)
             await tools.index.warn_of_idle_patterns()
             if category:
                 check_categories(category, {it.category for it in await tools.categories()})
             response = await tools.search(query, **how)
+            for text in broken:
+                if text not in response.notes:
+                    say(f"  {text}")
             ids = [tool.id for tool in response]
             return Answer(
                 query=query,
@@ -208,12 +211,13 @@ async def _stubs(tools: ToolSearch, ids: Iterable[str]) -> dict[str, str]:
     return {it.id: it.stub for it in described if it.stub}
 
 
-async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
+async def _bring_up_to_date(tools: ToolSearch, mode: str) -> list[str]:
+    """Bring the index up to date, and return what to say of broken files if it has changed."""
     from pytools_hybrid.search import SearchMode
 
     index = tools.index
     if not tools.settings.sync or index.store.read_only:
-        return
+        return []
     with Progress() as progress:
         # The answer reports failures that affect it.
         done = await index.bring_up_to_date(
@@ -223,3 +227,5 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> None:
         )
     if done.report is not None and done.is_news:
         print_sync(done.report, index.store.where, embedded=done.embedded)
+        return [str(tool) for tool in index.sync.broken.values()]
+    return []

@@ -1,6 +1,7 @@
 """The index of trees of tools: opening it, and keeping it up to date and embedded."""
 
 from pytools_hybrid.index._aliases import Annotator
+from pytools_hybrid.index._broken import BrokenTool
 from pytools_hybrid.index._capabilities import (
     FILE_NAME,
     Capabilities,
@@ -30,6 +31,7 @@ from pytools_hybrid.index._usage import Recorder, Recording
 __all__ = [
     "FILE_NAME",
     "Annotator",
+    "BrokenTool",
     "Capabilities",
     "CapabilitiesError",
     "Capability",

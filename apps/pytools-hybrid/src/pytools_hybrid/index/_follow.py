@@ -66,6 +66,7 @@ class Follower(FirstSync):
         # Places to scan again; None: everywhere.
         self._unconfirmed: set[PurePosixPath] | None = set()
         self._is_unconfirmed = asyncio.Event()
+        self._warned = set[str]()
 
     @property
     def _watches(self) -> bool:
@@ -194,11 +195,19 @@ class Follower(FirstSync):
                     self._on_sync(report)
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
+                self._warn_of_broken()
                 self.refreshed.set()
                 if is_changed and self._synced.is_set():
                     await self._warn_of_idle_patterns()
                 # What a failed refresh has stored is unknown.
                 return is_changed or failures > 0, within
+
+    def _warn_of_broken(self) -> None:
+        """Log each broken file once, unless `on_sync` reports it."""
+        broken = {str(tool) for tool in self._index.sync.broken.values()}
+        for told in sorted(broken - self._warned) if self._on_sync is None else ():
+            _log.warning("%s", told)
+        self._warned = broken
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:
         """Leave out the index itself: its own writes would trigger endless updates."""

@@ -216,10 +216,7 @@ class OpenIndex:
         return (await self.state()).coverage
 
     async def changed_at(self) -> float | None:
-        """Return when a tool was last added or updated, in seconds since 1970; None without any.
-
-        This reads every tool.
-        """
+        """Return when a tool was last added, updated or removed, in seconds since 1970, or None."""
         return await self.look(lambda reader: reader.changed_at())
 
     def stored_record(self, tool_id: str) -> ToolRecord:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import PurePosixPath
 
-    from toolindex import SyncReport, ToolStore
+    from toolindex import StoredFiles, SyncReport, ToolStore
     from toolscan import Layout, ScanIssue, ToolRecord
 
     from pytools_hybrid.settings import RootsLike
@@ -54,6 +54,7 @@ def refresh(
     filling: Callable[[Filling], object] | None = None,
     committed: Callable[[], object] | None = None,
     looking: Callable[[Collection[str] | None], object] | None = None,
+    leaving_out: Callable[[Collection[ScanIssue], StoredFiles], object] | None = None,
 ) -> SyncReport:
     """Bring the store up to date with the files; repeating it is harmless.
 
@@ -76,6 +77,8 @@ def refresh(
         filling: Called with the progress, if the store is incomplete.
         committed: Called after each portion, if the store is incomplete.
         looking: Called with the stored paths that are scanned, or None if all are.
+        leaving_out: Called with the files that are left out, and with what is stored, before tools
+            are removed.
 
     Raises:
         RootUnreadableError: A root cannot be listed; its tools are unchanged, and those of other
@@ -124,6 +127,8 @@ def refresh(
         # Perhaps the folder is wrong, or a disk is not mounted.
         raise RootEmptiedError(next(iter(roots)), store.where, len(stored.entries))
     issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
+    if leaving_out is not None and issues:
+        leaving_out(issues, stored)
     scanned = replace(portions.completed(union.scanned), issues=issues)
     report = store.sync(scanned, reader_version=roots.reader_version, within=paths, stored=stored)
     report = portions.added_to(report)

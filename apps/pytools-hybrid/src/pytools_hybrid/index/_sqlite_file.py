@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -53,9 +54,10 @@ def bound(store: S, name: str) -> S:
 
 
 def damage_note(aside: Path) -> str:
-    """Return the message for a damaged file that was renamed."""
-    file = aside.with_name(aside.name.rpartition(".corrupt-")[0])
-    return f"{file} was damaged: it was renamed to {aside}, and is being rebuilt"
+    """Return the message for a file that was renamed, because it is damaged or very old."""
+    name, why, _ = re.split(r"\.(corrupt|old)-(?!.*\.(?:corrupt|old)-)", aside.name)
+    what = "was damaged" if why == "corrupt" else "is from an older version"
+    return f"{aside.with_name(name)} {what}: it was renamed to {aside}, and is being rebuilt"
 
 
 def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:

@@ -15,6 +15,7 @@ from toolscan import Reason
 
 from pytools_hybrid.errors import RootEmptiedError, RootUnreadableError
 from pytools_hybrid.index._aliases import Annotator
+from pytools_hybrid.index._broken import broken_tool, suspects
 from pytools_hybrid.index._scan import refresh
 from pytools_hybrid.index._sqlite_file import damage_note
 from pytools_hybrid.observing import SYNCS, Observed
@@ -22,9 +23,10 @@ from pytools_hybrid.observing import SYNCS, Observed
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
 
-    from toolindex import SyncReport, ToolStore
+    from toolindex import StoredFiles, SyncReport, ToolStore
     from toolscan import ScanIssue
 
+    from pytools_hybrid.index._broken import BrokenTool
     from pytools_hybrid.index._scan import Filling
     from pytools_hybrid.settings import Roots
 
@@ -54,6 +56,7 @@ class TreeSync:
         left_out: All files that were left out, as far as refreshes have looked at them.
         synced_at: When the last refresh ended, in seconds since 1970.
         over_limit: How many of them because of `max_tools`.
+        broken: The files that were or should be tools, and cannot be read, by path.
         filling: The progress of filling an incomplete store; otherwise None.
     """
 
@@ -72,6 +75,7 @@ class TreeSync:
         self.left_out: tuple[ScanIssue, ...] = ()
         self.synced_at: float | None = None
         self.over_limit: int = 0
+        self.broken: dict[str, BrokenTool] = {}
         self.filling: Filling | None = None
         self._store = store
         self._roots = roots
@@ -81,6 +85,7 @@ class TreeSync:
         self._annotator = Annotator(roots)
         # Where the last refresh looked, which may be more than it was asked for; None: everywhere.
         self._looked: Collection[str] | None = None
+        self._former: dict[str, str] = {}
         self._lock = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
         self._rebuilt_at = float("-inf")
@@ -123,6 +128,7 @@ class TreeSync:
         self.failure, self.report, self.synced_at = None, report, time.time()
         self.left_out = self._left_out_after(report)
         self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in self.left_out)
+        self.broken = await finish_in_thread(self._broken_now)
         self.changed.set()
         return report
 
@@ -137,6 +143,34 @@ class TreeSync:
             if looked.isdisjoint(map(str, [it.path, *PurePosixPath(it.path).parents]))
         )
         return tuple(sorted((*kept, *report.issues), key=attrgetter("path")))
+
+    def _note_former(self, issues: Collection[ScanIssue], stored: StoredFiles) -> None:
+        """Keep the texts of tools that a scan is about to remove because of their files."""
+        paths = {issue.path for issue in issues} & stored.hashes.keys()
+        if not paths:
+            return
+        ids = {it.id: it.path for it in stored.entries.values() if it.path in paths}
+        with self._store.reading() as reader:
+            for id_, entry in reader.entries([*ids]).items():
+                self._former[ids[id_]] = f"{id_} {entry.description}"
+
+    def _broken_now(self) -> dict[str, BrokenTool]:
+        issues = suspects(self.left_out, self._former)
+        paths = [issue.path for issue in issues]
+        if not paths:
+            return {}
+        # A file of several tools may have others.
+        stored = self._store.stored(reader_version=self._roots.reader_version, within=paths)
+        good = {entry.path for entry in stored.entries.values()}
+        found: dict[str, BrokenTool] = {}
+        for issue in issues:
+            text = self._former.get(issue.path, issue.text)
+            tool = None if issue.path in good else broken_tool(issue, text, self._roots)
+            if tool is not None:
+                before = self.broken.get(issue.path)
+                found[issue.path] = before if before and str(before) == str(tool) else tool
+        self._former = {path: text for path, text in self._former.items() if path in found}
+        return found
 
     async def with_repair(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call, and repeat it on a new store if it finds the store damaged."""
@@ -222,6 +256,7 @@ class TreeSync:
                     filling=note,
                     committed=committed,
                     looking=looking,
+                    leaving_out=self._note_former,
                 )
             except RootUnreadableError:
                 # The other roots are up to date.

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, cast
 
 from toolindex import SearchRecord, ToolFilter
 from toolrank import RECOMMENDED_CONFIDENCE, query_terms
+from toolscan import split_identifier
 
 from pytools_hybrid.index import away_reason, left_out
-from pytools_hybrid.settings import no_tools
+from pytools_hybrid.settings import no_tools, without_tools
 
 if TYPE_CHECKING:
-    from pytools_hybrid.index import Index
+    from collections.abc import Iterable
+
+    from pytools_hybrid.index import BrokenTool, Index
     from pytools_hybrid.search._types import SearchRequest, SearchResponse
 
 _FEW = 20
+# Of the terms of a request, for a tool that can only be compared by words.
+_HALF = 0.5
+_ENDING = 3
 # The usage record keeps only this many of a filter's tags.
 _FILTER_VALUES = 20
 _VALUE_CHARACTERS = 200
@@ -56,6 +62,37 @@ def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, 
     return (*((away,) if away else _out_of_date(index, response)), *limit)
 
 
+def broken(
+    tools: Iterable[BrokenTool], request: SearchRequest, response: SearchResponse
+) -> list[BrokenTool]:
+    """Return the tools with broken files that a search would perhaps have listed."""
+    terms, where = query_terms(request.text), request.where
+    found = [
+        tool
+        for tool in tools
+        if where.passes_id(tool.id)
+        and where.source in (None, tool.id.split(":")[0])
+        and (not where.categories or tool.id.split(":")[1] in where.categories)
+    ]
+    if not found or not terms:
+        return []
+    listed = [_fit(terms, f"{it.id} {it.description}") for it in response.tools]
+    least = min(listed) if len(listed) >= request.limit else 0.0
+    return [tool for tool in found if _fit(terms, f"{tool.id} {tool.text}") >= max(least, _HALF)]
+
+
+def _fit(terms: list[str], text: str) -> float:
+    """Return the share of a request's terms that a text has, whatever their endings."""
+    words = set(split_identifier(text))
+    return sum(any(_alike(term, word) for word in words) for term in terms) / len(terms)
+
+
+def _alike(term: str, word: str) -> bool:
+    shorter, longer = sorted((term, word), key=len)
+    stem = shorter[: max(3, len(shorter) - 1)]
+    return term == word or (longer.startswith(stem) and len(longer) - len(stem) <= _ENDING)
+
+
 def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
     if index.sync.failure is not None:
         return (f"the index may be out of date ({index.sync.failure})",)
@@ -91,8 +128,10 @@ def why_no_tools(index: Index, *, hidden: int = 0) -> str:
             "with the same PYTOOLS_DATABASE; or its tree has another name, or this role may not "
             "read it (pytools-hybrid database grant)"
         )
-    remedy = "" if settings.sync else "; syncing is off: run pytools-hybrid index"
-    return f"{no_tools(index.roots)}{remedy}"
+    if settings.sync:
+        return no_tools(index.roots)
+    nothing = without_tools(index.roots) or f"the index of {index.roots} is empty"
+    return f"{nothing}; syncing is off: run pytools-hybrid index"
 
 
 def why_empty(

@@ -19,7 +19,7 @@ from pytools_hybrid.search._engine import Searcher
 from pytools_hybrid.search._explain import Placement, placed
 from pytools_hybrid.search._fusion_weights import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, found_as
-from pytools_hybrid.search._notes import doubt, search_record, stale, unknown, why_empty
+from pytools_hybrid.search._notes import broken, doubt, search_record, stale, unknown, why_empty
 from pytools_hybrid.search._request import search_request, under_policy
 from pytools_hybrid.search._rerank import configured_reranking
 from pytools_hybrid.search._tuning import TuningFile
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 _log = logging.getLogger("pytools_hybrid")
+
+_SILENCE = 600.0
+_MAX_BROKEN = 3
 
 
 class ToolSearch:
@@ -177,7 +180,8 @@ class ToolSearch:
             # The index is new: its file was removed or damaged, or has not been filled yet.
             await self.index.sync.complete()
             response = await self._answer(wide)
-        if response.misfit and self.index.vectors.is_outdated:
+        lacks_vectors = response.coverage.vectors < response.coverage.tools
+        if (response.misfit or lacks_vectors) and self.index.vectors.is_outdated:
             # The follower then embeds all tools again, in the new length.
             self.index.sync.changed.set()
         if reranking is not None:
@@ -197,6 +201,7 @@ class ToolSearch:
             can_grow = self.settings.sync and not self.index.store.read_only
             if not response.is_complete and can_grow and self.index.sync.failure is None:
                 early = why
+        notes = (*notes, *self._broken_notes(request, response, is_recorded=record))
         # The first note if another model than the configured one was used.
         first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
         others = response.notes[len(first) :]
@@ -215,6 +220,17 @@ class ToolSearch:
                 search_record(request, response, at=at, milliseconds=milliseconds)
             )
         return response
+
+    def _broken_notes(
+        self, request: SearchRequest, response: SearchResponse, *, is_recorded: bool
+    ) -> tuple[str, ...]:
+        """Return notes on broken files that the search misses, each of them once in a while."""
+        now = time.monotonic()
+        silent = (it for it in self.index.sync.broken.values() if it.told_at < now - _SILENCE)
+        found = broken(silent, request, response)[:_MAX_BROKEN]
+        for tool in found if is_recorded else ():
+            tool.told_at = now
+        return tuple(map(str, found))
 
     async def _answer(self, request: SearchRequest) -> SearchResponse:
         def answer() -> Coroutine[None, None, SearchResponse]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, Field
 from toolscan import RootNotFoundError, ToolReadError, find_tools
@@ -11,7 +11,7 @@ from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.settings import Roots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from toolindex import ToolFilter
@@ -22,14 +22,25 @@ if TYPE_CHECKING:
 __all__ = ["Categories", "ToolBrowser", "Tools"]
 
 
-class Categories(BaseModel):
+class _BySource(BaseModel, extra="allow"):
+    # Of other layouts; pydantic documents this override.
+    __pydantic_extra__: dict[str, list[str]] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Iterable[str]]) -> Self:
+        """Return what was found, by source."""
+        lists = {source: list(values) for source, values in sorted(found.items())}
+        return cls.model_validate({"gentools": [], "mcptools": []} | lists)
+
+
+class Categories(_BySource):
     """The categories that have tools."""
 
     gentools: list[str] = Field(description="Of tools written by agents")
     mcptools: list[str] = Field(description="Of tools generated from MCP servers")
 
 
-class Tools(BaseModel):
+class Tools(_BySource):
     """The tools of a category."""
 
     gentools: list[str] = Field(description="Source files of tools written by agents")
@@ -55,10 +66,10 @@ class ToolBrowser:
 
     def categories(self) -> Categories:
         """List the categories, by name."""
-        found: dict[str, set[str]] = {"gentools": set(), "mcptools": set()}
-        for tool, _ in self._found():
-            found[tool.source].add(tool.category)
-        return Categories(gentools=sorted(found["gentools"]), mcptools=sorted(found["mcptools"]))
+        found: dict[str, dict[str, None]] = {}
+        for tool, _ in self._found():  # in the order of their ids
+            found.setdefault(tool.source, {})[tool.category] = None
+        return Categories.of(found)
 
     def tools(self, categories: str | Sequence[str]) -> dict[str, Tools]:
         """List the source files of categories, in the order of the tools' names.
@@ -68,13 +79,13 @@ class ToolBrowser:
                 existing ones, and never become part of a path.
         """
         names = [categories] if isinstance(categories, str) else categories
-        listed = {name: Tools(gentools=[], mcptools=[]) for name in names}
+        listed: dict[str, dict[str, dict[str, None]]] = {name: {} for name in names}
         for tool, path in self._found():
             if tool.category in listed:
-                category = listed[tool.category]
-                files = category.gentools if tool.source == "gentools" else category.mcptools
-                files.append(self._roots.shown(path))
-        return listed
+                # A file may contain several tools.
+                files = listed[tool.category].setdefault(tool.source, {})
+                files[self._roots.shown(path)] = None
+        return {name: Tools.of(found) for name, found in listed.items()}
 
     def _found(self) -> Iterator[tuple[ToolId, str]]:
         found: dict[ToolId, str] = {}
@@ -87,7 +98,7 @@ class ToolBrowser:
 
     def _below(self, root: Path) -> dict[ToolId, str]:
         try:
-            return find_tools(root, outside_links=self._outside_links)
+            return find_tools(root, layouts=self._roots.layouts, outside_links=self._outside_links)
         except RootNotFoundError:
             return {}
         except ToolReadError as error:

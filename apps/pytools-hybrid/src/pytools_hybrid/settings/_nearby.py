@@ -66,7 +66,8 @@ def no_tools(roots: Roots) -> str:
         if (meant := nearby_root(root, roots.layouts)) is not None:
             return f"{looked}; {meant} has tools: give that folder as the root"
     for root in roots:
-        if fitting := fitting_layouts(root):
+        fitting = fitting_layouts(root)
+        if set(filter(None, fitting.split(","))) - {it.source for it in roots.layouts}:
             return f"{looked}; {root} has tools in another layout: set PYTOOLS_LAYOUTS={fitting}"
     return looked
 

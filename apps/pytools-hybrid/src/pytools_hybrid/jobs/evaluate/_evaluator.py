@@ -213,7 +213,11 @@ def _look_up(
     gold = {id_ for query in queries for id_ in query.gold}
     issues = [replace(it, path=tools.roots.locate(it.path)[1]) for it in issues]
     with tools.index.store.reading() as reader:
-        return reader.coverage("").tools, unknown_gold(queries, reader.entries([*gold]), issues)
+        known = reader.entries([*gold])
+        return (
+            reader.coverage("").tools,
+            unknown_gold(queries, known, issues, tools.roots.layouts),
+        )
 
 
 def copy_index(tools: ToolSearch, target: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolscan import LAYOUTS, InvalidToolIdError, ToolId
+from toolscan import InvalidToolIdError, ToolId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from toolscan import ScanIssue
+    from toolscan import Layout, ScanIssue
 
     from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 
@@ -56,7 +56,10 @@ class UnknownGold:
 
 
 def unknown_gold(
-    queries: Iterable[EvaluationQuery], known: Iterable[str], issues: Sequence[ScanIssue]
+    queries: Iterable[EvaluationQuery],
+    known: Iterable[str],
+    issues: Sequence[ScanIssue],
+    layouts: Sequence[Layout],
 ) -> UnknownGold:
     """Find gold ids that are not in the index, with reasons as far as the scan can tell."""
     known = frozenset(known)
@@ -68,19 +71,22 @@ def unknown_gold(
         count=len(unknown),
         total=len(every),
         queries=sum(not known.issuperset(query.gold) for query in asked),
-        examples={id_: _why(id_, left_out) for id_ in unknown[:_EXAMPLES]},
+        examples={id_: _why(id_, left_out, layouts) for id_ in unknown[:_EXAMPLES]},
     )
 
 
-def _why(id_: str, left_out: Mapping[str, str]) -> str:
+def _why(id_: str, left_out: Mapping[str, str], layouts: Sequence[Layout]) -> str:
     try:
         tool = ToolId.parse(id_)
     except InvalidToolIdError as error:
         return str(error)
-    for layout in LAYOUTS.values():
+    for layout in layouts:
         if layout.source == tool.source:
             path = layout.path_of(tool.category, tool.name)
             if path in left_out:
                 return f"{path} was left out: {left_out[path]}"
+            if layout.holds_several:
+                return f"{path} contains no tool {tool.name}"
             return f"the tree has no tool at {path}"
-    return f"there is no source {tool.source!r}, only {', '.join(LAYOUTS)}"
+    sources = ", ".join(layout.source for layout in layouts)
+    return f"the layouts have no source {tool.source!r}, only {sources}"

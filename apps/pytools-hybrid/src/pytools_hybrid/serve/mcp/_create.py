@@ -78,6 +78,8 @@ def _over_the_index(
 def _over_the_files(settings: Settings, root: RootsLike) -> list[Offered]:
     from pytools_hybrid.serve.browse import ToolBrowser
     from pytools_hybrid.serve.mcp._browse import list_categories, list_tools
+    from pytools_hybrid.settings import Roots
 
+    root = Roots.of(root, settings.resolved_layouts)
     browser = ToolBrowser(root, settings.policy, outside_links=settings.outside_links)
     return [list_categories(browser), list_tools(browser)]
