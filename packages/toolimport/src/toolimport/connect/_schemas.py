@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
     from pydantic import JsonValue
 
 _OBJECT = {"type": "object"}
 _MOST_VALUES = 5_000
+_PROBLEM_CHARACTERS = 300
 
 
 def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
@@ -53,8 +53,8 @@ class ResultCheck:
         self._is_old = is_old
         self._validator: Any = None
 
-    def problem(self, tool: str, result: CallToolResult) -> str:
-        """Return what is wrong with a result, in the library's words; "" if it is valid."""
+    def problem(self, value: JsonValue, *, is_given: bool) -> str:
+        """Return what is wrong with a result's structured content; "" if it is valid."""
         if self._given is None:
             return ""
         import jsonschema.exceptions  # type: ignore[import-untyped]
@@ -64,19 +64,19 @@ class ResultCheck:
             self._validator = self._made()
         if self._validator is False:
             return ""
-        if "structured_content" not in result.model_fields_set:
-            return f"Tool {tool} has an output schema but did not return structured content"
+        if not is_given:
+            return "it has no structured content, although its tool has an output schema"
         try:
-            errors = self._validator.iter_errors(result.structured_content)
-            error = cast(
-                "Exception | None",
-                jsonschema.exceptions.best_match(errors),  # pyright: ignore[reportUnknownMemberType]
+            error: Any = jsonschema.exceptions.best_match(  # pyright: ignore[reportUnknownMemberType]
+                self._validator.iter_errors(value)
             )
         except (Unresolvable, RecursionError):
             return ""
         if error is None:
             return ""
-        return f"Invalid structured content returned by tool {tool}: {error}"
+        place = "".join(f"{it}: " for it in [".".join(map(str, error.absolute_path))] if it)
+        problem = f"{place}{error.message}"[:_PROBLEM_CHARACTERS]
+        return f"its structured content does not match its tool's output schema: {problem}"
 
     def _made(self) -> Any:  # noqa: ANN401 - a library without types
         from jsonschema.validators import validator_for  # type: ignore[import-untyped]
