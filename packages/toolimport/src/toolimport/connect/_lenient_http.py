@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from mcp_types import RequestId
+    from pydantic import JsonValue
 
 _JSON, _EVENTS = "application/json", "text/event-stream"
 
@@ -88,7 +89,7 @@ class _Repaired(httpx2.AsyncByteStream):
 
 def _request_id(request: httpx2.Request) -> RequestId | None:
     try:
-        sent = json.loads(request.content)
+        sent: JsonValue = json.loads(request.content)
     except (httpx2.StreamError, ValueError):
         return None
     found = sent.get("id") if isinstance(sent, dict) else None

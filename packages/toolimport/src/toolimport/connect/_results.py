@@ -70,7 +70,7 @@ def read_result(value: JsonValue, notes: list[str]) -> CallToolResult:
     content = _content(given.get("content"), notes)
     if not content and structured is not None:
         # For clients that only read text.
-        content = [_as_text(structured)]
+        content.append(_as_text(structured))
     result = CallToolResult(content=content, is_error=bool(is_error), _meta=meta)
     return result.model_copy(
         update={"structured_content": structured} if "structuredContent" in given else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
@@ -67,15 +67,17 @@ class ResultCheck:
         if not is_given:
             return "it has no structured content, although its tool has an output schema"
         try:
-            error: Any = jsonschema.exceptions.best_match(  # pyright: ignore[reportUnknownMemberType]
-                self._validator.iter_errors(value)
+            errors = self._validator.iter_errors(value)
+            error = cast(
+                "Any",
+                jsonschema.exceptions.best_match(errors),  # pyright: ignore[reportUnknownMemberType]
             )
         except (Unresolvable, RecursionError):
             return ""
         if error is None:
             return ""
-        place = "".join(f"{it}: " for it in [".".join(map(str, error.absolute_path))] if it)
-        problem = f"{place}{error.message}"[:_PROBLEM_CHARACTERS]
+        place = ".".join(map(str, error.absolute_path))
+        problem = ": ".join(it for it in (place, error.message) if it)[:_PROBLEM_CHARACTERS]
         return f"its structured content does not match its tool's output schema: {problem}"
 
     def _made(self) -> Any:  # noqa: ANN401 - a library without types

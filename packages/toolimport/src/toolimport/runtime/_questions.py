@@ -77,7 +77,7 @@ class LogMessage:
             text = json.dumps(data)
             data = data if text == redactor.text(text) else redactor.text(text)
         return cls(
-            level=cast("LoggingLevel", level) if level in _LEVELS else "info",
+            level=level if level in _LEVELS else "info",
             data=data,
             logger=logger if isinstance(logger, str) else None,
         )
@@ -216,7 +216,7 @@ class Questions:
 
     def log(self, message: LogMessage, server: str, context: Context | None) -> None:
         """Pass a log message on to the caller that it belongs to; to a logger if none can tell."""
-        named = context and context.get(_CALL)
+        named = None if context is None else context.get(_CALL)
         if named is None and len(self._clients()) == 1 and self._calls:
             named = self._calls[-1]
         if named is not None:
