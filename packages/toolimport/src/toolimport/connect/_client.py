@@ -44,6 +44,7 @@ class StderrTail:
 
     Attributes:
         status: The last HTTP status that was not a success, or None.
+        asks_for_sign_in: Whether it came with a demand for a token, and none was sent.
         repairs: The errors in its messages.
     """
 
@@ -52,6 +53,7 @@ class StderrTail:
         self._ended = threading.Event()
         self._read = -1
         self.status: str | None = None
+        self.asks_for_sign_in: bool = False
         self.repairs: Repairs = Repairs(is_for_calls=is_for_calls)
 
     @property
@@ -105,6 +107,9 @@ class StderrTail:
         if response.status_code != 405 or response.request.method != "GET":
             refused = f"{response.status_code} {response.reason_phrase}".strip()
             self.status = refused if response.is_error else None
+            challenge = response.headers.get("WWW-Authenticate", "").lower()
+            is_sent = "Authorization" in response.request.headers
+            self.asks_for_sign_in = challenge.startswith("bearer") and not is_sent
 
 
 def _has_input(pipe: int) -> bool:

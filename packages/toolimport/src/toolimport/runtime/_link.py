@@ -257,7 +257,7 @@ class Link:
             ready.cancel()
 
     def _log(self, params: dict[str, Any], context: Context | None) -> None:
-        self._questions.log(LogMessage.read(params, self._redactor), self._name, context)
+        self._questions.log(LogMessage.read(params, self._name, self._redactor), context)
 
     async def _close(self) -> None:
         task, session = self._task, self._session

@@ -60,14 +60,16 @@ class LogMessage:
         level: Its severity, as the protocol names it.
         data: Usually a text; any JSON.
         logger: The name of the server's logger, or None.
+        server: The server's name.
     """
 
     level: LoggingLevel
     data: Any
-    logger: str | None = None
+    logger: str | None
+    server: str
 
     @classmethod
-    def read(cls, params: dict[str, Any], redactor: Redactor) -> LogMessage:
+    def read(cls, params: dict[str, Any], server: str, redactor: Redactor) -> LogMessage:
         """Read a message that may be invalid, and redact its secrets."""
         level, logger, data = params.get("level"), params.get("logger"), params.get("data")
         if isinstance(data, str):
@@ -79,7 +81,8 @@ class LogMessage:
         return cls(
             level=level if level in _LEVELS else "info",
             data=data,
-            logger=logger if isinstance(logger, str) else None,
+            logger=redactor.text(logger) if isinstance(logger, str) else None,
+            server=server,
         )
 
 
@@ -214,7 +217,7 @@ class Questions:
                 for task in call.asked:
                     task.cancel()
 
-    def log(self, message: LogMessage, server: str, context: Context | None) -> None:
+    def log(self, message: LogMessage, context: Context | None) -> None:
         """Pass a log message on to the caller that it belongs to; to a logger if none can tell."""
         named = None if context is None else context.get(_CALL)
         if named is None and len(self._clients()) == 1 and self._calls:
@@ -225,7 +228,7 @@ class Questions:
         elif not self._calls:
             text = message.data if isinstance(message.data, str) else json.dumps(message.data)
             shown = " ".join(text.split())[:_LOGGED_CHARACTERS]
-            _log.log(_LEVELS[message.level], "%s: %s", server, shown)
+            _log.log(_LEVELS[message.level], "%s: %s", message.server, shown)
 
     def _clients(self) -> set[Hashable]:
         return {it.caller.client for it in self._calls} | self._given_up
