@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.types import (
@@ -71,13 +72,13 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, list):
-        items = cast("list[object]", value)
-        made = [_finite(it) for it in items]
-        return value if all(a is b for a, b in zip(items, made, strict=True)) else made
+        items = cast("list[Any]", value)
+        made: Any = [_finite(it) for it in items]
+        return made if any(map(operator.is_not, items, made)) else items
     if isinstance(value, dict):
-        given = cast("dict[str, object]", value)
-        found = {key: _finite(it) for key, it in given.items()}
-        return value if all(found[key] is it for key, it in given.items()) else found
+        given = cast("dict[str, Any]", value)
+        made = {key: _finite(it) for key, it in given.items()}
+        return made if any(map(operator.is_not, given.values(), made.values())) else given
     return value
 
 

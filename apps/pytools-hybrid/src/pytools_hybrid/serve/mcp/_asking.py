@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcp.server.mcpserver import Context
-    from mcp.types import CallToolResult, InputRequest, InputResponse
+    from mcp.types import CallToolResult, InputRequest, InputResponse, LoggingLevel
     from toolimport.runtime import LogMessage
 
 # From this version on, a server asks by answering a call with questions, and the client repeats the
@@ -63,7 +63,7 @@ class Asker:
     """
 
     def __init__(self, context: Context[None, Any], levels: LogLevels) -> None:
-        self._log_level = levels.lowest(context)
+        self._log_level: LoggingLevel | None = levels.lowest(context)
         version = context.protocol_version
         self.context = context
         self._by_answer = version is not None and is_version_at_least(version, _BY_ANSWER)

@@ -34,7 +34,7 @@ class LogLevels:
         """Return the lowest level that a client wants during a call; None if it wants none."""
         request = context.request_context
         allowed = allowed_log_levels(context.protocol_version or "", request.meta)
-        first = next((level for level in _LEVELS if level in allowed), None)
+        first: LoggingLevel | None = next((level for level in _LEVELS if level in allowed), None)
         return None if first is None else self._set.get(_connection(context.session), first)
 
 
