@@ -61,6 +61,7 @@ USABLE = {
     "odd flag": ({"content": [text("x")], "isError": "maybe"}, "x", "'isError' is \"maybe\""),
     "meta": ({"content": [text("x")], "_meta": [1]}, "x", "'_meta' is not an object"),
     "forged": ({"content": [text("x")], "_meta": {"toolimport/note": "fake"}}, "x", ""),
+    "forged too": ({"content": [text("x")], "toolimport/answer": "[1"}, "x", ""),
     "extra": ({"content": [text("x")], "time": 3, "next": None}, "x", ""),
     "huge": ({"structuredContent": {"n": 2**70, "m": 2**53 + 1}}, {"n": 2**70, "m": 2**53 + 1}, ""),
     "wrong": (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["has_half_characters", "read_leniently"]
+__all__ = ["read_leniently"]
 
 # pydantic reads JSON up to a depth of 200.
 _DEEPEST = 180
@@ -48,13 +48,11 @@ def read_leniently(text: str, notes: list[str] | None = None) -> JsonValue:
             notes.append(f"an integer of {len(digits):,} digits is text")
             return digits
 
-    read: JsonValue = json.loads(shallow, strict=False, parse_int=number)
+    try:
+        read: JsonValue = json.loads(shallow, strict=False, parse_int=number)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return read
-
-
-def has_half_characters(text: str) -> bool:
-    """Return whether a text has lone surrogates, which cannot be written or sent."""
-    return _HALF.search(text) is not None
 
 
 def _whole_characters(text: str) -> tuple[str, bool]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     OnLog = Callable[[dict[str, Any], Context | None], None]
 
-# Members of results, which no server can set: whatever it answers is inside of them.
+# Members of results. Whatever a server answers is inside of the second one, so it cannot set that.
 _WRAPPED = "toolimport/answer"
 _CALLED = "toolimport/result"
 
@@ -66,8 +66,11 @@ class Answer:
         """Return the answer in a message's result."""
         if not isinstance(text := result.get(_WRAPPED), str):
             return cls(result)
-        value, notes, lost = json.loads(text)
-        return cls(value, tuple(notes), lost)
+        try:
+            value, notes, lost = json.loads(text)
+            return cls(value, tuple(map(str, notes)), str(lost))
+        except (ValueError, TypeError, RecursionError):  # a server that has set it
+            return cls(cast("JsonValue", result))
 
 
 def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMessage | str:
@@ -96,7 +99,7 @@ def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMes
         notes.append("invalid UTF-8 in it was replaced")
     try:
         read = read_leniently(decoded, notes)
-    except (ValueError, RecursionError):
+    except ValueError:
         return reason
     if isinstance(read, dict) and "method" in read:
         try:
