@@ -3,17 +3,19 @@
 import asyncio
 import math
 import sys
+import threading
 from operator import mul
 
+import numpy as np
 import pytest
 from toolembed import (
     AccurateEmbedder,
     EmbeddingError,
     FailureKind,
     StaticEmbedder,
+    _transformer,
     create_embedder,
 )
-from toolembed._blas import one_thread
 from toolembed.providers import has_accurate_weights
 from toolembed.testing import check_embedder
 
@@ -63,36 +65,32 @@ def test_the_transformer_ignores_the_end_of_a_long_text(embedder):
     assert long[:384] == pytest.approx(longer[:384], abs=1e-6)
 
 
-def test_onnxruntime_computes_the_same_vectors_if_it_is_installed(monkeypatch):
-    pytest.importorskip("onnxruntime")
-    texts = [f"tool {number} {'that has more to say ' * (number % 9)}" for number in range(48)]
-    faster, slower = AccurateEmbedder(), AccurateEmbedder()
-    # After this call, enough texts were embedded to make loading it worthwhile.
-    faster.encode_documents(texts)
-    theirs = faster.encode_documents(texts)
-    with monkeypatch.context() as without:
-        without.setitem(sys.modules, "onnxruntime", None)
-        ours = slower.encode_documents(texts)
-
-    assert all(a == pytest.approx(b, abs=1e-5) for a, b in zip(theirs, ours, strict=True))
-    assert theirs != ours, "onnxruntime was not used"
+def test_products_are_computed_in_blocks_and_equal_those_of_numpy():
+    random = np.random.default_rng(1)
+    for rows, length, columns in ((1, 384, 384), (16, 1536, 384), (37, 384, 1152), (96, 32, 7)):
+        a = random.standard_normal((rows, length), np.float32)
+        b = random.standard_normal((length, columns), np.float32)
+        assert _transformer._product(a, b) == pytest.approx(a @ b, abs=1e-3)
+    a, b = (random.standard_normal((3, 2, *size), np.float32) for size in ((96, 32), (32, 96)))
+    assert _transformer._stacked(a, b) == pytest.approx(a @ b, abs=1e-4)
 
 
-def test_matrix_products_use_one_thread_and_restore_the_setting(embedder):
+def test_embedding_uses_one_thread_without_setting_their_number():
     threadpoolctl = pytest.importorskip("threadpoolctl")
+    done, seen = threading.Event(), set()
+    controller = threadpoolctl.ThreadpoolController()
 
-    def threads():
-        # Other tests may have loaded libraries with other threads.
-        pools = threadpoolctl.threadpool_info()
-        return [pool["num_threads"] for pool in pools if pool["user_api"] == "blas"]
+    def watch():
+        while not done.is_set():
+            seen.add(tuple(it["num_threads"] for it in controller.info()))
 
-    before = threads()
-    with one_thread():
-        with one_thread():
-            embedder.encode_queries(["anything"])
-        assert set(threads()) == {1}
-
-    assert threads() == before
+    before = tuple(it["num_threads"] for it in controller.info())
+    watching = threading.Thread(target=watch)
+    watching.start()
+    AccurateEmbedder().encode_documents(["Merge several files into one.", "word " * 300])
+    done.set()
+    watching.join()
+    assert seen == {before}
 
 
 def test_a_missing_package_is_an_error_that_names_the_extra(monkeypatch):

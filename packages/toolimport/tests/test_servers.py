@@ -364,39 +364,53 @@ def test_a_server_that_does_not_answer_times_out(write, run):
 
 @pytest.fixture
 def refusing():
-    """An HTTP server that refuses every request; yields its port and the received headers."""
+    """An HTTP server that refuses every request: its port, received headers, and a challenge."""
 
     class Refusing(BaseHTTPRequestHandler):
         def do_POST(self):
             seen.append(self.headers["Authorization"])
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(401)
+            if challenge:
+                self.send_header("WWW-Authenticate", challenge[0])
             self.send_header("Content-Length", "0")
             self.end_headers()
 
         def log_message(self, *_):
             pass
 
-    seen = []
+    seen, challenge = [], []
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server.server_port, seen
+        yield server.server_port, seen, challenge
         server.shutdown()
         thread.join(PATIENCE)
 
 
 def test_a_server_that_refuses_is_reported_with_its_http_status(
-    run, refusing, tmp_path, monkeypatch
+    run, refusing, tmp_path, monkeypatch, caplog
 ):
-    port, seen = refusing
+    port, seen, challenge = refusing
     monkeypatch.setenv("SHOP_KEY", "hunter2")
     file = tmp_path / "servers.json"
     headers = {"Authorization": "Bearer ${SHOP_KEY}"}
-    shop = {"url": f"http://127.0.0.1:{port}/mcp", "headers": headers}
+    shop = {"url": f"http://127.0.0.1:{port}/mcp?key=swordfish", "headers": headers}
+    caplog.set_level("INFO")
     file.write_text(json.dumps({"servers": {"shop": shop}}))
     assert run(file)["shop"].error == "answered 401 Unauthorized; check its 'headers'"
     assert set(seen) == {"Bearer hunter2"}
+    assert "HTTP Request: POST" in caplog.text
+    assert "swordfish" not in caplog.text
+
+    challenge.append(f'Bearer resource_metadata="http://127.0.0.1:{port}/.well-known/x"')
+    assert run(file)["shop"].error == "answered 401 Unauthorized; check its 'headers'"
+    del shop["headers"]
+    file.write_text(json.dumps({"servers": {"shop": shop}}))
+    assert run(file)["shop"].error == (
+        "answered 401 Unauthorized; its server asks for a sign-in (OAuth): put a token in its "
+        "'headers'"
+    )
 
 
 def test_no_secret_is_reported_or_written(write, run, tmp_path, caplog, monkeypatch):

@@ -200,10 +200,12 @@ def test_invalid_escapes_cause_no_warning(tree, capfd):
     source = (
         'def run(a: "Optional[\'\\\\d\']" = "\\d"):\n    "Matches \\d."\n    return 1if x else 2\n'
     )
+    filters = [*warnings.filters]
     for _ in range(2):
         (record,) = scan(tree({"mcptools/c/t.py": source})).records
     toolscan.input_schema(record)
     assert record.description == "Matches \\d."
+    assert warnings.filters == filters
     assert capfd.readouterr() == ("", "")
 
 
@@ -731,17 +733,19 @@ def test_a_file_that_exceeds_the_limits_is_an_issue(error, tree, monkeypatch):
 
 def test_a_warning_filter_set_by_another_thread_hides_no_tool(tree, monkeypatch):
     root = tree({NEIGHBOUR: "def run(a='\\d'):\n    'Does \\d it.'\n"})
-    silence = toolscan._source._silence_warnings
+    silenced = toolscan._source._without_warnings
     calls = []
 
+    @contextlib.contextmanager
     def late():
-        silence()
-        calls.append(1)
-        if len(calls) == 1:
-            warnings.simplefilter("error")
+        with silenced():
+            calls.append(1)
+            if len(calls) == 1:
+                warnings.simplefilter("error")
+            yield
 
     with warnings.catch_warnings():
-        monkeypatch.setattr("toolscan._source._silence_warnings", late)
+        monkeypatch.setattr("toolscan._source._without_warnings", late)
         assert len(scan(root).records) == 1
 
 

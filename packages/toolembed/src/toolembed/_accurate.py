@@ -39,8 +39,8 @@ class AccurateEmbedder:
     A vector has 640 dimensions: 384 of the transformer and 256 of `StaticEmbedder`. They are
     weighted so that a cosine is .7 times the transformer's plus .3 times the static one. It needs
     no network and no GPU, and takes about 20 ms for a request, or embeds 50 tools a second, on one
-    core. It uses numpy, or onnxruntime if that is installed, which is a quarter faster. The weights
-    are in the package toolembed-accurate (the extra `accurate`). Implements `toolembed.Embedder`.
+    core. The weights are in the package toolembed-accurate (the extra `accurate`). Implements
+    `toolembed.Embedder`.
 
     Args:
         weights: Your own weights, as made by benchmarks/quality/train; None for ours.
@@ -79,7 +79,7 @@ class AccurateEmbedder:
 
     @property
     def limits(self) -> EmbeddingLimits:
-        """How many texts to embed at once, one batch after the other: a batch uses all cores."""
+        """How many texts to embed at once, one batch after the other."""
         return _LIMITS
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:

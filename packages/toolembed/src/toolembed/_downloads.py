@@ -80,6 +80,23 @@ def is_downloaded(name: str) -> bool:
     return any(isinstance(path, str) for path in found)
 
 
+def folder_of(name: str) -> str:
+    """Return the folder of a downloaded model.
+
+    Raises:
+        LocalEntryNotFoundError: (of the hub's library) It is not downloaded.
+    """
+    repository = repository_of(name)
+    if repository is None:
+        return str(Path(name).expanduser())
+    import huggingface_hub
+
+    # tqdm, the type of a parameter, has no types.
+    return huggingface_hub.snapshot_download(  # pyright: ignore[reportUnknownMemberType]
+        repository, local_files_only=True
+    )
+
+
 def downloaded_models() -> tuple[DownloadedModel, ...]:
     """List the models of sentence-transformers in the local cache of the hub, by name."""
     from huggingface_hub import scan_cache_dir

@@ -7,17 +7,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
 
-from toolembed._downloads import is_downloaded, not_downloaded, repository_of
+from toolembed._downloads import folder_of, is_downloaded, not_downloaded
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from pydantic_ai.embeddings import EmbeddingSettings
     from pydantic_ai.embeddings.result import EmbedInputType
@@ -113,37 +111,21 @@ class SentenceTransformersModel(EmbeddingModel):
 
     def _loaded(self) -> SentenceTransformer:
         from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
 
-        # Over stdio a server's stderr is the client's log: progress bars do not belong there.
-        logging.disable_progress_bar()
         device = None if self._device == AUTO_DEVICE else self._device
         if device is not None:
             _require_device(device, self._remedies)
         try:
-            with _offline():
-                return SentenceTransformer(
-                    repository_of(self._name) or str(Path(self._name).expanduser()),
-                    device=device,
-                    local_files_only=True,
-                )
+            return SentenceTransformer(
+                # A folder, for which the hub's library makes no requests.
+                folder_of(self._name),
+                device=device,
+                local_files_only=True,
+            )
         except Exception as error:
             # For example after an interrupted download. Each library below raises its own error.
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise not_downloaded(self._name, self._remedies, reason) from error
-
-
-@contextmanager
-def _offline() -> Generator[None]:
-    """Keep the hub's library from making any requests."""
-    from huggingface_hub import constants
-
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
 
 
 def _require_package() -> None:

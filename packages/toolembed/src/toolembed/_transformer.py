@@ -1,4 +1,4 @@
-"""A BERT transformer (Devlin et al. 2019), in numpy, or by onnxruntime if it is installed.
+"""A BERT transformer (Devlin et al. 2019), in numpy.
 
 Its weights are in 8 bits with a scale for each output. They are converted to floats when they are
 loaded; those of the word pieces, most of the file, only when they are used.
@@ -6,20 +6,16 @@ loaded; those of the word pieces, most of the file, only when they are used.
 
 from __future__ import annotations
 
-from functools import partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolembed._blas import one_thread
-from toolembed._onnx import layers_of
 from toolembed._safetensors import read_header
 from toolembed._wordpieces import word_pieces
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     Array = np.ndarray[Any, Any]
 
@@ -30,10 +26,12 @@ _START, _END = 101, 102
 _HEADS = 12
 # Texts of about the same length are batched, because padding costs as much as text.
 _PIECES_TOGETHER = 256
-# Loading the layers into onnxruntime takes half a second, twenty times what it saves in a request.
-_BEFORE_ONNXRUNTIME = 40
-# Weights and biases of a layer's four products and two norms.
-_TENSORS = 12
+# OpenBLAS computes products of fewer multiplications in the calling thread. It divides larger ones
+# among threads that wait for each other at full load: if other programs are running, a product of
+# one millisecond then takes fifty, on every core. The number of its threads could only be set for
+# the whole process.
+_IN_ONE_THREAD = 1 << 18
+_ROWS = 16
 _TINY = 1e-12
 _HIDDEN = np.float32(1e4)
 _KINDS = {"I8": "|i1", "F16": "<f2"}
@@ -54,16 +52,9 @@ class Transformer:
         try:
             self._weights = _floats(weights)
             self._width = self._weights["norm.bias"].size
+            self._layers = sum(name.endswith(".qkv.bias") for name in self._weights)
         except (KeyError, TypeError) as error:
             raise ValueError(f"these are not the weights of a transformer: {error!r}") from error
-        # Separate, because onnxruntime takes them over.
-        layers = {
-            name: self._weights.pop(name) for name in list(self._weights) if name[0].isdigit()
-        }
-        self._layers: Mapping[str, Array] | None = layers
-        self._run: Callable[[Array, Array], Array] = partial(_in_numpy, layers)
-        self._before_onnxruntime = _BEFORE_ONNXRUNTIME
-        self._lock = Lock()
 
     @property
     def width(self) -> int:
@@ -72,7 +63,6 @@ class Transformer:
 
     def encode(self, texts: Sequence[str]) -> Array:
         """Return a float32 row for each text."""
-        self._choose(len(texts))
         numbers = [[_START, *self._pieces.numbers(text)[: LONGEST - 2], _END] for text in texts]
         rows = np.empty((len(texts), self.width), np.float32)
         waiting = sorted(range(len(texts)), key=lambda row: -len(numbers[row]))
@@ -89,41 +79,25 @@ class Transformer:
         mask = (np.arange(longest) < lengths[:, None]).astype(np.float32)
         words = weights["words"][padded] * weights["words.scale"][padded][:, :, None]
         states = _norm(words + weights["places"][:longest], weights, "norm")
-        states = self._run(states, lengths)
+        # Nothing attends to the padding of a shorter text.
+        hidden = ((mask - 1) * _HIDDEN)[:, None, None, :]
+        for layer in range(self._layers):
+            states = _layer(states, hidden, weights, f"{layer}.")
         sums = (states * mask[:, :, None]).sum(axis=1)
         unit: Array = sums / np.linalg.norm(sums, axis=1, keepdims=True)
         return unit
-
-    def _choose(self, texts: int) -> None:
-        """Switch to onnxruntime, if it is installed, for more than a few texts."""
-        with self._lock:
-            self._before_onnxruntime -= texts
-            if self._before_onnxruntime > 0 or self._layers is None:
-                return
-            layers, self._layers = self._layers, None
-        # Meanwhile, numpy computes for other callers.
-        self._run = layers_of(layers, heads=_HEADS, tiny=_TINY) or self._run
-
-
-def _in_numpy(weights: Mapping[str, Array], states: Array, lengths: Array) -> Array:
-    longest: int = states.shape[1]
-    # Nothing attends to the padding of a shorter text.
-    hidden = ((np.arange(longest) < lengths[:, None]).astype(np.float32) - 1) * _HIDDEN
-    with one_thread():
-        for layer in range(len(weights) // _TENSORS):
-            states = _layer(states, hidden[:, None, None, :], weights, f"{layer}.")
-    return states
 
 
 def _layer(states: Array, hidden: Array, weights: Mapping[str, Array], of: str) -> Array:
     texts, length, width = states.shape
     mixed = _linear(states, weights, f"{of}qkv").reshape(texts, length, 3, _HEADS, -1)
     query, key, value = mixed.transpose(2, 0, 3, 1, 4)
-    scores = query @ key.swapaxes(-1, -2) * np.float32((width // _HEADS) ** -0.5) + hidden
+    scores = _stacked(query, key.swapaxes(-1, -2))
+    scores = scores * np.float32((width // _HEADS) ** -0.5) + hidden
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
-    seen = (scores @ value).transpose(0, 2, 1, 3).reshape(texts, length, width)
+    seen = _stacked(scores, value).transpose(0, 2, 1, 3).reshape(texts, length, width)
     states = _norm(states + _linear(seen, weights, f"{of}out"), weights, f"{of}norm1")
     wide = _gelu(_linear(states, weights, f"{of}wide"))
     return _norm(states + _linear(wide, weights, f"{of}narrow"), weights, f"{of}norm2")
@@ -131,8 +105,36 @@ def _layer(states: Array, hidden: Array, weights: Mapping[str, Array], of: str) 
 
 def _linear(states: Array, weights: Mapping[str, Array], name: str) -> Array:
     # In two dimensions it is one product, instead of one for each text.
-    flat = states.reshape(-1, states.shape[-1]) @ weights[f"{name}.weight"]
-    return (flat + weights[f"{name}.bias"]).reshape(*states.shape[:-1], -1)
+    flat = _product(states.reshape(-1, states.shape[-1]), weights[f"{name}.weight"])
+    flat += weights[f"{name}.bias"]
+    return flat.reshape(*states.shape[:-1], -1)
+
+
+def _product(a: Array, b: Array) -> Array:
+    """Return `a @ b`, in blocks that are small enough for one thread."""
+    length, width = b.shape
+    rows = min(_ROWS, len(a))
+    columns = max(1, _IN_ONE_THREAD // (rows * length))
+    while width % columns:
+        columns -= 1
+    blocks = b.reshape(length, -1, columns).swapaxes(0, 1)
+    product = np.empty((len(a), width), np.float32)
+    for start, count in ((0, len(a) // rows * rows), (len(a) // rows * rows, len(a) % rows)):
+        if count:
+            stack = a[start : start + count].reshape(-1, 1, min(rows, count), length)
+            out = product[start : start + count].reshape(len(stack), -1, width // columns, columns)
+            np.matmul(stack, blocks, out=out.swapaxes(1, 2))
+    return product
+
+
+def _stacked(a: Array, b: Array) -> Array:
+    """Return `a @ b` of stacks of matrices that are at most twice too large for one thread."""
+    rows = a.shape[-2]
+    if rows * a.shape[-1] * b.shape[-1] < _IN_ONE_THREAD:
+        product: Array = a @ b
+        return product
+    halves = a[..., : rows // 2, :] @ b, a[..., rows // 2 :, :] @ b
+    return np.concatenate(halves, axis=-2)
 
 
 def _gelu(x: Array) -> Array:

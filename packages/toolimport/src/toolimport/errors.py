@@ -86,10 +86,12 @@ class ToolCallError(ToolImportError):
         server: The server's name.
         tool: The tool's name on the server.
         detail: What went wrong, in the server's own words if it answered.
+        answer: What the tool answered, if only that is wrong; else None.
     """
 
-    def __init__(self, server: str, tool: str, detail: str) -> None:
+    def __init__(self, server: str, tool: str, detail: str, *, answer: object = None) -> None:
         super().__init__(f"{server}: {tool}: {detail}")
+        self.answer = answer
         self.server = server
         self.tool = tool
         self.detail = detail

@@ -9,62 +9,78 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-__all__ = ["has_half_characters", "read_leniently", "without_half_characters"]
+__all__ = ["read_leniently"]
 
 # pydantic reads JSON up to a depth of 200.
 _DEEPEST = 180
-# Python refuses to read longer numbers.
-_DIGITS = 300
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _HALF = re.compile("[\ud800-\udfff]")
+_ESCAPES = re.compile(
+    r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
+    r"|(?P<half>u[dD][89a-fA-F][\da-fA-F]{2})|.)",
+    re.DOTALL,
+)
 
 
-def read_leniently(text: str) -> JsonValue:
-    """Parse JSON with lone surrogates, control characters, NaN or deep nesting.
+def read_leniently(text: str, notes: list[str] | None = None) -> JsonValue:
+    """Parse JSON with lone surrogates, control characters, NaN, huge numbers or deep nesting.
 
-    Values nested too deeply become true, so that a schema allows anything there.
+    Args:
+        text: The JSON.
+        notes: Receives a clause for each kind of change: lone surrogates become U+FFFD, parts
+            nested too deeply and integers that are too long for Python become text.
 
     Raises:
         ValueError: The text is invalid in other ways.
     """
+    notes = [] if notes is None else notes
+    whole, halves = _whole_characters(text)
+    if halves:
+        notes.append("lone surrogates in it were replaced")
+    shallow = _shallow(whole)
+    if shallow is not whole:
+        notes.append(f"parts nested more than {_DEEPEST} levels deep are JSON text")
+
+    def number(digits: str) -> int | str:
+        try:
+            return int(digits)
+        except ValueError:
+            notes.append(f"an integer of {len(digits):,} digits is text")
+            return digits
+
     try:
-        read: JsonValue = json.loads(_cut(text), strict=False, parse_int=_number)
+        read: JsonValue = json.loads(shallow, strict=False, parse_int=number)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return read
 
 
-def has_half_characters(text: str) -> bool:
-    """Return whether a text has lone surrogates, which cannot be written or sent."""
-    return _HALF.search(text) is not None
+def _whole_characters(text: str) -> tuple[str, bool]:
+    """Replace lone surrogates, escaped or not; return also whether there were any."""
+    halves = 0
+
+    def replaced(found: re.Match[str]) -> str:
+        nonlocal halves
+        halves += found["half"] is not None
+        return found[0] if found["half"] is None else "\\ufffd"
+
+    whole, others = _HALF.subn("\ufffd", _ESCAPES.sub(replaced, text))
+    return whole, bool(halves or others)
 
 
-def without_half_characters(value: JsonValue) -> JsonValue:
-    """Return a value with every lone surrogate in its texts replaced by U+FFFD."""
-    if isinstance(value, str):
-        return _HALF.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [without_half_characters(item) for item in value]
-    if isinstance(value, dict):
-        return {_HALF.sub("\ufffd", key): without_half_characters(it) for key, it in value.items()}
-    return value
-
-
-def _cut(text: str) -> str:
+def _shallow(text: str) -> str:
+    """Replace objects and lists that are nested too deeply by their JSON as text."""
     kept: list[str] = []
-    depth = start = 0
+    depth = start = begin = 0
     for found in _BRACKETS.finditer(text):
         if found[0] in "[{":
             depth += 1
             if depth == _DEEPEST + 1:
-                kept.append(text[start : found.start()])
+                begin = found.start()
+                kept.append(text[start:begin])
         elif found[0] in "]}":
             depth -= 1
             if depth == _DEEPEST:
-                kept.append("true")
                 start = found.end()
-    return "".join((*kept, text[start:])) if depth <= _DEEPEST else text
-
-
-def _number(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _DIGITS else float(digits)
+                kept.append(json.dumps(text[begin:start]))
+    return "".join((*kept, text[start:])) if kept and depth <= _DEEPEST else text

@@ -10,6 +10,7 @@ import re
 import stat
 import time
 import warnings
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, cast
@@ -18,7 +19,7 @@ from toolscan._issues import Reason, Rejection
 from toolscan._records import FileStamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
 MAX_FILE_SIZE = 2 * 1024 * 1024
 """Larger files are not read: parsing takes up to five hundred times their size in memory."""
@@ -272,9 +273,8 @@ _PARSING = Lock()
 
 
 def _compile(text: str, mode: str, attempts: int = 5) -> ast.AST:
-    _silence_warnings()
     try:
-        with _PARSING:
+        with _PARSING, _without_warnings():
             tree = compile(text, _FILENAME, mode, ast.PyCF_ONLY_AST, dont_inherit=True)
     except SystemError:
         # Other code is parsing in another thread.
@@ -282,7 +282,7 @@ def _compile(text: str, mode: str, attempts: int = 5) -> ast.AST:
             raise
         return _compile(text, mode, attempts - 1)
     except SyntaxError as error:
-        # Another thread may have added a filter before ours since the check.
+        # Another thread may have added a filter before ours.
         if attempts == 1 or not re.search(_WARNED, error.msg):
             raise
         return _compile(text, mode, attempts - 1)
@@ -296,14 +296,18 @@ def _syntax_rejection(error: SyntaxError) -> Rejection:
     return Rejection(Reason.SYNTAX_ERROR, f"Line {error.lineno}: {error.msg}.{hint}")
 
 
-def _silence_warnings() -> None:
+@contextmanager
+def _without_warnings() -> Generator[None]:
     """Keep the compiler from printing warnings about invalid escapes.
 
-    `catch_warnings` replaces the filters of the whole process, which is not safe if scans run in
-    threads. A filter for our own file name can stay, because it matches nothing else.
+    Not by `catch_warnings`, which replaces the filters for all threads: this filter matches nothing
+    but our own file name, and is the only one that is removed again.
     """
-    for action, _message, _category, module, _line in warnings.filters[:1]:
-        if action == "ignore" and getattr(module, "pattern", None) == _FILENAME:
-            return
-    # Add it even if it is there further back: an earlier one may turn warnings into errors.
-    warnings.filterwarnings("ignore", module=_FILENAME)
+    filters = cast("list[object]", warnings.filters)
+    ours = ("ignore", None, Warning, re.compile(_FILENAME), 0)
+    filters.insert(0, ours)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # another thread may have removed all
+            filters.remove(ours)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import select
 import sys
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     import httpx2
     from mcp.client.client import Client
+    from mcp.shared.message import SessionMessage
 
 
 _LINES = 20
@@ -34,13 +34,6 @@ _MAX_POLLS = 2_000
 _CONNECT_SECONDS = 30.0
 # A tool may take long; the caller sets the time limit of a call.
 _READ_SECONDS = 24 * 3600.0
-# A server may write a lot of nonsense, so each message is logged at most once in this time.
-_QUIET_SECONDS = 10.0
-_told: dict[tuple[str, int], float] = {}
-_LOGGERS = (
-    *("mcp.client.stdio", "mcp.client.sse", "mcp.client.streamable_http"),
-    *("mcp.shared.jsonrpc_dispatcher", "client", "httpx2"),
-)
 
 
 class StderrTail:
@@ -51,6 +44,7 @@ class StderrTail:
 
     Attributes:
         status: The last HTTP status that was not a success, or None.
+        asks_for_sign_in: Whether it came with a demand for a token, and none was sent.
         repairs: The errors in its messages.
     """
 
@@ -59,6 +53,7 @@ class StderrTail:
         self._ended = threading.Event()
         self._read = -1
         self.status: str | None = None
+        self.asks_for_sign_in: bool = False
         self.repairs: Repairs = Repairs(is_for_calls=is_for_calls)
 
     @property
@@ -112,6 +107,9 @@ class StderrTail:
         if response.status_code != 405 or response.request.method != "GET":
             refused = f"{response.status_code} {response.reason_phrase}".strip()
             self.status = refused if response.is_error else None
+            challenge = response.headers.get("WWW-Authenticate", "").lower()
+            is_sent = "Authorization" in response.request.headers
+            self.asks_for_sign_in = challenge.startswith("bearer") and not is_sent
 
 
 def _has_input(pipe: int) -> bool:
@@ -128,7 +126,7 @@ async def connected(
     parameters: Parameters,
     tail: StderrTail,
     *,
-    wrapping: Callable[[Transport], Transport] | None = None,
+    on_sent: Callable[[SessionMessage], None] | None = None,
     **callbacks: Any,  # noqa: ANN401 - as the library has them
 ) -> AsyncGenerator[Client]:
     """Connect to a server for the duration of the block.
@@ -136,7 +134,7 @@ async def connected(
     Args:
         parameters: What the connection needs.
         tail: Receives what the server writes to stderr.
-        wrapping: Wraps the transport, to inspect its messages.
+        on_sent: Called with each message before it is sent.
         **callbacks: Options of the library's client that answer the server's requests.
 
     Raises:
@@ -144,10 +142,8 @@ async def connected(
     """
     from mcp.client.client import Client
 
-    for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_without_contents)
-    transport = lenient(_transport(parameters, tail), tail.repairs)
-    async with Client(wrapping(transport) if wrapping else transport, **callbacks) as client:
+    transport = lenient(_transport(parameters, tail), tail.repairs, on_sent)
+    async with Client(transport, **callbacks) as client:
         yield client
 
 
@@ -163,26 +159,13 @@ def _transport(parameters: Parameters, tail: StderrTail) -> Transport:
 async def _process(
     parameters: StdioParameters, tail: StderrTail
 ) -> AsyncGenerator[TransportStreams]:
-    from mcp.client.stdio import StdioServerParameters, stdio_client
+    from toolimport.connect._process import process_streams
 
-    from toolimport.connect._long_lines import read_whole_lines
-
-    read_whole_lines()
-    server = StdioServerParameters(
-        command=parameters.command,
-        args=list(parameters.args),
-        env=dict(parameters.env),
-        cwd=parameters.cwd,
-        encoding_error_handler="replace",
-    )
     with tail.writing() as errors:
         try:
-            async with stdio_client(server, errlog=errors) as streams:
-                # The process has its own copy; if this one stayed open, reading would never end.
-                errors.close()
+            async with process_streams(parameters, errors, tail.repairs) as streams:
                 yield streams
         except Exception:
-            errors.close()
             await tail.all_read()
             raise
 
@@ -223,25 +206,23 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
     from toolimport.connect._lenient_http import repair_response
 
     is_here = urlsplit(parameters.url).hostname in {"localhost", "127.0.0.1", "::1"}
+
+    class ShownUrl(httpx2.URL):
+        """An address that the client's log has without secrets."""
+
+        def __str__(self) -> str:
+            return parameters.redactor.text(super().__str__())
+
+    async def hide_secrets(request: httpx2.Request) -> None:
+        request.url = ShownUrl(request.url)
+
     return httpx2.AsyncClient(
         # Proxies cannot reach this machine's own addresses.
         trust_env=not is_here,
         headers=dict(parameters.headers),
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS),
-        event_hooks={"response": [tail.note, repair_response]},
+        event_hooks={"request": [hide_secrets], "response": [tail.note, repair_response]},
     )
-
-
-def _without_contents(record: logging.LogRecord) -> bool:
-    """Keep out of the log floods, and messages and addresses, which may contain secrets."""
-    record.exc_info = record.exc_text = None
-    if record.levelno < logging.WARNING:
-        return False
-    key = record.name, record.lineno
-    is_new = record.created - _told.get(key, 0.0) >= _QUIET_SECONDS
-    if is_new:
-        _told[key] = record.created
-    return is_new
 
 
 if TYPE_CHECKING:

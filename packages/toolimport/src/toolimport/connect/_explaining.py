@@ -33,7 +33,9 @@ def explain(error: BaseException, server: str, tail: StderrTail, redactor: Redac
         return ServerError(server, text)
     if tail.status is not None:
         text = f"answered {_short(tail.status, _LINE_LENGTH, redactor)}"
-        if tail.status.startswith(("401", "403")):
+        if tail.asks_for_sign_in:
+            text += "; its server asks for a sign-in (OAuth): put a token in its 'headers'"
+        elif tail.status.startswith(("401", "403")):
             text += "; check its 'headers'"
     elif type(error).__module__.partition(".")[0] in {"httpx2", "httpcore2"}:
         text = f"cannot be reached: {text}"

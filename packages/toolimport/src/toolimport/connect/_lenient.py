@@ -1,25 +1,133 @@
-"""Repairing slightly invalid lists of tools before the library reads them.
+"""Reading a server's messages leniently, before the library does.
 
 The library rejects a whole list if one tool is invalid, and then also the results of all its tools.
+It rejects a whole result if one part is invalid, although the tool has run.
 """
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from toolimport.connect._schemas import ResultCheck, input_schema, output_schema
-from toolimport.lenient_json import read_leniently, without_half_characters
+from toolimport.lenient_json import read_leniently
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
+    from contextvars import Context
     from types import TracebackType
 
-    from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
     from mcp.shared.message import SessionMessage
-    from mcp_types import CallToolResult
+    from mcp_types import JSONRPCNotification, JSONRPCResponse, RequestId
     from pydantic import JsonValue
+
+    OnLog = Callable[[dict[str, Any], Context | None], None]
+
+# Members of results. Whatever a server answers is inside of the second one, so it cannot set that.
+_WRAPPED = "toolimport/answer"
+_CALLED = "toolimport/result"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result in an answer, as the server sent it.
+
+    Attributes:
+        value: Any JSON; None if it is lost.
+        notes: What had to be changed to read it.
+        lost: Why it cannot be used at all; empty if it can.
+    """
+
+    value: JsonValue = None
+    notes: tuple[str, ...] = ()
+    lost: str = ""
+
+    @classmethod
+    def of_call(cls, meta: dict[str, Any] | None) -> Answer:
+        """Return the answer to a call, from the metadata that the library returned."""
+        return cast("Answer", (meta or {})[_CALLED])
+
+    def message(self, request_id: RequestId) -> SessionMessage:
+        """Return a message that the library accepts, whatever the answer is."""
+        from mcp.shared.message import SessionMessage
+        from mcp.types import JSONRPCResponse
+
+        # As text, because over HTTP the library parses it again.
+        text = json.dumps([self.value, self.notes, self.lost])
+        return SessionMessage(
+            JSONRPCResponse(jsonrpc="2.0", id=request_id, result={_WRAPPED: text})
+        )
+
+    @classmethod
+    def read(cls, result: dict[str, Any]) -> Answer:
+        """Return the answer in a message's result."""
+        if not isinstance(text := result.get(_WRAPPED), str):
+            return cls(result)
+        try:
+            value, notes, lost = json.loads(text)
+            return cls(value, tuple(map(str, notes)), str(lost))
+        except (ValueError, TypeError, RecursionError):  # a server that has set it
+            return cls(cast("JsonValue", result))
+
+
+def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMessage | str:
+    """Read a message, or return why it is none; "" if nothing is there.
+
+    Args:
+        text: The message as JSON.
+        request_id: The request that it must be an answer to, if that is known.
+    """
+    from mcp.shared.message import SessionMessage
+    from mcp.types import jsonrpc_message_adapter
+    from pydantic import ValidationError
+
+    if not text.strip():
+        return ""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValidationError as error:
+        # Without the input, which may be large.
+        reason = error.errors(include_url=False, include_input=False)[0]["msg"]
+    notes: list[str] = []
+    try:
+        decoded = text.decode()
+    except ValueError:
+        decoded = text.decode(errors="replace")
+        notes.append("invalid UTF-8 in it was replaced")
+    try:
+        read = read_leniently(decoded, notes)
+    except ValueError:
+        return reason
+    if isinstance(read, dict) and "method" in read:
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False))
+        except ValidationError:
+            return reason
+    return _read_answer(read, notes, request_id) or reason
+
+
+def _read_answer(
+    read: JsonValue, notes: list[str], request_id: RequestId | None
+) -> SessionMessage | None:
+    from mcp.shared.message import SessionMessage
+    from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError
+
+    if not isinstance(read, dict):
+        return None
+    answered = request_id if request_id is not None else read.get("id")
+    if not isinstance(answered, str | int):
+        return None
+    if "result" in read:
+        return Answer(read["result"], tuple(notes)).message(answered)
+    if "error" in read:
+        error = read["error"]
+        text = error.get("message") if isinstance(error, dict) else error
+        problem = ErrorData(code=INTERNAL_ERROR, message=str(text or "its answer is invalid"))
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=problem))
+    return None
 
 
 @dataclass
@@ -33,38 +141,94 @@ class Repairs:
         is_for_calls: Whether the connection is for calling tools rather than importing all of them.
             Then only the result schemas of called tools are checked, because checking all of them
             can take seconds.
+        on_log: Receives the parameters of log messages, and the context that they arrived in.
     """
 
     is_for_calls: bool = False
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     notes: dict[str, str] = field(default_factory=dict[str, str])
     garbled: str = ""
+    on_log: OnLog | None = None
     _seen: int = 0
     _is_old: bool = False
     _checks: dict[str, ResultCheck] = field(default_factory=dict[str, ResultCheck])
+    _calls: set[str] = field(default_factory=set[str])
 
-    def read(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
-        """Repair a message."""
+    def sent(self, item: SessionMessage) -> None:
+        """Remember which requests are calls."""
+        from mcp.types import JSONRPCRequest
+
+        if isinstance(message := item.message, JSONRPCRequest):
+            if message.method == "tools/call":
+                self._calls.add(str(message.id))
+        elif getattr(message, "method", None) == "notifications/cancelled":
+            params: dict[str, Any] = getattr(message, "params", None) or {}
+            self._calls.discard(str(params.get("requestId")))
+
+    def received(
+        self, item: SessionMessage | Exception, context: Context | None
+    ) -> SessionMessage | None:
+        """Repair a message; return None if the library need not see it."""
+        from mcp.types import JSONRPCNotification, JSONRPCResponse
+
         if isinstance(item, Exception):
-            # A lone surrogate, or one schema that is too deep, would lose the whole list.
-            recovered = _recovered(item) or _wrong_answer(item)
-            if recovered is None:
-                self.garbled = _reason(item)
-                return item
-            item = recovered
-        result: JsonValue = getattr(item.message, "result", None)
-        if isinstance(result, dict):
+            self.garbled = type(item).__name__
+            return None
+        if isinstance(item.message, JSONRPCResponse):
+            return self._answer(item.message, item)
+        if isinstance(item.message, JSONRPCNotification):
+            return item if self._is_wanted(item.message, context) else None
+        return item
+
+    def result_problem(self, tool: str, value: JsonValue, *, is_given: bool) -> str:
+        """Return why a result's structured content does not match its schema; "" if it does."""
+        check = self._checks.get(tool)
+        return "" if check is None else check.problem(value, is_given=is_given)
+
+    def is_listed(self, tool: str) -> bool:
+        """Return whether the server has listed a tool on this connection."""
+        return tool in self._checks
+
+    def _answer(self, message: JSONRPCResponse, item: SessionMessage) -> SessionMessage:
+        from mcp.shared.message import SessionMessage
+        from mcp.types import INVALID_PARAMS, ErrorData, JSONRPCError
+
+        answer = Answer.read(message.result)
+        result, request_id = answer.value, str(message.id)
+        is_call = request_id in self._calls
+        self._calls.discard(request_id)
+        if is_call and not _is_question(result):
+            # Declared a failure, because the library would ask for the schemas of other results
+            # now, and reject the result if it does not get them.
+            message.result = {"content": [], "isError": True, "resultType": "complete"}
+            message.result["_meta"] = {_CALLED: answer}
+        elif isinstance(result, dict):
+            message.result = result
             # Only older protocols begin with this answer; they only allow objects as results.
             self._is_old = self._is_old or "protocolVersion" in result
             if isinstance(tools := result.get("tools"), list):
                 made = map(self._tool, tools)
-                result["tools"] = [it for it in made if it is not None]
+                message.result["tools"] = [it for it in made if it is not None]
+        else:
+            problem = f"its answer is invalid: {answer.lost or 'it is not an object'}"
+            error = ErrorData(code=INVALID_PARAMS, message=problem)
+            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
         return item
 
-    def result_problem(self, tool: str, result: CallToolResult) -> str:
-        """Return why a called tool's result does not match its schema; empty if it does."""
-        check = self._checks.get(tool)
-        return "" if check is None else check.problem(tool, result)
+    def _is_wanted(self, message: JSONRPCNotification, context: Context | None) -> bool:
+        """Return whether the library can use a notification; it logs the contents of others."""
+        params: dict[str, Any] = message.params or {}
+        if message.method == "notifications/message" and self.on_log is not None:
+            self.on_log(params, context)
+        if message.method == "notifications/cancelled":
+            return isinstance(params.get("requestId"), str | int)
+        return (
+            message.method == "notifications/progress"
+            and isinstance(params.get("progressToken"), str | int)
+            and _is_number(params.get("progress"))
+            and (params.get("total") is None or _is_number(params["total"]))
+            and (params.get("message") is None or _is_text(params["message"]))
+        )
 
     def _tool(self, tool: JsonValue) -> dict[str, Any] | None:
         self._seen += 1
@@ -91,40 +255,8 @@ class Repairs:
         return made
 
 
-def _recovered(error: Exception) -> SessionMessage | None:
-    """Leniently read a message that the library rejected; return None if it is not a message."""
-    from mcp.shared.message import SessionMessage
-    from mcp.types import jsonrpc_message_adapter
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return None
-    wrong = error.errors(include_url=False)[0]
-    if wrong["type"] != "json_invalid" or not isinstance(wrong["input"], str):
-        return None
-    try:
-        read = without_half_characters(read_leniently(wrong["input"]))
-        return SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False))
-    except ValueError:
-        return None
-
-
-def _wrong_answer(error: Exception) -> SessionMessage | None:
-    """Return an error instead of an invalid answer, because the library would go on waiting."""
-    from mcp.shared.message import SessionMessage
-    from mcp.types import INVALID_PARAMS, ErrorData, JSONRPCError
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return None
-    for wrong in error.errors(include_url=False):
-        given = wrong["input"]
-        if isinstance(given, dict) and {"result", "error"} & given.keys() and "method" not in given:
-            answered = cast("dict[str, object]", given).get("id")
-            if isinstance(answered, str | int):
-                problem = ErrorData(code=INVALID_PARAMS, message="its answer is invalid")
-                return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=problem))
-    return None
+def _is_question(result: JsonValue) -> bool:
+    return isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
 def _is_valid(annotation: str, value: object) -> bool:
@@ -135,46 +267,83 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _reason(error: Exception) -> str:
-    from pydantic import ValidationError
-
-    if isinstance(error, ValidationError):
-        # Without the input, which may be large.
-        return error.errors(include_url=False, include_input=False)[0]["msg"]
-    return type(error).__name__
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @asynccontextmanager
 async def lenient(
-    transport: AbstractAsyncContextManager[TransportStreams], repairs: Repairs
+    transport: AbstractAsyncContextManager[TransportStreams],
+    repairs: Repairs,
+    on_sent: Callable[[SessionMessage], None] | None,
 ) -> AsyncGenerator[TransportStreams]:
-    """Repair a server's messages on their way to the library."""
+    """Repair a server's messages on their way to the library; `on_sent` gets those sent to it."""
     async with transport as (read, write):
-        yield _Lenient(read, repairs), write
+        yield _Received(read, repairs), _Sent(write, repairs, on_sent)
 
 
-class _Lenient:
+class _Received:
     def __init__(self, stream: ReadStream[SessionMessage | Exception], repairs: Repairs) -> None:
         self._stream = stream
         self._repairs = repairs
 
     @property
-    def last_context(self) -> object:
+    def last_context(self) -> Context | None:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        return self._repairs.read(await self._stream.receive())
+        while True:
+            item = self._repairs.received(await self._stream.receive(), self.last_context)
+            if item is not None:
+                return item
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def __aiter__(self) -> _Lenient:
+    def __aiter__(self) -> _Received:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
-        return self._repairs.read(await self._stream.__anext__())
+        while True:
+            item = self._repairs.received(await self._stream.__anext__(), self.last_context)
+            if item is not None:
+                return item
 
-    async def __aenter__(self) -> _Lenient:
+    async def __aenter__(self) -> _Received:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
+
+
+class _Sent:
+    def __init__(
+        self,
+        stream: WriteStream[SessionMessage],
+        repairs: Repairs,
+        on_sent: Callable[[SessionMessage], None] | None,
+    ) -> None:
+        self._stream = stream
+        self._repairs = repairs
+        self._on_sent = on_sent
+
+    async def send(self, item: SessionMessage, /) -> None:
+        self._repairs.sent(item)
+        # Before sending, because an interrupted message may have arrived.
+        if self._on_sent is not None:
+            self._on_sent(item)
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> _Sent:
         await self._stream.__aenter__()
         return self
 

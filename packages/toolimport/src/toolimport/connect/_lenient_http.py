@@ -1,21 +1,24 @@
-"""Repairing HTTP answers with invalid JSON before the library reads them.
+"""Repairing HTTP answers with invalid messages before the library reads them.
 
-Afterwards is too late, because the library does not keep the text of an answer that it cannot read.
+Afterwards is too late: the library does not keep the text of an answer that it cannot read, but
+writes it to its log.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 import httpx2
-from pydantic_core import from_json
 
-from toolimport.lenient_json import read_leniently, without_half_characters
+from toolimport.connect._lenient import Answer, read_message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
+
+    from mcp_types import RequestId
+    from pydantic import JsonValue
 
 _JSON, _EVENTS = "application/json", "text/event-stream"
 
@@ -54,26 +57,40 @@ class _Repaired(httpx2.AsyncByteStream):
         await self._received.aclose()
 
     async def _whole(self) -> AsyncGenerator[bytes]:
-        yield _repaired(await self._received.aread())
+        yield self._repaired(await self._received.aread())
 
     async def _events(self) -> AsyncGenerator[bytes]:
         async for event in httpx2.EventSource(self._received, max_event_size=None):
             fields = [("event", event.event), ("id", event.id)]
             if event.retry is not None:
                 fields.append(("retry", str(event.retry)))
-            data = _repaired(event.data.encode()).decode() if event.data else ""
+            data = event.data
+            if data and event.event == "message":
+                data = self._repaired(data.encode(errors="replace")).decode()
             fields += [("data", line) for line in data.split("\n")]
             yield "".join((*(f"{name}: {value}\n" for name, value in fields), "\n")).encode()
 
+    def _repaired(self, body: bytes) -> bytes:
+        """Return a message that the library can read; unchanged if it is valid."""
+        from mcp.types import jsonrpc_message_adapter
 
-def _repaired(body: bytes) -> bytes:
-    """Return JSON that strict parsers accept; unchanged if it is valid, or beyond repair."""
-    try:
-        from_json(body)
-    except ValueError:
-        try:
-            read = read_leniently(body.decode(errors="replace"))
-        except ValueError:
+        with suppress(ValueError):
+            jsonrpc_message_adapter.validate_json(body, by_name=False)
             return body
-        return json.dumps(without_half_characters(read)).encode()
-    return body
+        # Only a request's own answer is certain to belong to it.
+        request_id = _request_id(self._received.request)
+        message = read_message(body, request_id)
+        if isinstance(message, str):
+            if request_id is None:
+                return b""
+            message = Answer(lost=message or "it is empty").message(request_id)
+        return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+def _request_id(request: httpx2.Request) -> RequestId | None:
+    try:
+        sent: JsonValue = json.loads(request.content)
+    except (httpx2.StreamError, ValueError):
+        return None
+    found = sent.get("id") if isinstance(sent, dict) else None
+    return found if isinstance(found, str | int) else None

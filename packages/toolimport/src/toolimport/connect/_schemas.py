@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 from toolimport._schemas import target_of, without_patterns
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
     from pydantic import JsonValue
 
 _OBJECT = {"type": "object"}
 _MOST_VALUES = 5_000
 _VALIDATORS = 256
+_PROBLEM_CHARACTERS = 300
 
 
 def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class ResultCheck:
         self._is_old = is_old
         self._validator: Any = None
 
-    def problem(self, tool: str, result: CallToolResult) -> str:
-        """Return what is wrong with a result, in the library's words; "" if it is valid."""
+    def problem(self, value: JsonValue, *, is_given: bool) -> str:
+        """Return what is wrong with a result's structured content; "" if it is valid."""
         if self._given is None:
             return ""
         import jsonschema.exceptions  # type: ignore[import-untyped]
@@ -82,19 +82,21 @@ class ResultCheck:
             self._validator = self._made()
         if self._validator is False:
             return ""
-        if "structured_content" not in result.model_fields_set:
-            return f"Tool {tool} has an output schema but did not return structured content"
+        if not is_given:
+            return "it has no structured content, although its tool has an output schema"
         try:
-            errors = self._validator.iter_errors(result.structured_content)
+            errors = self._validator.iter_errors(value)
             error = cast(
-                "Exception | None",
+                "Any",
                 jsonschema.exceptions.best_match(errors),  # pyright: ignore[reportUnknownMemberType]
             )
         except (Unresolvable, RecursionError):
             return ""
         if error is None:
             return ""
-        return f"Invalid structured content returned by tool {tool}: {error}"
+        place = ".".join(map(str, error.absolute_path))
+        problem = ": ".join(it for it in (place, error.message) if it)[:_PROBLEM_CHARACTERS]
+        return f"its structured content does not match its tool's output schema: {problem}"
 
     def _made(self) -> Any:  # noqa: ANN401 - a library without types
         from jsonschema.validators import validator_for  # type: ignore[import-untyped]

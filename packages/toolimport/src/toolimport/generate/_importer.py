@@ -15,7 +15,7 @@ from toolimport._reasons import refusal
 from toolimport.connect import full_path, read_servers
 from toolimport.errors import OptionError, ServerError, ServersFileError
 from toolimport.generate._clients import initial_for_mcpygen, initial_for_pytools
-from toolimport.generate._listing import Listing, list_tools, without_logs
+from toolimport.generate._listing import Listing, list_tools
 from toolimport.generate._models import Models, generator_version, require_generator
 from toolimport.generate._modules import Runtime, Tool, package_of
 from toolimport.generate._names import distinct_names
@@ -97,21 +97,20 @@ async def import_servers(
     worker = ModelWorker()
     work = _Work(folder, options, generator, worker, on_stage, on_done, problem_of)
     try:
-        with without_logs():
-            if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
-                # The generator loads while the servers start.
-                worker.start()
-            jobs = (work.one(entry, categories[entry.name]) for entry in asked)
-            # Return exceptions, so that this waits for all servers.
-            made = await asyncio.gather(*jobs, return_exceptions=True)
-            if unexpected := [it for it in made if isinstance(it, BaseException)]:
-                raise unexpected[0]
-            reports = [it for it in made if isinstance(it, ServerReport)]
-            if not options.only:
-                names = {entry.name for entry in entries}
-                reports += await work.gone(full_path(file), names)
-            if work.untold is not None:
-                raise work.untold
+        if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
+            # The generator loads while the servers start.
+            worker.start()
+        jobs = (work.one(entry, categories[entry.name]) for entry in asked)
+        # Return exceptions, so that this waits for all servers.
+        made = await asyncio.gather(*jobs, return_exceptions=True)
+        if unexpected := [it for it in made if isinstance(it, BaseException)]:
+            raise unexpected[0]
+        reports = [it for it in made if isinstance(it, ServerReport)]
+        if not options.only:
+            names = {entry.name for entry in entries}
+            reports += await work.gone(full_path(file), names)
+        if work.untold is not None:
+            raise work.untold
     finally:
         # Not joined, because an interrupt must not wait until a long list of tools is written.
         work.stopped.set()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +11,7 @@ from toolimport.errors import ServerError
 from toolimport.generate._modules import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Mapping
 
     from mcp.client.client import Client
     from mcp_types import Tool as ListedTool
@@ -122,17 +120,3 @@ def _about(client: Client) -> str:
     info = client.server_info
     described = getattr(info, "description", None) or client.instructions
     return str(described or getattr(info, "title", None) or "")
-
-
-@contextmanager
-def without_logs() -> Generator[None]:
-    """Silence the libraries' logs: the report has the same information without secrets."""
-    loggers = [logging.getLogger(name) for name in ("mcp", "client", "httpx2", "httpcore2")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

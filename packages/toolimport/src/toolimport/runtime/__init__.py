@@ -16,7 +16,9 @@ own answer::
 
 The server is started, or connected to, at the first call. The connection is shared by later calls
 from any thread, and ends with the interpreter. Its parameters are read from the configuration file
-when needed, so that secrets are never copied. A call that fails raises `ToolCallError`.
+when needed, so that secrets are never copied. A call that fails raises `ToolCallError`. If only a
+part of an answer is invalid, the rest is returned, and the logger `toolimport.servers` says so; it
+also gets the servers' log messages.
 
 | variable | meaning |
 |---|---|
@@ -30,9 +32,10 @@ from toolimport.errors import ToolCallError
 from toolimport.runtime._runner import ToolRunner, call_seconds, close
 
 if TYPE_CHECKING:
+    from toolimport.runtime._answers import note_of, with_note
     from toolimport.runtime._checking import argument_problems
     from toolimport.runtime._imported import ImportedTool, imported_names, imported_tool
-    from toolimport.runtime._questions import Caller
+    from toolimport.runtime._questions import Caller, LogMessage
     from toolimport.runtime._servers import ImportedServer, imported_servers
 else:
     # Every generated module imports this package, but none needs these names.
@@ -47,12 +50,15 @@ else:
 
     _HOMES = {
         "Caller": "_questions",
+        "LogMessage": "_questions",
         "ImportedServer": "_servers",
         "ImportedTool": "_imported",
         "argument_problems": "_checking",
         "imported_names": "_imported",
         "imported_servers": "_servers",
         "imported_tool": "_imported",
+        "note_of": "_answers",
+        "with_note": "_answers",
     }
 
 
@@ -60,6 +66,7 @@ __all__ = [
     "Caller",
     "ImportedServer",
     "ImportedTool",
+    "LogMessage",
     "ToolCallError",
     "ToolRunner",
     "argument_problems",
@@ -68,4 +75,6 @@ __all__ = [
     "imported_names",
     "imported_servers",
     "imported_tool",
+    "note_of",
+    "with_note",
 ]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SHOWN_PROBLEMS = 2
+_LOOKED_AT = 50
 _SHOWN_CHARACTERS = 60
 _SHOWN_CHOICES = 20
 
@@ -26,8 +27,10 @@ def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -
         validator = argument_validator(json.dumps(schema, sort_keys=True))
         if validator is None:
             return ()
-        errors = islice(validator.iter_errors(dict(arguments)), _SHOWN_PROBLEMS)
-        return tuple(_sentence(error) for error in errors)
+        errors = islice(validator.iter_errors(dict(arguments)), _LOOKED_AT)
+        # Each missing argument is an error of its own, and its sentence names all of them.
+        sentences = dict.fromkeys(_sentence(error) for error in errors)
+        return tuple(sentences)[:_SHOWN_PROBLEMS]
     except Exception:  # noqa: BLE001 - of a stranger's schema: the server has the last word
         return ()
 

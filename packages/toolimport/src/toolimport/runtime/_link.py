@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolimport._reasons import innermost
 from toolimport.connect import (
@@ -16,15 +16,15 @@ from toolimport.connect import (
     explain,
     is_closed,
 )
+from toolimport.connect._lenient import Answer
 from toolimport.errors import ServerError
-from toolimport.runtime._answers import without_secrets
-from toolimport.runtime._questions import Caller, Questions
+from toolimport.runtime._answers import json_of, with_note, without_secrets
+from toolimport.runtime._questions import Caller, LogMessage, Questions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from types import TracebackType
+    from collections.abc import Callable
+    from contextvars import Context
 
-    from mcp.client._transport import TransportStreams, WriteStream
     from mcp.client.client import Client
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.message import SessionMessage
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 60.0
 _CLOSE_SECONDS = 8.0
+_LIST_SECONDS = 10.0
+_MOST_PAGES = 100
 
 
 @dataclass(eq=False)
@@ -42,6 +44,7 @@ class _Session:
 
     client: Client
     ending: Exception | None = None
+    is_listed: bool = False
 
 
 @dataclass
@@ -90,15 +93,17 @@ class Link:
         *,
         meta: RequestParamsMeta | None = None,
         on_progress: ProgressFnT | None = None,
+        on_log: Callable[[LogMessage], None] | None = None,
         caller: Caller | None = None,
     ) -> CallToolResult:
         """Call a tool; retry on a new connection if the request was certainly not sent.
 
         Returns:
             The server's answer, even if it says that the tool failed; then with secrets redacted.
+            If parts of it are invalid, its metadata has a note on them.
 
         Raises:
-            ServerError: The server cannot be reached, or its answer is invalid.
+            ServerError: The server cannot be reached, or answered with an error.
             TimeoutError: It took too long.
         """
         until = asyncio.get_running_loop().time() + seconds
@@ -108,9 +113,12 @@ class Link:
             attempt = _Attempt()
             _ATTEMPT.set(attempt)
             try:
-                async with self._questions.limited(caller, until, seconds):
-                    result = await session.client.call_tool(
-                        tool, arguments, meta=meta, progress_callback=on_progress
+                async with self._questions.limited(caller, until, seconds, on_log):
+                    answered = await session.client.call_tool(
+                        tool,
+                        arguments,
+                        meta=_with_log_level(meta, caller, session),
+                        progress_callback=on_progress,
                     )
             except TimeoutError:
                 raise
@@ -121,13 +129,50 @@ class Link:
                 if is_last or was_sent or not _is_end(error):
                     raise explain(ending, self._name, tail, self._redactor) from None
             else:
-                if result.is_error:
-                    return without_secrets(result, self._redactor)
-                if problem := self._tail.repairs.result_problem(tool, result):
-                    wrong = ValueError(problem)
-                    raise explain(wrong, self._name, self._tail, self._redactor)
-                return result
+                return await self._read(session, tool, Answer.of_call(answered.meta), until)
         raise AssertionError("unreachable")
+
+    async def _read(
+        self, session: _Session, tool: str, answer: Answer, until: float
+    ) -> CallToolResult:
+        """Return the usable parts of an answer, with a note on the others."""
+        from toolimport.connect._results import read_result
+
+        notes, repairs = list(answer.notes), self._tail.repairs
+        result = read_result(answer.value, notes)
+        if not result.is_error and not answer.lost:
+            await self._list(session, tool, until)
+            is_given = "structured_content" in result.model_fields_set
+            value = result.structured_content
+            if problem := repairs.result_problem(tool, value, is_given=is_given):
+                text = json_of(result)
+                if is_given or text is None or repairs.result_problem(tool, text, is_given=True):
+                    notes.append(problem)
+                else:
+                    result = result.model_copy(update={"structured_content": text})
+        note = "" if result.is_error else "The call was carried out. "
+        if answer.lost:
+            note += f"Its answer cannot be used: {answer.lost}."
+        elif notes:
+            note += f"Parts of its answer are invalid: {'; '.join(notes)}."
+        else:
+            note = ""
+        result = with_note(result, self._redactor.text(note))
+        return without_secrets(result, self._redactor) if result.is_error else result
+
+    async def _list(self, session: _Session, tool: str, until: float) -> None:
+        """Ask for the tools' result schemas, once; an answer is not lost if they are."""
+        if session.is_listed or self._tail.repairs.is_listed(tool):
+            return
+        session.is_listed = True
+        soon = asyncio.get_running_loop().time() + _LIST_SECONDS
+        cursor: str | None = None
+        with suppress(Exception):
+            async with asyncio.timeout_at(min(until, soon)):
+                for _ in range(_MOST_PAGES):
+                    cursor = (await session.client.list_tools(cursor=cursor)).next_cursor
+                    if cursor is None or self._tail.repairs.is_listed(tool):
+                        return
 
     async def close(self) -> None:
         """Close the connection; the next call opens another."""
@@ -197,7 +242,8 @@ class Link:
         session: _Session | None = None
         try:
             callbacks = self._questions.callbacks()
-            async with connected(parameters, self._tail, wrapping=_watched, **callbacks) as client:
+            self._tail.repairs.on_log = self._log
+            async with connected(parameters, self._tail, on_sent=_note_call, **callbacks) as client:
                 session = _Session(client)
                 if not ready.done():
                     ready.set_result(session)
@@ -209,6 +255,9 @@ class Link:
                 session.ending = error
         finally:
             ready.cancel()
+
+    def _log(self, params: dict[str, Any], context: Context | None) -> None:
+        self._questions.log(LogMessage.read(params, self._name, self._redactor), context)
 
     async def _close(self) -> None:
         task, session = self._task, self._session
@@ -253,38 +302,22 @@ def _was_refused(error: BaseException) -> bool:
     return isinstance(innermost(error), httpx2.ConnectError)
 
 
-@asynccontextmanager
-async def _watched(
-    transport: AbstractAsyncContextManager[TransportStreams],
-) -> AsyncGenerator[TransportStreams]:
-    async with transport as (read, write):
-        yield read, _Watched(write)
+def _with_log_level(
+    meta: RequestParamsMeta | None, caller: Caller | None, session: _Session
+) -> RequestParamsMeta | None:
+    """In newer protocols, servers only send log messages of the level that a call asks for."""
+    from mcp_types import LOG_LEVEL_META_KEY
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+    if caller is None or session.client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return meta
+    if not caller.log_level:
+        return meta
+    return cast("RequestParamsMeta", {**(meta or {}), LOG_LEVEL_META_KEY: caller.log_level})
 
 
-class _Watched:
-    """Notes when each call's request is sent."""
-
-    def __init__(self, stream: WriteStream[SessionMessage]) -> None:
-        self._stream = stream
-
-    async def send(self, item: SessionMessage, /) -> None:
-        attempt = _ATTEMPT.get()
-        if attempt is not None and getattr(item.message, "method", None) == "tools/call":
-            # Before sending, because an interrupted message may have arrived.
-            attempt.sent = True
-        await self._stream.send(item)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> _Watched:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
+def _note_call(item: SessionMessage) -> None:
+    """Note when a call's request is sent."""
+    attempt = _ATTEMPT.get()
+    if attempt is not None and getattr(item.message, "method", None) == "tools/call":
+        attempt.sent = True

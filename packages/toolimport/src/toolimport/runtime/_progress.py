@@ -1,37 +1,44 @@
-"""Passing progress reports from the connections' thread to another event loop."""
+"""Passing reports from the connections' thread to another event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Self
+from collections import deque
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
-
-    from mcp.shared.dispatcher import ProgressFnT
-
-    _Report = tuple[float, float | None, str | None]
 
 # How long a call that has ended waits for its caller to take the last report.
 _LAST_SECONDS = 10.0
 
 
-class ProgressRelay:
-    """Passes on reports during the block; a flood of reports does not slow it down."""
+class Relay:
+    """Passes on reports during the block; a flood of reports does not slow it down.
 
-    def __init__(self, on_progress: ProgressFnT) -> None:
-        self._on_progress = on_progress
+    Args:
+        receive: Called in this loop with each report.
+        most: How many reports wait; of more than that, the last.
+    """
+
+    def __init__(self, receive: Callable[..., Awaitable[None]], most: int) -> None:
+        self._receive = receive
         self._loop = asyncio.get_running_loop()
-        self._latest: _Report | None = None
+        self._waiting: deque[tuple[Any, ...]] = deque(maxlen=most)
         self._is_woken = self._is_left = False
         self._task: asyncio.Task[None] | None = None
 
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+    def put(self, *report: Any) -> None:  # noqa: ANN401 - of any kind
         """Accept a report, in the connections' thread."""
-        self._latest = (progress, total, message)
+        self._waiting.append(report)
         if not self._is_woken:
             self._is_woken = True
             self._loop.call_soon_threadsafe(self._wake)
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Accept a report of progress, as the library passes it on."""
+        self.put(progress, total, message)
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,6 +68,5 @@ class ProgressRelay:
             self._task = asyncio.create_task(self._pass_on())
 
     async def _pass_on(self) -> None:
-        while (latest := self._latest) is not None:
-            self._latest = None
-            await self._on_progress(*latest)
+        while self._waiting:
+            await self._receive(*self._waiting.popleft())

@@ -1,8 +1,10 @@
-"""Questions of a server during a call, passed on to the caller."""
+"""Questions and log messages of a server during a call, passed on to the caller."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+    from contextvars import Context
 
     from mcp.client.session import ClientRequestContext
     from mcp_types import (
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
         ErrorData,
         InputRequest,
         InputResponse,
+        LoggingLevel,
     )
+
+    from toolimport.connect import Redactor
 
     Answer = Callable[[InputRequest], Awaitable[InputResponse | ErrorData]]
 
@@ -32,6 +38,54 @@ _SEVERAL = (
 )
 
 
+_LEVELS: dict[LoggingLevel, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "alert": logging.CRITICAL,
+    "emergency": logging.CRITICAL,
+}
+_LOGGED_CHARACTERS = 2000
+_log = logging.getLogger("toolimport.servers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMessage:
+    """A log message of a server.
+
+    Attributes:
+        level: Its severity, as the protocol names it.
+        data: Usually a text; any JSON.
+        logger: The name of the server's logger, or None.
+        server: The server's name.
+    """
+
+    level: LoggingLevel
+    data: Any
+    logger: str | None
+    server: str
+
+    @classmethod
+    def read(cls, params: dict[str, Any], server: str, redactor: Redactor) -> LogMessage:
+        """Read a message that may be invalid, and redact its secrets."""
+        level, logger, data = params.get("level"), params.get("logger"), params.get("data")
+        if isinstance(data, str):
+            data = redactor.text(data)
+        elif data is not None:
+            # Secrets may be anywhere in it.
+            text = json.dumps(data)
+            data = data if text == redactor.text(text) else redactor.text(text)
+        return cls(
+            level=level if level in _LEVELS else "info",
+            data=data,
+            logger=redactor.text(logger) if isinstance(logger, str) else None,
+            server=server,
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The client that makes a call, and answers the server's questions during it.
@@ -43,11 +97,16 @@ class Caller:
             "sampling.tools", "roots". Servers learn them on connecting, so different abilities need
             different connections.
         client: Identifies the client: calls with equal values can answer each other's questions.
+        on_log: Called with the server's log messages during the call; of many at once, with the
+            last.
+        log_level: The lowest level that it wants; servers with older protocols may send others.
     """
 
     answer: Answer
     abilities: frozenset[str]
     client: Hashable
+    on_log: Callable[[LogMessage], Awaitable[None]] | None = None
+    log_level: LoggingLevel | None = None
 
     def in_this_loop(self) -> Caller:
         """Return a caller that can be asked from other loops, and answers in the current one."""
@@ -65,6 +124,7 @@ class _Call:
     caller: Caller
     limit: asyncio.Timeout
     seconds: float
+    on_log: Callable[[LogMessage], None] | None
     asked: set[asyncio.Task[InputResponse | ErrorData]] = field(default_factory=set[Any])
     is_over: bool = False
     _left: float = 0.0
@@ -131,14 +191,18 @@ class Questions:
 
     @asynccontextmanager
     async def limited(
-        self, caller: Caller | None, until: float, seconds: float
+        self,
+        caller: Caller | None,
+        until: float,
+        seconds: float,
+        on_log: Callable[[LogMessage], None] | None,
     ) -> AsyncGenerator[None]:
         """Limit the time of a call, and let the server ask the caller within the block."""
         async with asyncio.timeout_at(until) as limit:
             if caller is None:
                 yield
                 return
-            call = _Call(caller, limit, seconds)
+            call = _Call(caller, limit, seconds, on_log)
             _CALL.set(call)
             self._calls.append(call)
             try:
@@ -152,6 +216,22 @@ class Questions:
                 call.is_over = True
                 for task in call.asked:
                     task.cancel()
+
+    def log(self, message: LogMessage, context: Context | None) -> None:
+        """Pass a log message on to the caller that it belongs to; to a logger if none can tell."""
+        named = None if context is None else context.get(_CALL)
+        if named is None and len(self._clients()) == 1 and self._calls:
+            named = self._calls[-1]
+        if named is not None:
+            if not named.is_over and named.on_log is not None:
+                named.on_log(message)
+        elif not self._calls:
+            text = message.data if isinstance(message.data, str) else json.dumps(message.data)
+            shown = " ".join(text.split())[:_LOGGED_CHARACTERS]
+            _log.log(_LEVELS[message.level], "%s: %s", message.server, shown)
+
+    def _clients(self) -> set[Hashable]:
+        return {it.caller.client for it in self._calls} | self._given_up
 
     async def _elicit(self, _: ClientRequestContext, params: ElicitRequestParams) -> Any:  # noqa: ANN401
         from mcp_types import ElicitRequest
@@ -173,7 +253,7 @@ class Questions:
         if (named := _CALL.get()) is not None:
             answer = None if named.is_over else await named.ask(request)
             return _error(_OVER) if answer is None else answer
-        clients = {it.caller.client for it in self._calls} | self._given_up
+        clients = self._clients()
         if len(clients) > 1:
             return _error(_SEVERAL)
         # If that call ends, another call of the same client is asked.

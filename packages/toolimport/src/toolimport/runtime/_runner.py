@@ -6,13 +6,13 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401
 import os
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from toolimport.errors import ToolCallError, ToolImportError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from pathlib import Path
 
     from mcp.shared.dispatcher import ProgressFnT
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from toolimport.connect import Parameters
     from toolimport.runtime._background import Background
-    from toolimport.runtime._questions import Caller
+    from toolimport.runtime._questions import Caller, LogMessage
 
 _SECONDS = 120.0
+_LOG_MESSAGES = 256
 
 
 class ToolRunner:
@@ -118,17 +119,26 @@ class ToolRunner:
             ToolCallError: The tool could not be called.
         """
         from toolimport.runtime._background import background
-        from toolimport.runtime._progress import ProgressRelay
+        from toolimport.runtime._progress import Relay
 
         running, given = background(), dict(arguments)
         there = caller and caller.in_this_loop()
         with self._explaining(tool_name):
-            if on_progress is None:
-                job = self._job(running, tool_name, given, meta=meta, caller=there)
-                return await running.awaited(job)
-            async with ProgressRelay(on_progress) as relay:
+            async with AsyncExitStack() as relays:
+                on_log, report = caller and caller.on_log, on_progress
+                log: Callable[[LogMessage], None] | None = None
+                if on_progress is not None:
+                    report = (await relays.enter_async_context(Relay(on_progress, 1))).progress
+                if on_log is not None:
+                    log = (await relays.enter_async_context(Relay(on_log, _LOG_MESSAGES))).put
                 job = self._job(
-                    running, tool_name, given, meta=meta, on_progress=relay, caller=there
+                    running,
+                    tool_name,
+                    given,
+                    meta=meta,
+                    on_progress=report,
+                    on_log=log,
+                    caller=there,
                 )
                 return await running.awaited(job)
 
@@ -143,12 +153,19 @@ class ToolRunner:
         return background().is_connected(str(self._file()), self.server_name)
 
     def _succeeded(self, tool_name: str, result: CallToolResult) -> CallToolResult:
-        """Return a result, or raise `ToolCallError` if it is a failure."""
-        from toolimport.runtime._answers import text_of
+        """Return a result, or raise `ToolCallError` if it is a failure or has no usable part."""
+        from toolimport.runtime._answers import note_of, text_of
 
         if result.is_error:
             text = text_of(result) or "the server reported a failure without a reason"
             raise ToolCallError(self.server_name, tool_name, text)
+        if note := note_of(result):
+            if not result.content and result.structured_content is None:
+                raise ToolCallError(self.server_name, tool_name, note)
+            import logging
+
+            log = logging.getLogger("toolimport.servers")
+            log.warning("%s: %s: %s", self.server_name, tool_name, note)
         return result
 
     def _converted(
@@ -170,8 +187,9 @@ class ToolRunner:
             raise ToolCallError(
                 self.server_name,
                 tool_name,
-                f"its answer does not match its schema: {place}: {first['msg']}; "
-                "CLIENT.call returns the raw answer",
+                "the call was carried out, but its answer does not match its schema: "
+                f"{place}: {first['msg']}; this error's `answer` has all of it",
+                answer=answer,
             ) from None
 
     async def _job(
@@ -182,6 +200,7 @@ class ToolRunner:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
+        on_log: Callable[[LogMessage], None] | None = None,
         caller: Caller | None = None,
     ) -> CallToolResult:
         file = self._file()
@@ -195,6 +214,7 @@ class ToolRunner:
             self._seconds(tool_name),
             meta=sent,
             on_progress=on_progress,
+            on_log=on_log,
             caller=caller,
         )
 

@@ -128,7 +128,7 @@ class ToolCaller:
             UnknownToolError: No tool has that name, or it is hidden.
             AmbiguousToolError: Several have it.
             ToolRefusedError: It cannot be called here, the arguments are invalid, or nobody agreed.
-            ToolCallError: Its server could not be reached, or gave an invalid answer.
+            ToolCallError: Its server could not be reached, or answered with an error.
         """
         with Observed(CALLS, transport(), "") as seen:
             try:

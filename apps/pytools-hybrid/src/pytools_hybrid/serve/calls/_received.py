@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.types import (
@@ -12,6 +14,7 @@ from mcp.types import (
     ErrorData,
     TextContent,
 )
+from toolimport.runtime import note_of, with_note
 
 from pytools_hybrid.text import readable
 
@@ -30,12 +33,26 @@ _HIDDEN_IN_ADDRESS = "the address has invisible characters"
 
 
 def received(result: CallToolResult) -> CallToolResult:
-    """Return an answer without the server's metadata, which must not pass as ours."""
+    """Return an answer without the server's metadata, which must not pass as ours.
+
+    What was invalid in it, and what JSON lacks, is said in a text after it.
+    """
+    notes = [note_of(result)]
+    result = with_note(result, "")
+    structured = _finite(result.structured_content)
+    if structured is not result.structured_content:
+        notes.append("NaN and infinite numbers, which JSON does not have, are text.")
     meta = {key: it for key, it in (result.meta or {}).items() if not key.startswith(PROTOCOL)}
     content = list(result.content)
     if any(block.type == "resource_link" for block in content):
         content.append(TextContent(type="text", text=_LINKED))
-    return result.model_copy(update={"content": content, "meta": meta or None})
+    if note := " ".join(filter(None, notes)):
+        content.append(TextContent(type="text", text=readable(note)))
+    update = {"content": content, "meta": meta or None}
+    # Setting it also marks it as given.
+    if structured is not result.structured_content:
+        update["structured_content"] = structured
+    return result.model_copy(update=update)
 
 
 def shown_question(request: ElicitRequest, server: str) -> ElicitRequest | ErrorData:
@@ -48,6 +65,21 @@ def shown_question(request: ElicitRequest, server: str) -> ElicitRequest | Error
     else:
         update["requested_schema"] = _readable(asked.requested_schema)
     return request.model_copy(update={"params": asked.model_copy(update=update)})
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return a value with texts instead of numbers that are not finite; the same if all are."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        made: Any = [_finite(it) for it in items]
+        return made if any(map(operator.is_not, items, made)) else items
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        made = {key: _finite(it) for key, it in given.items()}
+        return made if any(map(operator.is_not, given.values(), made.values())) else given
+    return value
 
 
 def _readable(value: object) -> object:

@@ -1,4 +1,7 @@
-"""Asking a client during a call: for its user's consent, and on behalf of the tool's server."""
+"""Asking a client during a call: for its user's consent, and on behalf of the tool's server.
+
+It also gets the server's log messages.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,22 @@ from mcp.types import (
     ErrorData,
     InputRequiredResult,
     ListRootsResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
 )
 from mcp.types.version import is_version_at_least
 from toolimport.runtime import Caller, call_seconds
 
+from pytools_hybrid.serve.mcp._log_levels import LogLevels, is_wanted
 from pytools_hybrid.serve.mcp._offered import InputRequired, session_of
+from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcp.server.mcpserver import Context
-    from mcp.types import CallToolResult, InputRequest, InputResponse
+    from mcp.types import CallToolResult, InputRequest, InputResponse, LoggingLevel
+    from toolimport.runtime import LogMessage
 
 # From this version on, a server asks by answering a call with questions, and the client repeats the
 # call with the answers.
@@ -48,12 +56,14 @@ class Asker:
 
     Args:
         context: The client's call.
+        levels: The levels of log messages that clients want.
 
     Attributes:
         context: The client's call, or later the call that repeats it.
     """
 
-    def __init__(self, context: Context[None, Any]) -> None:
+    def __init__(self, context: Context[None, Any], levels: LogLevels) -> None:
+        self._log_level: LoggingLevel | None = levels.lowest(context)
         version = context.protocol_version
         self.context = context
         self._by_answer = version is not None and is_version_at_least(version, _BY_ANSWER)
@@ -74,13 +84,30 @@ class Asker:
         """Whether the client can be asked by answering its call with questions."""
         return self._by_answer and bool(self._abilities)
 
-    def caller(self) -> Caller | None:
-        """Return the client as a tool's server sees it; None if it cannot be asked."""
-        if not self._abilities:
-            return None
-        # Without a session, the next call may come from another client.
-        client = session_of(self.context) or object()
-        return Caller(answer=self.ask, abilities=self._abilities, client=client)
+    def caller(self) -> Caller:
+        """Return the client as a tool's server sees it."""
+        return Caller(
+            answer=self.ask,
+            abilities=self._abilities,
+            # Without a session, the next call may come from another client.
+            client=session_of(self.context) or object(),
+            on_log=self.log,
+            log_level=self._log_level,
+        )
+
+    async def log(self, message: LogMessage) -> None:
+        """Pass a log message of the tool's server on to the client."""
+        if not is_wanted(message.level, self._log_level):
+            return
+        data = message.data
+        params = LoggingMessageNotificationParams(
+            level=message.level,
+            logger=": ".join(filter(None, (message.server, message.logger))),
+            data=readable(data) if isinstance(data, str) else "" if data is None else data,
+        )
+        await self.context.session.send_notification(
+            LoggingMessageNotification(params=params), self.context.request_id
+        )
 
     async def confirmed(self, question: str) -> bool | None:
         """Ask the user; return whether they agreed, or None if the client cannot ask."""
@@ -138,7 +165,8 @@ class Asker:
 class HeldCalls:
     """Calls that are in progress while their clients answer questions."""
 
-    def __init__(self) -> None:
+    def __init__(self, levels: LogLevels) -> None:
+        self._levels = levels
         self._held: dict[str, tuple[Asker, asyncio.Task[CallToolResult], asyncio.Handle]] = {}
 
     async def answer(
@@ -157,7 +185,7 @@ class HeldCalls:
             ending.cancel()
             asker.go_on(context)
         else:
-            asker = Asker(context)
+            asker = Asker(context, self._levels)
             if not asker.is_held:
                 return await call(asker)
             task = asyncio.ensure_future(call(asker))

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.types import CallToolResult, Tool, ToolAnnotations
+from mcp.types.version import is_version_at_least
 from pydantic import Field, field_validator
 from toolindex import ToolIndexError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
     from pytools_hybrid.serve.calls import ToolCaller
     from pytools_hybrid.serve.mcp._categories import Inventory
+    from pytools_hybrid.serve.mcp._log_levels import LogLevels
     from pytools_hybrid.serve.mcp._recent import RecentSearches
 
 _log = logging.getLogger("pytools_hybrid")
@@ -120,11 +122,13 @@ def pinned_tools(ids: Sequence[str], taken: Sequence[str], calls: Calls) -> list
 class Calls:
     """Calls tools for MCP clients."""
 
-    def __init__(self, caller: ToolCaller, follower: Follower, recent: RecentSearches) -> None:
+    def __init__(
+        self, caller: ToolCaller, follower: Follower, recent: RecentSearches, levels: LogLevels
+    ) -> None:
         self.caller = caller
         self.follower = follower
         self._recent = recent
-        self._held = HeldCalls()
+        self._held = HeldCalls(levels)
 
     async def answer(
         self,
@@ -160,4 +164,13 @@ class Calls:
                 search_of=search_of if was_searched else None,
             )
 
-        return await self._held.answer(context, call)
+        result = await self._held.answer(context, call)
+        structured, version = result.structured_content, context.protocol_version
+        if structured is None or isinstance(structured, dict) or _takes_any(version):
+            return result
+        return result.model_copy(update={"structured_content": {"result": structured}})
+
+
+def _takes_any(version: str | None) -> bool:
+    """Return whether structured content may be anything; before, only an object."""
+    return version is not None and is_version_at_least(version, "2026-07-28")

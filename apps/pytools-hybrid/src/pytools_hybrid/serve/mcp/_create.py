@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.serve.mcp._log_levels import LogLevels
 from pytools_hybrid.serve.mcp._server import Follow, ToolServer
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ def create_server(
     """
     tools: list[Offered] = []
     follow: Follow | None = None
+    levels = LogLevels() if settings.tools == "call" else None
     if settings.tools != "basic":
         if search is None or follower is None:
             raise ValueError(f"the profile {settings.tools} needs an open search and its follower")
-        over_index, following = _over_the_index(search, follower, settings)
+        over_index, following = _over_the_index(search, follower, settings, levels)
         tools += over_index
         follow = following if settings.follows_files else None
     if settings.tools in {"basic", "all"}:
@@ -39,6 +41,7 @@ def create_server(
         mode=_MODES.get(settings.tools, "hybrid"),
         log_level=settings.log_level,
         follow=follow,
+        log_levels=levels,
     )
 
 
@@ -46,7 +49,7 @@ def create_server(
 
 
 def _over_the_index(
-    search: ToolSearch, follower: Follower, settings: Settings
+    search: ToolSearch, follower: Follower, settings: Settings, levels: LogLevels | None
 ) -> tuple[list[Offered], Follow]:
     from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._describe_tool import describe_tool
@@ -57,7 +60,7 @@ def _over_the_index(
 
     inventory, recent = Inventory(search, follower), RecentSearches()
     caller = None
-    if settings.tools == "call":
+    if levels is not None:
         from pytools_hybrid.serve.calls import ToolCaller
 
         caller = ToolCaller(search)
@@ -66,10 +69,10 @@ def _over_the_index(
         describe_tool(search, follower, caller),
         report_outcome(search, follower, recent),
     ]
-    if caller is not None:
+    if caller is not None and levels is not None:
         from pytools_hybrid.serve.mcp._call_tool import Calls, call_tool, pinned_tools
 
-        calls = Calls(caller, follower, recent)
+        calls = Calls(caller, follower, recent, levels)
         tools.insert(2, call_tool(calls, inventory, read_only=settings.read_only))
         tools += pinned_tools(settings.pin, [tool.name for tool in tools], calls)
     return tools, partial(announce_list_changes, inventory=inventory, follower=follower)

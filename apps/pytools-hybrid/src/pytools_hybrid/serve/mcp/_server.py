@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS
+from mcp.types import INVALID_PARAMS, SetLevelRequestParams
 from toolembed import ToolEmbedError
 from toolimport import ToolImportError
 from toolindex import ToolIndexError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, GetPromptResult, InputRequiredResult, Tool
 
+    from pytools_hybrid.serve.mcp._log_levels import LogLevels
 
 Follow = Callable[[ListChanges], Awaitable[None]]
 """Notifies clients of changes to the list of tools, until cancelled."""
@@ -48,6 +49,7 @@ class ToolServer(MCPServer[None]):
     Args:
         follow: Notifies clients of changes to the list; if None, the server announces that the
             list never changes.
+        log_levels: Gets the levels of log messages that clients want; if None, there are none.
 
     Attributes:
         greeted: Set at the first request after `initialize`.
@@ -60,6 +62,7 @@ class ToolServer(MCPServer[None]):
         mode: WorkflowMode,
         log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"],
         follow: Follow | None = None,
+        log_levels: LogLevels | None = None,
     ) -> None:
         bus = InMemorySubscriptionBus()
         changes = ListChanges(bus)
@@ -76,6 +79,10 @@ class ToolServer(MCPServer[None]):
         self._served = {tool.name: tool for tool in tools}
         self._changes = changes
         self._follow = follow
+        if log_levels is not None:
+            self._lowlevel_server.add_request_handler(
+                "logging/setLevel", SetLevelRequestParams, log_levels.set
+            )
 
         @self.prompt(_PROMPT, title="Tool discovery", description="How to find and use tools")
         def tool_discovery_workflow() -> str:

@@ -25,7 +25,7 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
-from toolimport.lenient_json import has_half_characters, read_leniently
+from toolimport.lenient_json import read_leniently
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _BYTE_ORDER_MARK = "\ufeff"
+_ID_CHARACTERS = 1000
 
 
 @asynccontextmanager
@@ -98,7 +99,9 @@ def _described(error: ValidationError) -> tuple[int, str]:
 
 def _usable_id(given: JsonValue) -> RequestId | None:
     if isinstance(given, str):
-        return None if has_half_characters(given) else given
+        # It replaces lone surrogates, and integers that are too long for Python become text.
+        is_changed = "\ufffd" in given or len(given) > _ID_CHARACTERS
+        return None if is_changed else given
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 

@@ -1,0 +1,79 @@
+"""An MCP server over stdio or HTTP that answers calls with given text instead of valid results.
+
+usage: python raw_server.py PLAN.json, with the text of each tool's result, and `schemas` of some
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+def answer_to(plan: dict, message: dict) -> str:
+    """Return the line that answers a request, which need not be valid JSON."""
+    result = json.dumps({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}})
+    result = result[:-1] + ', "serverInfo": {"name": "raw", "version": "1"}}'
+    match message["method"]:
+        case "tools/list":
+            schemas = plan.get("schemas", {})
+            tools = [
+                {"name": name, "description": name, "inputSchema": {"type": "object"}}
+                | ({"outputSchema": schemas[name]} if name in schemas else {})
+                for name in plan["results"]
+            ]
+            result = json.dumps({"tools": tools})
+        case "tools/call":
+            result = plan["results"][message["params"]["name"]]
+            if result.startswith("instead "):
+                return result.removeprefix("instead ").replace("@", str(message["id"]))
+        case method if method != "initialize":
+            error = {"code": -32601, "message": f"no {method}"}
+            return json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
+    return f'{{"jsonrpc": "2.0", "id": {json.dumps(message["id"])}, "result": {result}}}'
+
+
+def http_server(plan: dict, kind: str) -> ThreadingHTTPServer:
+    """Return a server that is not started yet, for answers of a content type."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if "id" not in message:
+                self._send(202, b"")
+                return
+            text = answer_to(plan, message)
+            if kind == "text/event-stream":
+                text = "".join(f"data: {line}\n" for line in text.split("\n")) + "\n"
+            self._send(200, text.encode("utf-8", "surrogateescape"))
+
+        def do_GET(self) -> None:
+            self._send(405, b"")
+
+        def _send(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+
+
+def main() -> None:
+    """Serve over stdio."""
+    plan = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" in message:
+            text = answer_to(plan, message) + "\n"
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
