@@ -148,11 +148,14 @@ def test_a_tool_with_an_output_schema_returns_a_model(imported):
     assert module.run(module.Params(count=3)) == module.Result(count=3)
 
 
-def test_an_answer_that_is_not_a_result_is_a_tool_call_error(imported, monkeypatch):
+def test_an_answer_that_is_not_a_result_is_an_error_that_has_the_answer(imported, monkeypatch):
     module = imported("structured")
-    monkeypatch.setattr(module.CLIENT, "call", lambda *_: CallToolResult(content=[]))
-    with pytest.raises(ToolCallError, match="does not match its schema: all of it: Input"):
+    result = CallToolResult(content=[TextContent(type="text", text="three")])
+    monkeypatch.setattr(module.CLIENT, "call", lambda *_: result)
+    with pytest.raises(ToolCallError, match="does not match its schema: all of it: Inp") as caught:
         module.run(module.Params(count=3))
+    assert "the call was carried out" in str(caught.value)
+    assert caught.value.answer == "three"
 
 
 def test_importing_the_runtime_does_not_import_mcp():
