@@ -15,7 +15,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp_types import CallToolResult, ElicitResult
+from mcp_types import CallToolResult, ElicitResult, TextContent
 from pydantic import BaseModel, Field, RootModel
 from toolimport import ImportOptions, ServerError, import_servers
 from toolimport.runtime import (
