@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from toolscan._layout import ToolId
 
 
-RECORD_VERSION = 4
+RECORD_VERSION = 5
 """Incremented when the same file yields a different record than before, also by a new
 `TEXT_VERSION`: stored records must then be read again."""
 

@@ -77,6 +77,7 @@ def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
                 "summary": found.entry.summary,
                 "tags": list(found.entry.tags),
                 "duplicates": list(found.duplicates),
+                "also": list(found.also),
             }
             | (_explained(found, answer.terms) if answer.terms is not None else {})
             for result, found in results
@@ -121,6 +122,8 @@ def _as_lines(answers: Sequence[Answer], roots: Roots) -> Iterator[str]:
             yield f"      {found.entry.summary}"
             if found.duplicates:
                 yield f"      the same as {', '.join(found.duplicates)}"
+            if found.also:
+                yield f"      also {', '.join(found.also)}"
             yield f"      {roots.shown(found.entry.path)}"
             if answer.terms is not None:
                 yield from (f"      {line}" for line in _explanation(found, answer.terms))
@@ -203,6 +206,8 @@ def _tool(found: FoundTool, roots: Roots, answer: Answer) -> RenderableType:
     )
     if found.duplicates:
         text.append(f"\nthe same as {printable(', '.join(found.duplicates))}", style="dim")
+    if found.also:
+        text.append(f"\nalso {printable(', '.join(found.also))}", style="dim")
     if answer.terms is not None:
         for line in _explanation(found, answer.terms):
             text.append(f"\n{printable(line)}", style="magenta")
