@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolrank._query import query_words
@@ -91,10 +92,14 @@ def _names() -> dict[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
 
 _NAMES = _names()
 _FIRST_WORDS = frozenset(words[0] for words in _NAMES)
+_ANY = re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(_FIRST_WORDS))})", re.IGNORECASE)
 
 
 def synonyms(text: str) -> list[Synonym]:
     """Return the things in a request that have other names, in their order."""
+    # Most requests have none, which this tells sooner than their words do.
+    if text.isascii() and not _ANY.search(text):
+        return []
     surfaces = [word.surface for word in query_words(text)]
     found: list[Synonym] = []
     place = 0

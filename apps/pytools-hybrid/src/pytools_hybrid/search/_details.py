@@ -128,6 +128,9 @@ class Details:
         if it has them all.
         """
         roots = _roots(ids)
+        if len({*roots.values()}) == len(roots):
+            yield from ((id_, _ALONE) for id_ in ids)
+            return
         alike: dict[str, list[str]] = defaultdict(list)
         for id_, root in roots.items():
             alike[root].append(id_)
