@@ -277,8 +277,13 @@ def _roots(ids: Sequence[str]) -> dict[str, str]:
     """Return the letters of each tool's name, without a prefix if its server has the rest alone."""
     keys = [_keys(id_) or (id_,) for id_ in ids]
     have = {each[-1] for each in keys}
+    shorter = {key for each in keys for key in each[:-1]} & have
     return {
-        id_: next(key for key in each if key in have).rpartition(":")[2]
+        id_: (
+            each[-1]
+            if not shorter
+            else next(key for key in each if key in shorter or key == each[-1])
+        ).rpartition(":")[2]
         for id_, each in zip(ids, keys, strict=True)
     }
 
