@@ -82,7 +82,8 @@ def test_the_first_score_is_the_first_tools_confidence(ask, mode):
     clear, others = ask(CLEAR, mode=mode), ask(UNANSWERABLE, mode=mode)
 
     assert min(response[0].score for response in clear) >= RECOMMENDED_CONFIDENCE
-    assert max(tool.score for response in others for tool in response) < RECOMMENDED_CONFIDENCE
+    scores = [tool.score for response in others for tool in response]
+    assert max(scores, default=0.0) < RECOMMENDED_CONFIDENCE
     for response in (*clear, *filter(None, others)):
         assert response[0].score == pytest.approx(response[0].confidence)
         scores = [tool.score for tool in response]
@@ -251,3 +252,21 @@ def test_a_tool_without_a_vector_does_not_change_the_confidence_of_later_ones(se
     assert later
     for id_ in later:
         assert after[id_] == pytest.approx(before[id_], abs=0.05)
+
+
+def test_an_answer_is_doubted_only_if_none_of_its_tools_is_likely(ask):
+    texts = [*CLEAR, *UNANSWERABLE, "show what changed between version 3 and 5 of a wiki page"]
+    lesser_first = 0
+    for response in ask(texts, limit=10):
+        confidences = [found.confidence for found in response]
+        is_likely = max(confidences) >= RECOMMENDED_CONFIDENCE
+        lesser_first += confidences[0] < RECOMMENDED_CONFIDENCE <= max(confidences)
+        assert (DOUBT in response.notes) != is_likely
+    assert lesser_first
+
+
+def test_whoever_asks_for_a_confidence_is_not_told_to_doubt_what_has_it(ask):
+    (response,) = ask(["feed the penguins in the zoo"], threshold=0.01)
+
+    assert response.tools
+    assert DOUBT not in response.notes

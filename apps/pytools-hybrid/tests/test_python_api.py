@@ -983,3 +983,19 @@ def test_importing_the_package_imports_nothing_heavy():
     )
 
     assert done.stdout == "None\n"
+
+
+def test_a_corpus_fuses_ranks_with_the_constant_of_the_settings(settings):
+    def merge_pdfs(files: list[str]) -> None:
+        """Merge several PDF documents into one file."""
+
+    def read_text(file: str) -> str:
+        """Extract the text of a document."""
+
+    def last_of_two(rrf_k):
+        chosen = settings(fusion="rrf", rrf_k=rrf_k)
+        with ToolCorpus([merge_pdfs, read_text], chosen) as corpus:
+            first, second = asyncio.run(corpus.search("merge pdf documents"))
+        return second.score / first.score
+
+    assert last_of_two(0.0) < last_of_two(60.0) < last_of_two(1000.0)

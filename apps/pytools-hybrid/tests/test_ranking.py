@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from pytools_hybrid import Roots, SearchMode, ToolSearch
+from pytools_hybrid import Roots, SearchMode, ToolFilter, ToolSearch
 from pytools_hybrid.index import open_store
 from pytools_hybrid.search._fusion_weights import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
 from pytools_hybrid.search._fusion_weights import _PART_SHARE as PART_SHARE
@@ -303,29 +303,104 @@ def test_an_answer_without_a_parts_vector_is_not_reused_once_there_is_one(
 # Near-duplicates.
 
 
+ACCOUNTS = ("github-personal", "github-work", "gitea")
+ACTIONS = {"create": ISSUE, "list": "List the issues of a repository, newest first.",
+           "close": "Close an issue of a repository for good."}  # fmt: skip
+
+
+@pytest.fixture
+def accounts(toolbox, write_tool):
+    """Three servers with equal tools, one of which lacks one of them."""
+    for server in ACCOUNTS:
+        for action, text in ACTIONS.items():
+            if (server, action) != ("gitea", "close"):
+                write_tool(f"mcptools/{server}/{action}_issues.py", text)
+    return toolbox
+
+
 @pytest.mark.parametrize("mode", SearchMode)
-def test_the_same_tool_of_two_servers_is_one_result_naming_both(
-    settings, toolbox, write_tool, mode
+@pytest.mark.parametrize(
+    ("query", "server"),
+    [
+        ("issues of a repository", None),
+        ("issues of a repository at work", "github-work"),
+        ("issues of a repository in my personal account", "github-personal"),
+    ],
+)
+def test_equal_tools_of_several_servers_are_offered_from_one_naming_the_others(
+    settings, accounts, mode, query, server
 ):
-    write_tool("mcptools/gitlab/create_issue.py", ISSUE)
-    (response,) = ask(
-        settings(), toolbox, {"query": "report a bug in a repository", "mode": mode, "limit": 50}
-    )
+    (response,) = ask(settings(), accounts, {"query": query, "mode": mode, "limit": 50})
 
-    both = {"mcptools:github:create_issue", "mcptools:gitlab:create_issue"}
-    first = response.tools[0]
-    assert {str(first.entry.id), *first.duplicates} == both
+    of_issues = [it for it in response if it.name in {f"{action}_issues" for action in ACTIONS}]
+    (chosen,) = {it.category for it in of_issues}
+    assert chosen in ACCOUNTS[:2]
+    assert server in {None, chosen}
+    for found in of_issues:
+        has = ACCOUNTS[:2] if found.name == "close_issues" else ACCOUNTS
+        assert {found.id, *found.also} == {f"mcptools:{it}:{found.name}" for it in has}
+    assert len(of_issues) == len(ACTIONS)
+    assert all(found.duplicates == () for found in response)
+
+
+def test_a_filter_also_applies_to_the_other_servers_that_a_result_names(settings, accounts):
+    where = ToolFilter(categories=("gitea", "github-work"))
+    request = {"query": "report a bug in a repository", "where": where}
+    (response,) = ask(settings(), accounts, request)
+
+    assert {response[0].id, *response[0].also} == {
+        "mcptools:gitea:create_issues",
+        "mcptools:github-work:create_issues",
+    }
+
+
+@pytest.mark.parametrize(
+    "parameters", ["text: int", "text: str, labels: str", "text: Issue", "text: str = 'a'"]
+)
+def test_tools_with_other_parameters_are_results_of_their_own(
+    settings, toolbox, parameters, tmp_path
+):
+    for server, each in (("github", "text: Issue" * ("Issue" in parameters) or "text: str"),
+                         ("gitlab", parameters)):  # fmt: skip
+        file = tmp_path / "tools" / "mcptools" / server / "create_issue.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"def run({each}) -> str:\n    '''{ISSUE}'''\n", encoding="utf-8")
+    (response,) = ask(settings(), toolbox, {"query": "create issue"})
+
+    assert {found.id for found in response[:2]} == {
+        "mcptools:github:create_issue",
+        "mcptools:gitlab:create_issue",
+    }
+    assert all(found.also == found.duplicates == () for found in response)
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize(
+    ("name", "prefixed", "text"),
+    [
+        ("get_summary", "wikipedia_get_summary", "Get a summary."),
+        ("getLinks", "wiki_get_links", "Get the links that an article of the wiki has."),
+    ],
+)
+def test_a_tool_that_one_server_has_under_two_names_takes_one_place(
+    settings, toolbox, write_tool, mode, name, prefixed, text
+):
+    for each in (name, prefixed):
+        write_tool(f"mcptools/wikipedia/{each}.py", text)
+    (response,) = ask(settings(), toolbox, {"query": text, "mode": mode, "limit": 50})
+
+    both = {f"mcptools:wikipedia:{each}" for each in (name, prefixed)}
+    assert {response[0].id, *response[0].duplicates} == both
     assert len(both & set(ids(response))) == 1
-    assert all(found.duplicates == () for found in response.tools[1:])
 
 
-def test_duplicates_do_not_shorten_the_list(settings, toolbox, write_tool):
-    for server in range(40):
+def test_equal_tools_do_not_shorten_the_list(settings, toolbox, write_tool):
+    for server in range(80):
         write_tool(f"mcptools/server{server}/create_issue.py", ISSUE)
-    (response,) = ask(settings(), toolbox, {"query": "create issue", "limit": 5})
+    (response,) = ask(settings(), toolbox, {"query": "create issue", "limit": 20})
 
-    assert len(response.tools) == 5
-    assert len(response.tools[0].duplicates) == 40
+    assert len(response.tools) == 20
+    assert len(response.tools[0].also) > 30
 
 
 @pytest.mark.parametrize(

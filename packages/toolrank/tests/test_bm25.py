@@ -327,12 +327,53 @@ class TestMisspeltWords:
 
     def test_terms_with_similar_spelling_share_the_weight(self, connection):
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
-        for text in ("form", "farm", *"vwxyz"):
+        for text in ("forms", "farms", "fa", "fo", *"vwxyz"):
             connection.execute("INSERT INTO docs_fts VALUES (?)", (text,))
-        (right,) = find(connection, "form")
-        found = find(connection, "fxrm", similar_weight=0.6)
-        # Each has a similarity of 0.75, together 1.5, so each gets half of 0.6.
+        (right,) = find(connection, "forms")
+        found = find(connection, "foarms", similar_weight=0.6)
+        # Each has a similarity of 1 - 1/6, together more than 1, so each gets half of 0.6.
         assert [hit.score for hit in found] == pytest.approx([0.3 * right.score] * 2)
+
+    @pytest.mark.parametrize(
+        ("text", "found"),
+        [("gcal", []), ("set gcal", ["1"]), ("gaol", ["1"]), ("set goul", ["1"]), ("goul", [])],
+    )
+    def test_a_short_word_is_only_corrected_with_evidence(self, connection, text, found):
+        """It may be an acronym: its letters, or another word of the request, have to fit."""
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+        for row in ("set a goal", *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (row,))
+        hits = ids(find(connection, text, similar_weight=0.7))
+        assert hits == found
+        corrections = bm25(connection, table="docs_fts", similar_weight=0.7).corrections(text)
+        assert ("goal" in corrections.values()) == ("gcal" not in text and found != [])
+
+    @pytest.mark.parametrize(
+        ("text", "row", "other"),
+        [
+            ("merge MR 4", "merge request", "merge"),
+            ("sign in", "login", "sign"),
+            ("log me into it", "login", "log"),
+            ("pull requests", "PRs of a branch", "pull"),
+        ],
+    )
+    def test_another_name_of_a_thing_is_found_and_counts_as_covered(
+        self, connection, text, row, other
+    ):
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text, tokenize = porter)")
+        for each in (other, row, *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (each,))
+        options = {"table": "docs_fts", "synonym_weight": 0.7}
+        assert "2" in ids(find(connection, text, synonym_weight=0.7))
+        with_names = bm25(connection, **options).coverage(text, ["2"])["2"]
+        assert with_names > bm25(connection, table="docs_fts").coverage(text, ["2"])["2"]
+
+    def test_mister_and_small_letters_of_a_word_are_no_acronyms(self, connection):
+        connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
+        for row in ("merge request", "purchase order", *"vwxyz"):
+            connection.execute("INSERT INTO docs_fts VALUES (?)", (row,))
+        assert find(connection, "Dear Mr Pott, po po", synonym_weight=0.7) == []
+        assert ids(find(connection, "MR, PO", synonym_weight=0.7)) == ["1", "2"]
 
     def test_a_word_that_rows_contain_is_never_corrected(self, connection):
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")

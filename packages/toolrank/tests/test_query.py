@@ -48,6 +48,8 @@ HOSTILE = [
         ("createIssue", ["createissue", "create", "issue"]),
         ("create_pull_request", ["create", "pull", "request"]),
         ("HTTPServer", ["httpserver", "http", "server"]),
+        ("URLs", ["urls"]),
+        ("listPDFs", ["listpdfs", "list", "pdfs"]),
         ("s3 upload", ["s3", "upload"]),
         ("utf8 decode2text", ["utf8", "utf", "decode2text", "decode", "text"]),
         ("github:create-issue", ["github", "create", "issue"]),

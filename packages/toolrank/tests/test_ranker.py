@@ -92,9 +92,9 @@ def test_ties_are_broken_by_id():
 
 
 @pytest.mark.parametrize(
-    ("limit", "depth", "asked"), [(1, None, 100), (33, None, 100), (34, None, 102), (5, 7, 7)]
+    ("limit", "depth", "asked"), [(1, None, 100), (100, None, 100), (101, None, 101), (5, 7, 7)]
 )
-def test_each_retriever_is_asked_for_three_times_the_limit_and_at_least_100(limit, depth, asked):
+def test_each_retriever_is_asked_for_as_many_whatever_the_limit_up_to_100(limit, depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), limit=limit, depth=depth)
     assert retriever.depths == [asked]

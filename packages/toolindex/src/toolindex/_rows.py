@@ -70,6 +70,18 @@ def segments(texts: Iterable[str]) -> str:
     return " ".join(bigram for text in texts if not text.isascii() for bigram in _bigrams(text))
 
 
+def _plain_words(text: str) -> str:
+    """Return the words of a text with compatibility characters, such as CO₂, in their plain form.
+
+    FTS5 takes such characters as they are, and a description is stored as it was written.
+    """
+    if text.isascii() or unicodedata.is_normalized("NFKC", text):
+        return ""
+    words = _WORD.findall(text)
+    changed = (word for word in words if not unicodedata.is_normalized("NFKC", word))
+    return " ".join(unicodedata.normalize("NFKC", word) for word in changed)
+
+
 def _bigrams(text: str) -> Iterator[str]:
     text = unicodedata.normalize("NFKC", text)
     # Most text with a dash or an accent has no such runs, and finding them is slow.
@@ -129,7 +141,15 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "category_words": _name_words(category),
         "parameter_words": _parameter_words(record.parameters),
         "tag_words": _words(record.tags),
-        "segments": segments([name, record.description, *parameters, category, *record.tags]),
+        "segments": " ".join(
+            filter(
+                None,
+                (
+                    segments([name, record.description, *parameters, category, *record.tags]),
+                    _plain_words(record.description),
+                ),
+            )
+        ),
         "name_key": name_key(name),
         "qualified_key": name_key(category + name),
         "file_hash": record.file_hash,
@@ -234,7 +254,8 @@ def _is_list(value: object) -> bool:
 
 def alias_words(texts: Sequence[str]) -> str:
     """Return the value of `alias_words` for a tool: every word, followed by its parts."""
-    words = (word for text in texts for word in _WORD.findall(text))
+    plain = (unicodedata.normalize("NFKC", text) for text in texts)
+    words = (word for text in plain for word in _WORD.findall(text))
     # Repeated words count more than single ones: measured in decision 13.
     return f"{' '.join(_name_words(word) for word in words)} {segments(texts)}".strip()
 
@@ -243,7 +264,7 @@ def _words(names: Iterable[str]) -> str:
     """Return each word of the names whole and split: `s3_upload` as "s3 s 3 upload"."""
     words: dict[str, None] = {}
     for name in names:
-        for word in _WORD.findall(name):
+        for word in _WORD.findall(unicodedata.normalize("NFKC", name)):
             words[word.lower()] = None
             words.update(dict.fromkeys(split_identifier(word)))
     return " ".join(words)
@@ -257,5 +278,11 @@ def _name_words(name: str) -> str:
 
 def _parameter_words(parameters: Sequence[Parameter]) -> str:
     return " ".join(
-        text for p in parameters for text in (_name_words(p.alias or p.name), p.description) if text
+        text
+        for p in parameters
+        for text in (
+            _name_words(p.alias or p.name),
+            unicodedata.normalize("NFKC", p.description),
+        )
+        if text
     )

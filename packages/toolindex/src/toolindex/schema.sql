@@ -27,7 +27,7 @@ CREATE TABLE entries (
     category_words TEXT NOT NULL,
     parameter_words TEXT NOT NULL,
     tag_words TEXT NOT NULL,
-    segments TEXT NOT NULL,         -- empty where words are written with spaces
+    segments TEXT NOT NULL,         -- and words with compatibility characters, in plain ones
     name_key TEXT NOT NULL,         -- the name's letters and digits in lower case
     qualified_key TEXT NOT NULL,    -- those of the category and the name
     file_hash TEXT NOT NULL,

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from toolrank._checks import check_scoring, check_weight
 from toolrank._lexicon import FEW_ROWS, Reading
-from toolrank._postings import Posting, Postings, idf
+from toolrank._postings import Posting, Postings, best_of, idf
 from toolrank._query import Term, quoted_phrases, request_terms
-from toolrank._spelling import osa_distance
+from toolrank._spelling import SHORT, forms, has_letters_of, osa_distance
+from toolrank._synonyms import synonyms
 from toolrank._terms import TermMatch, TermStatistics
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from toolrank._records import Filter, Hit, Query
     from toolrank._spelling import SimilarTerm
@@ -24,11 +25,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A term of the request with the rows that contain it, or a similar spelling of it."""
+    """A term of the request with the rows that contain it, or another spelling or name of it."""
 
     term: Term
     posting: Posting
     similar: tuple[tuple[SimilarTerm, Posting], ...] = ()
+    synonym: _Elsewhere | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """What rows call the thing whose name in the request a term belongs to.
+
+    Attributes:
+        name: The name that most rows have.
+        posting: The rows with one of the names, other than the request's.
+        share: The term's share of the name in the request.
+        is_needed: Whether no row has the request's name, and the other one is not an acronym.
+    """
+
+    name: str
+    posting: Posting
+    share: float
+    is_needed: bool
 
 
 class BM25Retriever:
@@ -56,6 +75,8 @@ class BM25Retriever:
             of the request's terms.
         similar_weight: The weight of terms that are spelt like a word that no row contains, where
             other words have the weight 1; 0 does not search for them.
+        synonym_weight: The weight of other names of what a request names, such as "pull request" of
+            "PR" or "sign in" of "login"; 0 does not search for them.
 
     Raises:
         RankingArgumentError: A weight that is negative or not finite, or a share that is not from
@@ -73,9 +94,11 @@ class BM25Retriever:
         common: float = 0.3,
         evenness: float = 1.0,
         similar_weight: float = 0.0,
+        synonym_weight: float = 0.0,
     ) -> None:
         check_scoring(common=common, evenness=evenness)
         check_weight(similar_weight, of="a term spelt alike", argument="similar_weight")
+        check_weight(synonym_weight, of="another name", argument="synonym_weight")
         self._lexicon = lexicon
         self._evenness = evenness
         self._where = where
@@ -83,6 +106,7 @@ class BM25Retriever:
         self._postings = postings
         self._common = common
         self._similar_weight = similar_weight
+        self._synonym_weight = synonym_weight
 
     @property
     def name(self) -> str:
@@ -120,7 +144,7 @@ class BM25Retriever:
     def coverage(self, text: str, ids: Iterable[str], *, unknown: float = 0.0) -> dict[str, float]:
         """Return the share of a request's terms that each row contains, weighted by IDF.
 
-        A misspelt term counts as contained if its correction is.
+        A misspelt term counts as contained if its correction is, and a name if another name is.
 
         Args:
             text: The request.
@@ -143,11 +167,14 @@ class BM25Retriever:
                 continue
             weight = idf(size, found.posting.documents)
             total += weight
-            if not found.posting.documents and not found.similar:
+            if not found.posting.documents and not found.similar and not found.synonym:
                 for id_ in held:
                     held[id_] += unknown * weight
             held_by: set[str] = set()
-            for posting in (found.posting, *(posting for _, posting in found.similar)):
+            others = [posting for _, posting in found.similar]
+            if found.synonym is not None:
+                others.append(found.synonym.posting)
+            for posting in (found.posting, *others):
                 held_by.update(id_ for id_, row in rows.items() if row in posting)
             for id_ in held_by:
                 held[id_] += weight
@@ -173,11 +200,17 @@ class BM25Retriever:
         }
 
     def corrections(self, text: str) -> dict[str, str]:
-        """Return the closest word of the rows for each misspelt word of a request."""
+        """Return the closest word of the rows for each misspelt word of a request.
+
+        A word of a name that no row contains, such as "PR", is followed by another name for the
+        same thing that rows contain, in brackets.
+        """
         reading = self._open()
         corrections: dict[str, str] = {}
         for found in self._find(reading, text):
-            if found.similar:
+            if found.synonym is not None and found.synonym.is_needed:
+                corrections[found.term.text] = f"{found.term.text} ({found.synonym.name})"
+            elif found.similar:
                 word = found.term.text
                 spellings = [
                     spelling
@@ -207,6 +240,10 @@ class BM25Retriever:
             for similar, posting in found.similar:
                 share = similar.similarity / max(total, 1.0)
                 weighted.append((term, similar.term, posting, self._similar_weight * share))
+            if found.synonym is not None:
+                named = found.synonym
+                weight = self._synonym_weight * named.share
+                weighted.append((term, named.name, named.posting, weight))
         # After the words, so that an error can only come from the phrases: an index without
         # positions cannot match them.
         with suppress(RetrievalError):
@@ -219,7 +256,7 @@ class BM25Retriever:
         """Return the request's terms, looked up once per request."""
         if self._postings is None:
             return self._look_up(reading, text)
-        key = reading.key, self._common, self._similar_weight, text
+        key = reading.key, self._common, self._similar_weight, self._synonym_weight, text
         return self._postings.lately(key, lambda: self._look_up(reading, text))
 
     def _look_up(self, reading: Reading, text: str) -> list[_Found]:
@@ -235,20 +272,63 @@ class BM25Retriever:
             ]
         else:
             found = [_Found(term, reading.posting(term.text)) for term in terms]
+        if self._synonym_weight:
+            found = self._with_synonyms(reading, found, text, limit)
         return self._with_similar(reading, found, limit) if self._similar_weight else found
+
+    def _with_synonyms(
+        self, reading: Reading, found: list[_Found], text: str, limit: int
+    ) -> list[_Found]:
+        for synonym in synonyms(text):
+            read = {name: reading.posting(name, up_to=limit) for name in synonym.others}
+            others = {name: posting for name, posting in read.items() if posting.rows}
+            if not others:
+                continue
+            name = max(others, key=lambda name: others[name].documents)
+            is_missing = not reading.posting(synonym.said, up_to=limit).documents
+            elsewhere = _Elsewhere(
+                name=name,
+                posting=best_of([(it, 1.0) for it in others.values()], size=reading.size()),
+                share=1 / max(len(synonym.terms), 1),
+                is_needed=is_missing and len(name) > SHORT,
+            )
+            found = [
+                replace(each, synonym=elsewhere) if each.term.text in synonym.terms else each
+                for each in found
+            ]
+        return found
 
     def _with_similar(self, reading: Reading, found: list[_Found], limit: int) -> list[_Found]:
         plain = [each for each in found if each.term.is_plain]
-        unknown = [each.term.text for each in plain if not each.posting.documents]
+        unknown = [
+            each.term.text for each in plain if not each.posting.documents and not each.synonym
+        ]
         # Most words are unknown: the request is in another language, or about something else.
         if not unknown or len(unknown) > max(3, len(plain) // 2):
             return found
         return [
-            replace(each, similar=tuple(reading.similar(each.term.text, up_to=limit)))
+            replace(each, similar=tuple(self._similar(reading, each.term.text, found, limit)))
             if each.term.text in unknown
             else each
             for each in found
         ]
+
+    def _similar(
+        self, reading: Reading, word: str, found: Iterable[_Found], limit: int
+    ) -> Iterator[tuple[SimilarTerm, Posting]]:
+        """Yield what an unknown word may mean.
+
+        A short one may be an acronym or a product, such as "saml", which is an edit away from some
+        word: it is taken for one that has other letters only if that word stands in a row with
+        another term of the request.
+        """
+        for similar, posting in reading.similar(word, up_to=limit):
+            is_clear = len(word) > SHORT or any(
+                has_letters_of(word, form)
+                for form in (*forms(similar.term), f"{similar.term}d", f"{similar.term}ed")
+            )
+            if is_clear or any(not {*it.posting.rows}.isdisjoint(posting.rows) for it in found):
+                yield similar, posting
 
 
 def _is_only_whole(found: _Found) -> bool:

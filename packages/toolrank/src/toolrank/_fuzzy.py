@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
-from itertools import repeat
-from operator import mul
 from typing import TYPE_CHECKING
 
 from toolrank._approximate import MAX_LETTERS, approximate_terms
 from toolrank._checks import check_scoring
-from toolrank._lexicon import NOWHERE, Reading
-from toolrank._postings import Posting, Postings, idf
+from toolrank._lexicon import Reading
+from toolrank._postings import NOWHERE, Posting, Postings, best_of
 from toolrank._query import query_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable
 
     from toolrank._records import Filter, Hit, Query
     from toolrank.protocols import Lexicon
@@ -100,30 +97,6 @@ class FuzzyRetriever:
                 read = reading.stem_posting(term, up_to=limit)
                 if read is not None:
                     alike.append((read[1], others * term.similarity**_SHARPNESS))
-            posting = _best_of(alike, size=reading.size())
+            posting = best_of(alike, size=reading.size())
             postings.put(key, posting)
         return posting
-
-
-def _best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
-    """Return for each row the best of what postings have for it, each with a factor for its scores.
-
-    Rare terms are often typos themselves, and would count most, so none counts as rarer than
-    the most common of those with the greatest factor.
-    """
-    if not alike:
-        return NOWHERE
-    greatest = max(factor for _, factor in alike)
-    documents = max(posting.documents for posting, factor in alike if factor == greatest)
-    rarest = idf(size, documents)
-    best: dict[int, float] = {}
-    for posting, factor in alike:
-        weight = factor * min(1.0, rarest / idf(size, posting.documents))
-        parts: Iterable[float] = map(mul, posting.scores, repeat(weight))
-        # This loop runs in C and visits each row once.
-        before = map(best.get, posting.rows, repeat(0.0))
-        best.update(zip(posting.rows, map(max, before, parts), strict=False))
-    rows = sorted(best)
-    return Posting(
-        rows=array("q", rows), scores=array("d", map(best.__getitem__, rows)), documents=len(rows)
-    )

@@ -7,7 +7,7 @@ from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from toolrank._postings import Posting, Postings, best_sums
+from toolrank._postings import NOWHERE, Posting, Postings, best_sums
 from toolrank._records import Hit
 from toolrank._spelling import SimilarTerm, Vocabulary, forms
 from toolrank.errors import RetrievalError
@@ -25,7 +25,6 @@ _LEAST_IDF = 1e-6
 FEW_ROWS = 100
 # No term is this long, and caching it would take as much memory as a thousand terms.
 _MAX_TERM = 1000
-NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
 
 
 class Reading:

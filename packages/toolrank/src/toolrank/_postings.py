@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import sys
+from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import repeat
-from operator import add
+from operator import add, mul
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 
 _T = TypeVar("_T")
@@ -53,6 +53,9 @@ class Posting:
     def is_read(self) -> bool:
         """Whether the rows were read."""
         return len(self.rows) == self.documents
+
+
+NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
 
 
 class Postings:
@@ -199,6 +202,30 @@ def _best_in_arrays(
         is_best = totals >= np.partition(totals, -depth)[-depth]
         rows, totals = rows[is_best], totals[is_best]
     return dict(zip((rows + low).tolist(), totals.tolist(), strict=True))
+
+
+def best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
+    """Return for each row the best of what postings have for it, each with a factor for its scores.
+
+    Rare terms are often typos themselves, and would count most, so none counts as rarer than
+    the most common of those with the greatest factor.
+    """
+    if not alike:
+        return NOWHERE
+    greatest = max(factor for _, factor in alike)
+    documents = max(posting.documents for posting, factor in alike if factor == greatest)
+    rarest = idf(size, documents)
+    best: dict[int, float] = {}
+    for posting, factor in alike:
+        weight = factor * min(1.0, rarest / idf(size, posting.documents))
+        parts: Iterable[float] = map(mul, posting.scores, repeat(weight))
+        # This loop runs in C and visits each row once.
+        before = map(best.get, posting.rows, repeat(0.0))
+        best.update(zip(posting.rows, map(max, before, parts), strict=False))
+    rows = sorted(best)
+    return Posting(
+        rows=array("q", rows), scores=array("d", map(best.__getitem__, rows)), documents=len(rows)
+    )
 
 
 def _size(posting: Posting) -> int:

@@ -71,6 +71,8 @@ _SEPARATOR = re.compile(
     r"|, (?:and|also|but) |, | and )",
     re.IGNORECASE,
 )
+# The end of an acronym's plural.
+_PLURAL = re.compile(r"[A-Z]{2}s(?![a-z])")
 _SPACES = re.compile(r"[^\S\n\r\x0b\x0c\x85\u2028\u2029]+")
 _LINES = re.compile(r"\s*[\n\r\x0b\x0c\x85\u2028\u2029]\s*")
 _BULLET = re.compile(r"\A(?:[-*+•‣–—·]|\(?(?:\d{1,3}|[A-Za-z])[.)]) ")
@@ -212,6 +214,8 @@ def encodable(term: str) -> str:
 def _parts(word: str) -> list[str]:
     """Split at `aB`, before the last capital of `ABc`, and between letters and digits.
 
+    The plural of an acronym, as in `URLs`, stays whole.
+
     Returns:
         The parts in lower case, or none if the word is not split.
     """
@@ -221,7 +225,16 @@ def _parts(word: str) -> list[str]:
         position
         for position in range(1, len(word))
         if (before := word[position - 1]).isdigit() != (here := word[position]).isdigit()
-        or (here.isupper() and (before.islower() or word[position + 1 : position + 2].islower()))
+        or (
+            here.isupper()
+            and (
+                before.islower()
+                or (
+                    word[position + 1 : position + 2].islower()
+                    and not _PLURAL.match(word, position - 1)
+                )
+            )
+        )
     ]
     parts = [word[start:end].lower() for start, end in pairwise([0, *cuts, len(word)])]
     # A single letter ("s" of "S3") matches too much to be useful.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from toolrank._records import Hit, Query
     from toolrank.protocols import Retriever
 
-_MIN_DEPTH = 100
+_DEPTH = 100
 _NO_USAGE: Mapping[str, float] = MappingProxyType({})
 
 
@@ -124,8 +124,9 @@ class HybridRanker:
             query: What is asked; the channels are asked for it and for each of its parts.
             limit: How many hits to return, at least 1.
             depth: How many candidates to take from each retriever, for a part `PART_DEPTH` at
-                most; by default three times the limit and at least 100, so that a hit one list
-                ranks low can still rise.
+                most, so that a hit one list ranks low can still rise. Scores depend on it; by
+                default it is 100 for every limit up to that, so that a longer answer begins with
+                the shorter one.
             pinned: Ids that come first, in this order, also those that no channel finds.
 
         Raises:
@@ -136,7 +137,7 @@ class HybridRanker:
             raise RankingArgumentError("limit", f"{limit} is below 1")
         if depth is not None and depth < 1:
             raise RankingArgumentError("depth", f"{depth} is below 1")
-        depth = depth or max(3 * limit, _MIN_DEPTH)
+        depth = depth or max(limit, _DEPTH)
         ranking = self.ranking(query, depth=depth, pinned=pinned, limit=limit)
         return ranking.hits(ranking.ids[:limit])
 
@@ -160,7 +161,7 @@ class HybridRanker:
         def hits(ids: Sequence[str]) -> list[RankedHit]:
             return self._hits(ids, whole, found, scored, frozenset(first))
 
-        return Ranking(ordered, hits)
+        return Ranking(ordered, {**scored.final, **dict.fromkeys(first, 1.0)}, hits)
 
     def _hits(
         self,
@@ -279,10 +280,12 @@ class Ranking(NamedTuple):
 
     Attributes:
         ids: Their ids, best first.
+        scores: The score of each, by id.
         hits: Makes hits of some of the ids, in the order given.
     """
 
     ids: Sequence[str]
+    scores: Mapping[str, float]
     hits: Callable[[Sequence[str]], list[RankedHit]]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 _REMEMBERED = 1024
 _MAX_SIMILAR = 3
 _MIN_LETTERS = 4
+SHORT = 4
+"""A word of up to this length may well be an acronym."""
+
 # Words of this length may contain two typos.
 _LONG = 8
 _MAX_LETTERS = 32
@@ -79,7 +83,9 @@ class Vocabulary:
 
         One edit (a letter inserted, deleted or replaced, or two neighbours swapped) is allowed in
         words of 4 to 7 letters, two in longer ones; the first letter must be right, or swapped
-        with the second. If there is no such term, those that begin with the word.
+        with the second. A word of 4 letters that does not look like one of the terms is only
+        taken for one with the same letters, because it may be an acronym. If there is no such term,
+        those that begin with the word.
 
         Returns:
             At most 3 terms, only those at the least distance. None for a word that is shorter
@@ -159,11 +165,24 @@ class Vocabulary:
             slips = 1 if len(stem) < _LONG else 2
             for term in self._near(stem, slips):
                 distance = osa_distance(stem, term, limit=slips)
-                if distance <= slips:
+                if distance <= slips and (not distance or self._is_likely(word, stem, term)):
                     # Below 1 in total, so that an edit always costs more.
                     cost = distance + _SUFFIX_COST * (len(word) - len(stem))
                     found[term] = min(cost, found.get(term, cost))
         return found
+
+    def _is_likely(self, word: str, stem: str, term: str) -> bool:
+        """Return whether an unknown word is more likely a misspelt term than another name.
+
+        A short one that begins like no term, or is a term after another letter, such as "gcal", is
+        misspelt only if its letters are in another order.
+        """
+        return len(word) > SHORT or sorted(stem) == sorted(term) or not self._is_coined(stem)
+
+    def _is_coined(self, word: str) -> bool:
+        """Return whether no term begins like a word, or it is a letter before another term."""
+        starts = next(self.beginning_with(word[:2]), None) is not None
+        return not starts or word[1:] in self._documents
 
     def _near(self, stem: str, slips: int) -> Iterator[str]:
         """Yield the terms that are not ruled out by a quick check."""
@@ -199,6 +218,11 @@ def osa_distance(a: str, b: str, *, limit: int) -> int:
         if min(row) > limit and min(before) > limit:
             return limit + 1
     return row[-1]
+
+
+def has_letters_of(word: str, term: str) -> bool:
+    """Return whether a word has the letters of a term in another order, or lacks one of them."""
+    return not len(term) - len(word) > 1 and not Counter(word) - Counter(term)
 
 
 def letters_of(word: str) -> int:

@@ -12,15 +12,21 @@ if TYPE_CHECKING:
 
     from toolscan._layout import ToolId
 
-# One class letter per character: Upper, Lower (and caseless letters), Digit, or a Separator.
-_ASCII_CLASSES = {
-    code: "U" if chr(code).isupper() else "L" if chr(code).islower() else "D"
-    for code in range(128)
-    if chr(code).isalnum()
-} | {code: "S" for code in range(128) if not chr(code).isalnum()}
+# One class letter per character: Upper, Lower (and caseless letters), Digit, or a Separator; "s",
+# which ends plurals, has its own.
+_ASCII_CLASSES = (
+    {
+        code: "U" if chr(code).isupper() else "L" if chr(code).islower() else "D"
+        for code in range(128)
+        if chr(code).isalnum()
+    }
+    | {code: "S" for code in range(128) if not chr(code).isalnum()}
+    | {ord("s"): "s"}
+)
 
-# The last capital of an acronym belongs to the next word: HTTPServer is HTTP + Server.
-_WORD = re.compile("U+(?=UL)|U?L+|U+|D+")
+# The last capital of an acronym belongs to the next word, HTTPServer is HTTP + Server, but URLs is
+# one word.
+_WORD = re.compile("U{2,}s(?![Ls])|U+(?=U[Ls])|U?[Ls]+|U+|D+")
 _REMEMBERED = 1 << 12
 TEXT_VERSION = 2
 """The version of `embedding_text`'s template; with a new version, every text hash differs."""
@@ -31,17 +37,21 @@ def split_identifier(text: str) -> list[str]:
 
     >>> split_identifier("createPullRequest2"), split_identifier("HTTPServer2")
     (['create', 'pull', 'request', '2'], ['http', 'server', '2'])
+    >>> split_identifier("listURLs"), split_identifier("ＡＰＩ")
+    (['list', 'urls'], ['api'])
     """
     if text.isascii():
         classes = text.translate(_ASCII_CLASSES)
     else:
-        # Compose letters and accents into single characters where these exist.
-        text = unicodedata.normalize("NFC", text)
+        # Letters with their accents become one character, and compatibility characters plain ones.
+        text = unicodedata.normalize("NFKC", text)
         classes = "".join(map(_class_of, text))
     return [text[match.start() : match.end()].lower() for match in _WORD.finditer(classes)]
 
 
 def _class_of(char: str) -> str:
+    if char == "s":
+        return "s"
     if char.isupper() or char.istitle():
         return "U"
     if char.isnumeric() and not char.isalpha():
@@ -62,6 +72,7 @@ def embedding_text(
     """Return the text that is embedded for a tool.
 
     It depends only on what an index stores, so that a tool can be embedded later without its file.
+    Compatibility characters are plain ones in it (NFKC), as in requests.
     Tags that the description mentions are not repeated. The names of parameters come last, where a
     model that truncates long texts, or weights their beginnings more, loses the least.
     """
@@ -69,7 +80,8 @@ def embedding_text(
     said = description.casefold()
     labels = ", ".join(tag for tag in tags if tag.casefold() not in said)
     parameters = ", ".join(map(_words, parameter_names))
-    return " ".join(filter(None, (f"{name} ({category}): {description}", labels, parameters)))
+    text = " ".join(filter(None, (f"{name} ({category}): {description}", labels, parameters)))
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 # A tree has few words for its categories and parameters.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pytools_hybrid")
 
-_READER = "definitions 1"
+_READER = "definitions 2"
 _TURN_SECONDS = 60.0
 # How long a search waits for a slow model.
 _EMBEDDING_SECONDS = 15.0
@@ -202,7 +202,7 @@ class ToolCorpus:
                     store,
                     bm25_weight=settings.bm25_weight,
                     vec_weight=settings.vec_weight,
-                    ranker=hybrid_ranker(settings.fusion),
+                    ranker=hybrid_ranker(settings.fusion, settings.rrf_k),
                     tuning=TuningFile(settings.tuning),
                 )
                 self._opened = store, searcher

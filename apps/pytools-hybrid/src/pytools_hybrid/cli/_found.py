@@ -75,6 +75,7 @@ def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
                 "summary": found.entry.summary,
                 "tags": list(found.entry.tags),
                 "duplicates": list(found.duplicates),
+                "also": list(found.also),
             }
             | (_explained(found, answer.terms) if answer.terms is not None else {})
             for result, found in results

@@ -35,6 +35,7 @@ COMMON = 0.3
 # A tool with all the words of a request is better than one that repeats some of them.
 EVENNESS = 0.75
 SIMILAR_WEIGHT = 0.7
+SYNONYM_WEIGHT = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,13 @@ from toolrank import (
     lexical_strength,
 )
 
-from pytools_hybrid.index._bm25_weights import COMMON, EVENNESS, SIMILAR_WEIGHT, ColumnWeights
+from pytools_hybrid.index._bm25_weights import (
+    COMMON,
+    EVENNESS,
+    SIMILAR_WEIGHT,
+    SYNONYM_WEIGHT,
+    ColumnWeights,
+)
 
 if TYPE_CHECKING:
     import os
@@ -152,6 +158,7 @@ class SQLiteReader(IndexReader):
             common=COMMON,
             evenness=EVENNESS,
             similar_weight=SIMILAR_WEIGHT,
+            synonym_weight=SYNONYM_WEIGHT,
         )
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import OrderedDict
 from dataclasses import replace
 from functools import cache
@@ -11,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolembed import EmbeddingError
+from toolindex import ToolFilter
 from toolrank import HybridRanker, RankedHit, Ranking, usage_prior
 
 from pytools_hybrid.search._channels import (
@@ -21,7 +23,8 @@ from pytools_hybrid.search._channels import (
     query_of,
     unembedded,
 )
-from pytools_hybrid.search._details import Details, tool_key
+from pytools_hybrid.search._deprecation import deprecation
+from pytools_hybrid.search._details import Details
 from pytools_hybrid.search._query_vectors import QueryEncoder, QueryVector
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
@@ -31,6 +34,7 @@ from pytools_hybrid.search._types import (
     SearchRequest,
     SearchResponse,
 )
+from pytools_hybrid.settings import MAX_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -46,6 +50,9 @@ _CACHED_RESULTS = 512
 _SPARE = 5
 # How many candidates a channel is asked for, at least.
 _DEPTH = 100
+# In capitals it is not corrected to a similar word.
+_DEPRECATED = "DEPRECATED"
+_MOST_DEPRECATED = 1_000
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -78,6 +85,7 @@ class Searcher:
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._newcomers = Newcomers()
         self._used: tuple[Hashable, _Usage] = None, _Usage({}, {})
+        self._deprecated: tuple[Hashable, Mapping[str, str]] = None, {}
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
@@ -204,21 +212,24 @@ class Searcher:
         ranker = self._ranker(channels, usage.factors)
         model_id = "" if vector is None else vector.model_id
         ran = frozenset(channel.retriever.name for channel in channels)
-        details = Details(reader, query, ran, model_id, usage.outcomes)
-        depth = request.limit + _SPARE + len(named)
-        while True:
-            ranking = _ranking(ranker, query, depth, named, whole=request.place_of is not None)
-            ids = ranking.ids[:depth]
-            distinct = details.distinct(ids)
-            if len(distinct) >= request.limit or len(ids) < depth:
-                break
-            depth *= 4
-        tools = details.tools(ranking, distinct, at_once=request.limit)
+        details = Details(
+            reader, query, ran, model_id, usage.outcomes, self._deprecated_tools(reader)
+        )
+        place_of = request.place_of
+
+        def rank(depth: int) -> Ranking:
+            ranking = _ranking(ranker, query, depth, named, whole=place_of is not None)
+            return details.with_deprecated_lower(ranking, ranking.ids[:depth], named)
+
+        # For any limit the same tools are ranked, so that a longer answer begins with the shorter.
+        most = max(request.limit, MAX_LIMIT)
+        depth = most + _SPARE + len(named)
+        tools = details.tools(rank, depth, most=most, at_once=request.limit)
         sure = (tool for tool in tools if tool.confidence >= request.min_confidence)
         shown = tuple(islice(sure, request.limit))
-        if request.place_of is None:
+        if place_of is None:
             return _Ranked(shown, new)
-        return _placed(request.place_of, shown, ranking, details, new)
+        return _placed(place_of, shown, rank(depth), depth, details, new)
 
     def _usage(self, reader: StoreReader) -> _Usage:
         # Keyed by the store too: another database may have the same count.
@@ -230,6 +241,16 @@ class Searcher:
             usage = _Usage(outcomes, factors)
             self._used = state, usage
         return usage
+
+    def _deprecated_tools(self, reader: StoreReader) -> Mapping[str, str]:
+        """Return the notices of all tools that say that they are deprecated, by id."""
+        known, notices = self._deprecated
+        if known != (state := reader.state_of()):
+            found = reader.lexical(_DEPRECATED, where=ToolFilter(), depth=_MOST_DEPRECATED)
+            entries = reader.entries([tool.id for tool in found])
+            notices = {id_: said for id_, it in entries.items() if (said := deprecation(it))}
+            self._deprecated = state, notices
+        return notices
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
         """Return the channels of a search, with their weights."""
@@ -245,12 +266,20 @@ class Searcher:
 
 
 def corrected(reader: StoreReader, text: str, *, known: Callable[[str], bool]) -> str:
-    """Return a request with its misspelt words, but for known ones, in the tools' spelling."""
+    """Return a request as our models understand it best.
+
+    Misspelt words, but for known ones, are in the tools' spelling, names that no tool has are
+    followed by the tools' own, and compatibility characters are plain ones.
+    """
     found = reader.corrections(text)
-    corrections = {word: right for word, right in found.items() if not known(word)}
-    if not corrections:
-        return text
-    return _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
+    corrections = {
+        word: right
+        for word, right in found.items()
+        if right.startswith(f"{word} ") or not known(word)
+    }
+    if corrections:
+        text = _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
 class _Ranked(NamedTuple):
@@ -290,7 +319,7 @@ def _ranking(
     if isinstance(ranker, HybridRanker):
         ranking = ranker.ranking(
             query,
-            depth=max(3 * depth, _DEPTH),
+            depth=max(depth, _DEPTH),
             pinned=list(named),
             limit=None if whole else depth,
         )
@@ -304,13 +333,14 @@ def _ranking(
     def made(ids: Sequence[str]) -> list[RankedHit]:
         return [of[id_] for id_ in ids]
 
-    return Ranking(list(of), made)
+    return Ranking(list(of), {id_: hit.score for id_, hit in of.items()}, made)
 
 
 def _placed(
     id_: str,
     shown: tuple[FoundTool, ...],
     ranking: Ranking,
+    depth: int,
     details: Details,
     new: tuple[str, ...],
 ) -> _Ranked:
@@ -320,6 +350,7 @@ def _placed(
         id_: The tool.
         shown: The answer of a search.
         ranking: What that search ranked.
+        depth: How many of these tools the answer was taken from.
         details: What it knows of the tools.
         new: The tools that fit but have no vector.
     """
@@ -331,19 +362,14 @@ def _placed(
     last = shown[-1:]
     if id_ not in ids:
         return _Ranked(last, new, Placing(ranked=len(ids)))
-    until = ids.index(id_) + 1
-    # Its place depends only on tools before it, and its duplicates are only tools of its name.
-    alike = (each for each in ids[until:] if tool_key(each) == tool_key(id_))
-    distinct = details.distinct([*ids[:until], *alike])
+    distinct = dict(details.distinct(ids[:depth] if id_ in ids[:depth] else ids))
     if id_ not in distinct:
         numbered = enumerate(distinct.items(), start=1)
-        same = next(((number, it) for number, (it, others) in numbered if id_ in others), None)
+        same = next(((number, it) for number, (it, equal) in numbered if id_ in equal.ids), None)
         return _Ranked((), new, Placing(ranked=len(ids), same=same))
     kept = [*distinct]
-    # The first too, because all scores are relative to its confidence.
-    wanted = {each: distinct[each] for each in (kept[0], id_)}
-    tools = details.tools(ranking, wanted, at_once=len(wanted))
-    found = [tool for tool in tools if tool.id == id_]
+    # All scores are relative to the confidence of the first.
+    found = details.one(ranking, kept[0], id_)
     rank = max(kept.index(id_), len(shown)) + 1
     return _Ranked((*found, *last), new, Placing(rank=rank, ranked=len(ids)))
 

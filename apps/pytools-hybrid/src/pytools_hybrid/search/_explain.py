@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolrank import RECOMMENDED_CONFIDENCE
 
+from pytools_hybrid.search._deprecation import deprecation
 from pytools_hybrid.search._fusion_weights import UNITS
 
 if TYPE_CHECKING:
@@ -90,6 +91,10 @@ def reason(found: FoundTool) -> str:
             told.append("has failed before")
     if found.duplicates:
         told.append(f"stands for {len(found.duplicates)} near-identical tools")
+    if found.also:
+        told.append(f"{len(found.also)} other servers have an equal tool")
+    if deprecation(found.entry):
+        told.append("deprecated")
     if found.confidence < RECOMMENDED_CONFIDENCE:
         told.append("but it may not do this at all")
     return "; ".join(told) or "a part of the request brought it up"
@@ -194,7 +199,7 @@ def placed(
 def _absent(placing: Placing | None, terms: Mapping[str, float]) -> tuple[str, ...]:
     if placing is not None and placing.same is not None:
         number, id_ = placing.same
-        return (f"it is nearly identical to number {number}, {id_}, which represents it",)
+        return (f"it is equal or nearly identical to number {number}, {id_}, which represents it",)
     why = "it is far from the request" if terms else "it contains no word of the request"
     return (
         f"{why}: it is not among the first {0 if placing is None else placing.ranked}",

@@ -28,12 +28,18 @@ _VALUE_CHARACTERS = 200
 _DEFAULTS = [(field.name, getattr(ToolFilter(), field.name)) for field in fields(ToolFilter)]
 
 
-def doubt(response: SearchResponse) -> str:
-    """Return a note if perhaps none of the tools does what was asked, or an empty string."""
+def doubt(response: SearchResponse, threshold: float) -> str:
+    """Return a note if perhaps none of the tools does what was asked, or an empty string.
+
+    Args:
+        response: The answer.
+        threshold: The confidence that the caller asked for; 0 for the recommended one.
+    """
     # Among a few tools, a good match cannot be told from a poor one.
     if not response.tools or response.tool_count < _FEW:
         return ""
-    if response.tools[0].confidence >= RECOMMENDED_CONFIDENCE:
+    enough = threshold or RECOMMENDED_CONFIDENCE
+    if any(found.confidence >= enough for found in response.tools):
         return ""
     return "probably none of these does this; they are only the nearest"
 

@@ -205,7 +205,8 @@ class ToolSearch:
         # The first note if another model than the configured one was used.
         first = response.notes[:1] if self._is_stood_in(response, request.mode) else ()
         others = response.notes[len(first) :]
-        notes = tuple(filter(None, (doubt(response), unknown(response, request.where), *notes)))
+        doubted = doubt(response, request.min_confidence)
+        notes = tuple(filter(None, (doubted, unknown(response, request.where), *notes)))
         response = replace(
             response,
             tools=tuple(found.located(self.roots) for found in response.tools),

@@ -105,7 +105,7 @@ class FoundTool:
         confidence: In [0, 1]; how likely the tool answers the request, or the part of it that it
             answers best. It means about the same for every search and mode, but is less reliable if
             a filter leaves few tools to compare with.
-        duplicates: Ids of near-identical tools that this one represents.
+        duplicates: Ids of near-identical tools of its server that this one represents.
         also: Ids of equal tools of other servers, which can be called instead.
         contributions: What each channel contributed.
         explanation: How the score came about.

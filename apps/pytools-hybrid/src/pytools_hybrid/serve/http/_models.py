@@ -30,7 +30,12 @@ class ChannelScoreModel(BaseModel):
 class FoundToolModel(ToolResult):
     """A tool that was found, and why."""
 
-    duplicates: list[str] = Field(description="Ids of near-identical tools that were left out")
+    duplicates: list[str] = Field(
+        description="Ids of near-identical tools of its server that were left out"
+    )
+    also: list[str] = Field(
+        description="Ids of equal tools of other servers, which can be called instead"
+    )
     tags: list[str] = Field(description="The tags that the tool declares")
     success_rate: float | None = Field(
         ge=0, le=1, description="The share of successes among its outcomes; null without any"

@@ -1,0 +1,126 @@
+"""Whether a tool's own text says that it is deprecated, and in which words."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolindex import ToolEntry
+
+_NOTICE_CHARACTERS = 200
+_WORD = re.compile(r"[^\W_]+")
+# Where a statement may begin.
+_START = r"(?:\A|\n\s{0,40}|[.!?;:,(\[{*>–—]\s{0,3}|\s-\s{1,3})[^\w\n(.@:]{0,9}"
+# What follows "deprecated" if it is said of the tool, rather than of what the tool works on.
+_END = (
+    r"(?:(?=\s*(?:$|\n|[.:;,!)\]}*_–—]|-\s))|\s+(?:since|as|in|from|and|but|by|use|please|starting|"
+    r"with|prefer|soon|v?\d[\w.]*|(?:alias|wrapper|tool|function|method|command|endpoint|variant|"
+    r"version|name|form)(?=\s+(?:of|for)\b|\s*(?:$|\n|[.:;,!)\]–—])))(?!\w))"
+)
+_STATEMENT = re.compile(
+    rf"""
+    {_START}(?P<directive>\.\.\s+deprecated\s*::|[@:\\]deprecated\b:?)
+    |{_START}(?:(?:now|soon|officially|note|warning|status)\b\W*)?(?P<label>deprecated\b{_END})
+    # In capitals it is a label, whatever follows.
+    |{_START}(?P<capitals>(?-i:DEPRECATED)\b)
+    |(?P<favour>\bdeprecated\s+in\s+favou?r\s+of\b)
+    |(?P<subject>\b(?:this|it|the)\b(?:[ ]\S+){{0,4}}?|[`'"]?(?P<name>\w[\w.-]*)[`'"]?)
+    \s+(?:is|was|has\s+been|will\s+be|got|are)\s+(?:\w+\s+){{0,2}}?deprecated\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_SUBJECTS = frozenset({"tool", "function", "method", "command", "endpoint", "action", "operation"})
+_CONDITIONS = frozenset({"if", "whether", "when", "unless", "that", "which", "where", "because"})
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n\s*\n|\Z")
+_CLOSING = re.compile(r"deprecated[)\]}*_]+", re.IGNORECASE)
+_ADVICE = re.compile(r"\s*(?:please\s+)?(?:use|prefer|call|see|switch|migrate)\b", re.IGNORECASE)
+# In a name that ends with "deprecated", these say that the tool makes or finds something so.
+_ABOUT = frozenset({"are", "check", "flag", "has", "is", "make", "mark", "set", "tag"})
+
+
+def deprecation(entry: ToolEntry) -> str:
+    """Return the words in which a tool says that it is deprecated; empty if it does not.
+
+    A tool that works on deprecated things, or has a deprecated parameter, is not deprecated.
+    """
+    names = tuple(name for p in entry.parameters for name in {p.name, p.alias or p.name})
+    return _deprecation(entry.id.name, entry.description, names)
+
+
+def with_notice(notice: str, text: str) -> str:
+    """Return a tool's text with the notice first, for those who read only its beginning."""
+    if "deprecated" in text[: len(notice) + 20].lower():
+        return text
+    return f"{notice} {text}"
+
+
+@lru_cache(maxsize=1 << 10)
+def _deprecation(name: str, description: str, parameters: tuple[str, ...]) -> str:
+    if "deprecated" not in f"{name} {description}".lower():
+        return ""
+    text = "\n".join(_without_parameters(description, parameters))
+    for found in _STATEMENT.finditer(text):
+        if _is_about_tool(found, text, name):
+            return _notice(text, found)
+    return "Deprecated." if _is_named_so(_WORD.findall(name.lower())) else ""
+
+
+def _is_named_so(words: list[str]) -> bool:
+    if len(words) < 3:
+        return False
+    # "deprecated_endpoints_list" is about endpoints.
+    is_first = words[0] == "deprecated" and not words[1].endswith("s")
+    return is_first or (words[-1] == "deprecated" and words[0] not in _ABOUT)
+
+
+def _without_parameters(description: str, parameters: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a docstring that are not about a parameter."""
+    names = "|".join(map(re.escape, parameters))
+    about = re.compile(rf"\s*(?::\w+\s[^:]*:|[-*]?\s*`*(?:{names})`*\s*(?:\([^)]*\))?\s*[:–—-])")
+    depth: int | None = None
+    for line in description.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if parameters and about.match(line):
+            depth = indent
+        elif depth is not None and line.strip() and indent <= depth:
+            depth = None
+        if depth is None:
+            yield line
+
+
+def _is_about_tool(found: re.Match[str], text: str, name: str) -> bool:
+    subject = found["subject"]
+    if subject is None:
+        return True
+    before = text[: found.start()].lower().split()[-1:]
+    if before and before[0].strip("`'\"(,") in _CONDITIONS:
+        return False
+    if found["name"] and subject.lower() not in {"this", "it"}:
+        return found["name"].lower() == name.lower()
+    first, *words = subject.lower().split()
+    # "This search tool is deprecated" is said of the tool, "this API token is" is not.
+    return words[-1] in _SUBJECTS if words else first != "the"
+
+
+def _notice(text: str, found: re.Match[str]) -> str:
+    kinds = ("directive", "label", "capitals", "favour", "subject")
+    kind = next(kind for kind in kinds if found[kind])
+    end = _first_end(text, found.end())
+    if advice := _ADVICE.match(text, end):
+        end = _first_end(text, advice.end())
+    said = text[found.start(kind) : end]
+    if kind == "directive":
+        said = f"Deprecated: {text[found.end(kind) : end]}"
+    said = " ".join(_CLOSING.sub("deprecated", said, count=1).split()).rstrip(" .:)]}*_-–—")
+    if len(said) > _NOTICE_CHARACTERS:
+        said = said[:_NOTICE_CHARACTERS].rpartition(" ")[0] + "…"
+    return said[:1].upper() + said[1:] + ("" if said[-1:] in "!?…" else ".")
+
+
+def _first_end(text: str, start: int) -> int:
+    end = _SENTENCE_END.search(text, start)
+    return len(text) if end is None else end.end()
