@@ -33,9 +33,6 @@ class FoundToolModel(ToolResult):
     duplicates: list[str] = Field(
         description="Ids of near-identical tools of its server that were left out"
     )
-    also: list[str] = Field(
-        description="Ids of equal tools of other servers, which can be called instead"
-    )
     tags: list[str] = Field(description="The tags that the tool declares")
     success_rate: float | None = Field(
         ge=0, le=1, description="The share of successes among its outcomes; null without any"

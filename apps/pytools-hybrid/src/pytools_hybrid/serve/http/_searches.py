@@ -154,7 +154,6 @@ class Searches:
             result.model_dump(exclude_unset=True)
             | {
                 "duplicates": list(found.duplicates),
-                "also": list(found.also),
                 **_use(found),
                 "score_breakdown": {
                     name: asdict(score) for name, score in breakdown(found).items()
