@@ -33,7 +33,7 @@ def install_command(
         # Only its source is on the path.
         copy = None
     origin: dict[str, Any] = json.loads((copy and copy.read_text("direct_url.json")) or "{}")
-    url = urlsplit(origin.get("url", ""))
+    url = urlsplit(str(origin.get("url", "")))
     by_uv = copy is not None and (copy.read_text("INSTALLER") or "").strip() == "uv"
     program = ["uv", "pip"] if by_uv else [sys.executable, "-m", "pip"]
     parts = [*program, "install", *["--python", sys.executable] * by_uv]

@@ -158,7 +158,7 @@ def _has_its_tables(database: Path) -> bool:
             return False
         # Objects that SQLite creates itself, such as the index of a key, have no statement.
         made = connection.execute("SELECT name FROM sqlite_schema WHERE sql NOTNULL")
-        names = {str(name) for (name,) in made if not str(name).startswith("sqlite_")}
+        names = frozenset(str(it) for (it,) in made if not str(it).startswith("sqlite_"))
         # A kill may have prevented the second table.
         return names in (_VECTORS, _VECTORS | _WORDS)
 
