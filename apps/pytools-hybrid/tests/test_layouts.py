@@ -162,17 +162,6 @@ def test_other_layouts_read_the_same_files_again(indexed):
     assert indexed(layouts=FUNCTIONS)[0] == ["modules:pdf:merge"]
 
 
-def test_a_module_partly_beyond_the_limit_is_left_out(write, tmp_path):
-    roots = Roots.of(write(a=function("one"), b=function("two") + function("three")), FUNCTIONS)
-    with SQLiteStore(tmp_path / "few.db") as store:
-        report = refresh(store, roots, max_tools=2)
-
-        assert list(store.stored(reader_version=roots.reader_version).entries) == [
-            "functions:a:one"
-        ]
-        assert [issue.path for issue in report.issues] == ["b.py", "b.py"]
-
-
 def test_for_a_tree_in_another_layout_the_message_names_those_that_fit(write, capsys):
     root = write(mail=function("send"), pdf__merge=function("merge"))
 

@@ -11,7 +11,7 @@ import pytest
 from pytools_hybrid import BlockingToolSearch, SettingsError
 from pytools_hybrid.cli import main
 from pytools_hybrid.cli._run import settings_from
-from pytools_hybrid.settings import Roots, meant_folder, nearby_root, no_tools
+from pytools_hybrid.settings import Roots, meant_folder, no_tools
 
 
 @pytest.mark.parametrize("wrong", ["semantic", "VECTOR", "", None])
@@ -72,30 +72,10 @@ def test_a_misspelt_model_is_an_error_that_names_the_nearest(monkeypatch, root, 
         settings_from(root=(root,))
 
 
-@pytest.mark.parametrize("named", ["mcptools", "mcptools/github", "gentools/text/slugify", ".."])
-def test_a_root_too_deep_or_too_high_is_answered_with_the_right_folder(root, named):
-    wrong = Path(os.path.normpath(root / named))
-    assert nearby_root(wrong) == root
-    assert f"; {root} has tools: give that folder as the root" in no_tools(Roots.of(wrong))
-
-
-def test_freeacts_root_is_found_two_levels_below_a_project(root, tmp_path):
-    (tmp_path / "project" / ".freeact").mkdir(parents=True)
-    root.rename(tmp_path / "project" / ".freeact" / "generated")
-    assert nearby_root(tmp_path / "project") == tmp_path / "project" / ".freeact" / "generated"
-
-
-def test_without_tools_nearby_the_message_names_the_expected_paths(tmp_path):
+def test_without_tools_the_message_names_the_expected_paths(tmp_path):
     (tmp_path / "empty").mkdir()
     told = no_tools(Roots.of(tmp_path / "empty"))
     assert told.startswith(f"no tools in {tmp_path / 'empty'}: looked for mcptools/<category>/")
-    assert "has tools" not in told
-
-
-def test_a_search_of_a_wrong_root_names_the_right_one(settings, root):
-    with BlockingToolSearch(root / "mcptools", settings()) as tools:
-        response = tools.search("merge files")
-    assert f"{root} has tools: give that folder as the root" in response.notes[0]
 
 
 def test_a_misspelt_root_is_answered_with_the_nearest_folder(root, capsys):

@@ -3,37 +3,23 @@
 import json
 import socket
 import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.reports.doctor import Status, _models, model_choices
+from pytools_hybrid.reports.doctor import Status, model_choices
 from pytools_hybrid.reports.doctor._embedder import look_at_embedder
 
-from .conftest import PATIENCE
-
-MODELS = {
-    "nomic-embed-text:latest": {"capabilities": ["embedding"]},
-    "llama3:8b": {"capabilities": ["completion", "tools"]},
-    "mxbai-embed-large:335m": {"details": {"family": "bert"}},
-    "an-old-chat:1b": {"details": {"family": "llama"}},
-}
+MODEL = "nomic-embed-text"
 
 
 class Ollama(BaseHTTPRequestHandler):
     """The part of Ollama that these tests need."""
 
-    def do_GET(self):
-        self.reply(200, {"models": [{"name": name} for name in MODELS]})
-
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         name = asked["model"]
-        known = {*MODELS, *(each.removesuffix(":latest") for each in MODELS)}
-        if self.path == "/api/show":
-            self.reply(200, MODELS[name])
-        elif self.path == "/v1/embeddings" and name in known:
+        if self.path == "/v1/embeddings" and name == MODEL:
             texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
             data = [
                 {"object": "embedding", "index": place, "embedding": [len(text), 1.0, 0.5]}
@@ -57,30 +43,20 @@ class Ollama(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def serving(handler):
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 @pytest.fixture(autouse=True)
 def _no_proxies(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.delenv("OLLAMA_API_KEY", raising=False)
 
 
-@pytest.fixture(autouse=True)
-def _no_answer_is_too_late(monkeypatch):
-    monkeypatch.setattr(_models, "_OLLAMA_SECONDS", PATIENCE)
-
-
 @pytest.fixture
 def ollama(monkeypatch):
-    with serving(Ollama) as address:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Ollama) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
         monkeypatch.setenv("OLLAMA_BASE_URL", address)
         yield address
+        server.shutdown()
 
 
 @pytest.fixture
@@ -112,16 +88,16 @@ def test_a_stopped_ollama_is_reported_with_the_command_that_starts_it(closed, se
     assert (verdict.status, verdict.remedy) == (Status.FAILED, "ollama serve")
 
 
+@pytest.mark.usefixtures("closed", "_asked_by_openai")
+def test_ollama_is_one_of_the_choices_without_a_request():
+    (choice,) = of_ollama().values()
+
+    assert choice.works
+    assert not choice.was_asked
+
+
 @pytest.mark.usefixtures("ollama", "_asked_by_openai")
-def test_only_the_embedding_models_of_ollama_are_choices():
-    choices = of_ollama()
-
-    assert set(choices) == {"ollama:nomic-embed-text", "ollama:mxbai-embed-large:335m"}
-    assert all(choice.works and not choice.was_asked for choice in choices.values())
-
-
-@pytest.mark.usefixtures("ollama", "_asked_by_openai")
-def test_models_of_ollama_are_called_if_requested():
+def test_a_model_of_ollama_is_called_if_requested():
     choice = of_ollama(call=True)["ollama:nomic-embed-text"]
 
     assert choice.works
@@ -129,33 +105,13 @@ def test_models_of_ollama_are_called_if_requested():
     assert "3 dimensions" in choice.message
 
 
-def test_a_stopped_ollama_is_one_of_the_choices(closed):
-    (choice,) = of_ollama().values()
+@pytest.mark.usefixtures("_asked_by_openai")
+def test_a_stopped_ollama_that_is_called_lacks_the_command_that_starts_it(closed):
+    choice = of_ollama(call=True)["ollama:nomic-embed-text"]
 
     assert not choice.works
     assert f"does not answer at {closed}" in choice.message
-    assert choice.remedy.startswith("ollama serve")
-
-
-def test_an_ollama_without_embedding_models_is_answered_with_one_to_pull(ollama, monkeypatch):
-    for name in list(MODELS):
-        monkeypatch.delitem(MODELS, name)
-
-    (choice,) = of_ollama().values()
-
-    assert choice.remedy == "ollama pull nomic-embed-text"
-
-
-def test_another_server_at_its_address_is_not_taken_for_ollama(monkeypatch):
-    class Other(Ollama):
-        def do_GET(self):
-            self.reply(200, ["hello"])
-
-    with serving(Other) as address:
-        monkeypatch.setenv("OLLAMA_BASE_URL", address)
-        (choice,) = of_ollama().values()
-
-    assert not choice.works
+    assert choice.remedy == "ollama serve"
 
 
 # Models of other providers

@@ -30,7 +30,7 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UserError,
 )
-from toolembed import EmbeddingError, FailureKind, StaticEmbedder, create_embedder, stand_in
+from toolembed import EmbeddingError, FailureKind, StaticEmbedder, create_embedder
 from toolembed._provider import ProviderEmbedder
 from toolembed._static import _WEIGHTS
 from toolembed.providers import PROVIDERS
@@ -417,30 +417,6 @@ def test_a_provider_without_a_key_is_unavailable(monkeypatch):
     with pytest.raises(EmbeddingError, match="together:x") as caught:
         asyncio.run(create_embedder("together:x").embed_query("one"))
     assert caught.value.kind is FailureKind.UNAVAILABLE
-
-
-@pytest.mark.parametrize(
-    ("model_id", "wanted", "given"),
-    [
-        ("static:tools2", "openai:text-embedding-3-small", "same"),
-        ("static:tools2", "sentence-transformers:x", "same"),
-        ("openai:text-embedding-3-small", "openai:text-embedding-3-large", "same"),
-        ("openai:text-embedding-3-small@256", "openai:text-embedding-3-small", "same"),
-        ("google:gemini-embedding-001@768", "google:gemini-embedding-001@3072", "same"),
-        ("bedrock:amazon.titan-embed-text-v2:0", "bedrock:cohere.embed-v4:0@256", "same"),
-        ("test@24", "test", None),
-        ("openai:text-embedding-3-small", "openai:text-embedding-3-small", None),
-        ("openai:text-embedding-3-small", "static:tools2", None),
-        ("openai:text-embedding-3-small", "cohere:embed-v4.0", None),
-        ("sentence-transformers:a", "sentence-transformers:b", None),
-        ("static:of_another_version", "static:tools2", None),
-        ("wordllama:l2_supercat_256+tools1", "static:tools2", None),
-        ("hashing:sha256", "hashing:sha1", None),
-    ],
-)
-def test_only_a_free_model_stands_in_for_another(model_id, wanted, given):
-    embedder = stand_in(model_id, wanted)
-    assert (embedder and embedder.model_id) == (model_id if given else None)
 
 
 def test_a_provider_without_its_package_is_named_with_the_install_command():

@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 
 import pytest
-from toolembed import EmbeddingError, FailureKind, create_embedder, stand_in
+from toolembed import EmbeddingError, FailureKind, create_embedder
 from toolembed.providers import Remedies
 
 MODULE = "pydantic_ai"
@@ -48,10 +48,6 @@ def test_the_error_for_an_unknown_provider_suggests_a_typo_or_a_missing_package(
     said = Remedies().missing("opnai:x")
 
     assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
-
-
-def test_a_model_of_an_unknown_provider_has_no_stand_in():
-    assert stand_in("unheard:x", "unheard:y") is None
 
 
 def test_importing_the_pydantic_ai_module_says_what_to_install(monkeypatch):

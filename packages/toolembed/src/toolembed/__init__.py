@@ -5,7 +5,7 @@ Create an embedder from a model's name, and embed the texts of a store that have
     embedder = create_embedder("static")
     await embed_pending(store, embedder, limits=embedder.limits)
 
-Embedders: `create_embedder`, `StaticEmbedder`, `AccurateEmbedder`, `stand_in`;
+Embedders: `create_embedder`, `StaticEmbedder`, `AccurateEmbedder`;
 the `Embedder` protocol, and `LimitedEmbedder` for one that has `EmbeddingLimits`.
 `toolembed.testing.check_embedder` checks one,
 `toolembed.pydantic_ai` has the offline model for pydantic-ai's own `Embedder`.
@@ -34,7 +34,7 @@ from toolembed.errors import (
 if TYPE_CHECKING:
     from toolembed._accurate import AccurateEmbedder
     from toolembed._backoff import Backoff, CircuitBreaker
-    from toolembed._create import create_embedder, stand_in
+    from toolembed._create import create_embedder
     from toolembed._downloads import DownloadedModel, download_model, downloaded_models
     from toolembed._embed import EmbeddingReport, RefusedText, embed_pending
     from toolembed._keys import without_keys
@@ -85,7 +85,6 @@ __all__ = [
     "downloaded_models",
     "embed_pending",
     "ollama_address",
-    "stand_in",
     "without_keys",
 ]
 
@@ -94,7 +93,7 @@ _HOMES = {
     for module, names in {
         "_accurate": "AccurateEmbedder",
         "_backoff": "Backoff CircuitBreaker",
-        "_create": "create_embedder stand_in",
+        "_create": "create_embedder",
         "_downloads": "DownloadedModel download_model downloaded_models",
         "_embed": "EmbeddingReport RefusedText embed_pending",
         "_keys": "without_keys",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from typing import TYPE_CHECKING
 
 from toolembed._accurate import AccurateEmbedder
 from toolembed._provider import ProviderEmbedder
-from toolembed._static import MODEL_ID, StaticEmbedder
-from toolembed.providers import ACCURATE, OFFLINE, Remedies, is_provider, provider_of
+from toolembed._static import StaticEmbedder
+from toolembed.providers import ACCURATE, OFFLINE, Remedies
 
 if TYPE_CHECKING:
     from toolembed.protocols import LimitedEmbedder
@@ -59,40 +58,3 @@ def create_embedder(
         device=device,
         remedies=remedies,
     )
-
-
-def stand_in(
-    model_id: str, wanted: str, *, remedies: Remedies = _REMEDIES
-) -> LimitedEmbedder | None:
-    """Return an embedder that can search another model's vectors while the wanted ones are made.
-
-    Only one that causes no unexpected cost: the offline default, or a model of the same provider as
-    the wanted one, unless using it could mean a download.
-
-    Args:
-        model_id: The `model_id` of the model whose vectors exist.
-        wanted: The `model_id` of the embedder that is to be used.
-        remedies: The advice in its errors.
-
-    Returns:
-        The embedder, or None where only the wanted one will do.
-    """
-    if model_id == wanted:
-        return None
-    if model_id == MODEL_ID:
-        return StaticEmbedder()
-    provider = model_id.partition(":")[0]
-    if provider != wanted.partition(":")[0] or provider_of(model_id).downloads:
-        return None
-    if provider in (OFFLINE, ACCURATE) or not (
-        provider_of(model_id).embeds or is_provider(provider)
-    ):
-        return None
-    model, dimensions = _parsed(model_id)
-    return ProviderEmbedder(model, dimensions=dimensions, remedies=remedies)
-
-
-def _parsed(model_id: str) -> tuple[str, int | None]:
-    """Take a `model_id` apart into the model's name and the chosen dimensions."""
-    chosen = re.fullmatch(r"(.+)@([1-9][0-9]*)", model_id)
-    return (chosen[1], int(chosen[2])) if chosen else (model_id, None)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
@@ -42,29 +40,25 @@ class _Running:
         self._closing = threading.Lock()
         with ExitStack() as stack:
             self.portal: BlockingPortal = stack.enter_context(start_blocking_portal(name=_NAME))
-            self.portal.call(_use_started_threads)
             stack.enter_context(self.portal.wrap_async_context_manager(tools))
             self._stack = stack.pop_all()
         _register()
         _all_running.add(self)
 
-    def is_elsewhere(self) -> bool:
-        """Return whether this process was forked from the one that opened it."""
-        return self._process != os.getpid()
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used; not after the main thread has ended, and not in a fork."""
+        return self in _all_running and self._process == os.getpid()
 
     def close(self) -> None:
-        """Close the search and end the thread."""
-        if self.is_elsewhere():
+        """Close the search and end the thread, which a fork does not have."""
+        if self._process != os.getpid():
             return
         with self._closing:
             try:
                 self._stack.close()
             finally:
                 _all_running.discard(self)
-
-
-def _use_started_threads() -> None:
-    asyncio.get_running_loop().set_default_executor(_started_executor(_NAME))
 
 
 _all_running: set[_Running] = set()
@@ -95,11 +89,6 @@ class _Loop:
         with self._lock:
             if self.running is not None:
                 raise RuntimeError("this BlockingToolSearch is already open; create another one")
-            if not threading.main_thread().is_alive():
-                raise RuntimeError(
-                    "no BlockingToolSearch can be opened after the main thread has ended: let it "
-                    "wait for the other threads (`Thread.join`)"
-                )
             self.running = _Running(self._tools)
 
     def close(self) -> None:
@@ -109,20 +98,10 @@ class _Loop:
                 running.close()
 
     def call(self, method: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        if (running := self.running) is None:
+        if (running := self.running) is None or not running.is_open:
             raise RuntimeError(
                 "this BlockingToolSearch is not open: use it inside "
                 "`with BlockingToolSearch(…) as tools:`, or call its `open`"
-            )
-        if running.is_elsewhere():
-            raise RuntimeError(
-                "this BlockingToolSearch was opened before this process was forked: create one "
-                "after the fork, or use a start method other than fork"
-            )
-        if running not in _all_running:
-            raise RuntimeError(
-                "this BlockingToolSearch was closed because the main thread ended: let it wait "
-                "for the other threads (`Thread.join`)"
             )
         return running.portal.call(partial(method, *args, **kwargs))
 
@@ -138,7 +117,7 @@ class _Blocking(Generic[S]):
         """Call a method of `wrapped` in its event loop, and wait for the result.
 
         Raises:
-            RuntimeError: The search is not open, or was opened in another process.
+            RuntimeError: The search is not open in this process.
         """
         return self._loop.call(method, *args, **kwargs)
 
@@ -251,24 +230,3 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Return whether a search in this mode uses the vector channel."""
         return self.wrapped.uses_vectors(mode)
-
-
-def _started_executor(name: str) -> ThreadPoolExecutor:
-    """Create an executor whose threads are all running, so that no work has to start one.
-
-    Python 3.12.0 to 3.12.2 starts no threads at the end of a program.
-
-    Raises:
-        RuntimeError: The main thread has ended, or the system has no threads left.
-    """
-    size = min(32, (os.cpu_count() or 1) + 4)  # asyncio's own default
-    executor = ThreadPoolExecutor(size, thread_name_prefix=name)
-    # An executor only starts a thread while all others are busy.
-    all_busy = threading.Barrier(size)
-    try:
-        for _ in range(size):
-            executor.submit(all_busy.wait)
-    except RuntimeError:
-        all_busy.abort()
-        raise
-    return executor

@@ -12,7 +12,7 @@ from pytools_hybrid.cli._app import app, common
 from pytools_hybrid.cli._options import Database, Device, Model, Output, Root
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
-from pytools_hybrid.terminal import is_terminal, print_json, printable, say
+from pytools_hybrid.terminal import is_terminal, print_json, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ def doctor(
     if call and not models:
         raise SettingsError("--call", "requires --models")
     if models:
-        show_models(call=call, device=device, output=output)
+        show_models(call=call, output=output)
         return
     from pytools_hybrid.reports.doctor import Status, checks, diagnose
 
@@ -105,20 +105,11 @@ def doctor(
     raise typer.Exit(status)
 
 
-def show_models(*, call: bool, device: str | None, output: str) -> None:
+def show_models(*, call: bool, output: str) -> None:
     """Print which embedding models could be used."""
     from pytools_hybrid.reports.doctor import model_choices
 
-    settings = _settings({"device": device})
-    if isinstance(settings, SettingsError):
-        if not settings.setting.partition(":")[0].endswith(".toml"):
-            raise settings
-        # A broken file, maybe of another project, is no reason not to list the models.
-        say(f"{settings}; it is ignored")
-        chosen = device or "auto"
-    else:
-        chosen = settings.device
-    choices = model_choices(call=call, device=chosen)
+    choices = model_choices(call=call)
     if output == "json":
         print_json([asdict(choice) for choice in choices])
         return

@@ -10,7 +10,7 @@ import typer
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._doctor import show_models
-from pytools_hybrid.cli._options import Device, Output
+from pytools_hybrid.cli._options import Output
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say
 
@@ -31,11 +31,10 @@ def list_models(
     call: Annotated[
         bool, typer.Option("--call", help="Call providers' models too; this costs money.")
     ] = False,
-    device: Device = None,
     output: Output = "text",
 ) -> None:
     """List the embedding models that could be used here, and what they need."""
-    show_models(call=call, device=device, output=output)
+    show_models(call=call, output=output)
 
 
 @models.command(

@@ -84,8 +84,7 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
 
     is_here = not settings.only_reads and not coverage.tools
     nothing = await asyncio.to_thread(without_tools, roots) if is_here else None
-    limits = await _limit_notes(settings, roots)
-    notes = (*filter(None, [away, nothing, unreadable]), *limits, *probe.notes)
+    notes = (*filter(None, [away, nothing, unreadable]), *probe.notes)
     values = {
         "roots": [str(root) for root in roots],
         "database": where,
@@ -132,16 +131,6 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     if waiting:
         rows.append(("waiting", f"{waiting} (searches and outcomes not yet sent to the server)"))
     return values, rows
-
-
-async def _limit_notes(settings: Settings, roots: Roots) -> tuple[str, ...]:
-    """Return a note on tools beyond the limit, if any, without reading files."""
-    from pytools_hybrid.index import Listing, left_out
-
-    if (most := settings.max_tools) is None:
-        return ()
-    listing = await asyncio.to_thread(Listing, roots, outside_links=settings.outside_links)
-    return (left_out(len(listing) - most, most),) if len(listing) > most else ()
 
 
 def _largest(categories: tuple[CategoryCount, ...]) -> str:

@@ -25,7 +25,7 @@ from pytools_hybrid.index._shared import (
 )
 from pytools_hybrid.index._sqlite_file import size_on_disk
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
-from pytools_hybrid.index._union import Listing, left_out, scan_roots
+from pytools_hybrid.index._union import scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "Follower",
     "Index",
     "IndexState",
-    "Listing",
     "Recorder",
     "Recording",
     "SQLiteReader",
@@ -51,7 +50,6 @@ __all__ = [
     "configured_embedder",
     "has_numpy",
     "is_incumbent",
-    "left_out",
     "open_store",
     "parse_capabilities",
     "read_text",

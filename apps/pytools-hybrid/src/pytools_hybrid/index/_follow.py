@@ -52,16 +52,12 @@ class Follower(FirstSync):
     Args:
         index: The index.
         on_sync: Called after a scan that changed the index or left files out.
-
-    Attributes:
-        refreshed: Set after each update of the index; cleared by the code that waits for it.
     """
 
     def __init__(
         self, index: OpenIndex, *, on_sync: Callable[[SyncReport], object] | None = None
     ) -> None:
         super().__init__(index)
-        self.refreshed: asyncio.Event = asyncio.Event()
         self._on_sync = on_sync
         # Places to scan again; None: everywhere.
         self._unconfirmed: set[PurePosixPath] | None = set()
@@ -196,7 +192,6 @@ class Follower(FirstSync):
                 for issue in report.issues:
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
                 self._warn_of_broken()
-                self.refreshed.set()
                 if is_changed and self._synced.is_set():
                     await self._warn_of_idle_patterns()
                 # What a failed refresh has stored is unknown.
@@ -233,7 +228,6 @@ class Follower(FirstSync):
                 async with asyncio.timeout(delay):
                     await self._index.sync.changed.wait()
             self._index.sync.changed.clear()
-            self.refreshed.set()
             # During the first scan, not all new texts are known yet.
             is_all = self._synced.is_set()
             try:
@@ -265,7 +259,6 @@ class Follower(FirstSync):
                 await stop(news)
                 if changed.is_set() and not work.done():
                     changed.clear()
-                    self.refreshed.set()
                     is_news = True
                     await vectors.embed_sooner()
             await work

@@ -104,7 +104,6 @@ class Index(OpenIndex):
             self.roots,
             completes=settings.sync,
             outside_links=settings.outside_links,
-            max_tools=settings.max_tools,
         )
         self._open = Parts(
             store=store,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from contextlib import closing, suppress
 from itertools import chain, count
 from pathlib import Path
@@ -32,7 +31,6 @@ _log = logging.getLogger("pytools_hybrid")
 
 _LEASE_SECONDS = 60.0
 _LOCK_MS = 5_000
-_PAUSE_SECONDS = 0.02
 # Its two virtual tables and their shadow tables.
 _VECTORS = frozenset(
     f"entries_vec{part}" for part in ("", "_info", "_chunks", "_rowids", "_vector_chunks00")
@@ -42,8 +40,6 @@ _WORDS = frozenset(
 )
 # Files that remain if a process is killed.
 _LEFT = ("-wal", "-journal", ".lock")
-_READ_WRITE = apsw.SQLITE_OPEN_READWRITE
-_AS_IT_LIES = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
 def open_store(roots: Roots, settings: Settings) -> ToolStore:
@@ -105,18 +101,20 @@ def set_aside_incumbent(database: Path) -> Path | None:
     """
     try:
         database = Path(os.path.realpath(database))
-        # Other programs' files do not even get a lock file, and recognising ours is fast.
-        if not is_incumbent(database):
+        # Recognising ours is fast, and needs no lock.
+        if not _is_unmarked(database):
             return None
     except ValueError:  # An invalid path, which opening it will report.
         return None
-    # The lease for creating databases, so that no other process of ours creates one.
+    # The lease for creating databases, so that no other process of ours creates or renames one.
     with Lease(database, "rescue").held(timeout=_LEASE_SECONDS):
         if not is_incumbent(database):
             return None
+        aside = _free_name(database)
         try:
-            _move_log_into(database)
-            aside = _free_name(database)
+            with closing(_connected(database)) as connection:
+                # Moves its log into the file, which only its last user can do.
+                connection.pragma("journal_mode", "delete")
             database.rename(aside)
         except (OSError, apsw.Error) as error:
             raise DatabaseError(
@@ -131,62 +129,41 @@ def set_aside_incumbent(database: Path) -> Path | None:
 def is_incumbent(database: Path) -> bool:
     """Return whether a file is the database of freeact's own search; nothing is changed."""
     try:
-        # Opening a pipe would block.
-        is_unmarked = database.is_file() and application_id(database) == 0
-        return is_unmarked and _has_its_tables(database)
-    except (OSError, apsw.Error):
+        return _is_unmarked(database) and _has_its_tables(database)
+    except apsw.Error:
         # It is damaged, locked or of another kind: opening it as ours will report that.
         return False
 
 
-def _has_its_tables(database: Path) -> bool:
+def _is_unmarked(database: Path) -> bool:
     try:
-        with closing(apsw.Connection(str(database), flags=_READ_WRITE)) as connection:
-            connection.set_busy_timeout(_LOCK_MS)
-            # It may not be ours, so closing must not move its log into the file.
-            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_log(database))
-            return _are_its_tables(connection)
-    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError):
-        # On a read-only medium, not even the log can be read.
-        uri = f"{database.as_uri()}?immutable=1"
-        with closing(apsw.Connection(uri, flags=_AS_IT_LIES)) as connection:
-            return _are_its_tables(connection)
-
-
-def _are_its_tables(connection: apsw.Connection) -> bool:
-    if connection.pragma("user_version") != 0 or connection.pragma("application_id") != 0:
+        # Opening a pipe would block.
+        return database.is_file() and application_id(database) == 0
+    except OSError:
         return False
-    # Objects that SQLite creates itself, such as the index of a key, have no statement.
-    made = connection.execute("SELECT name FROM sqlite_schema WHERE sql NOTNULL")
-    names = frozenset(str(name) for (name,) in made if not str(name).startswith("sqlite_"))
-    # A kill may have prevented the second table.
-    return names in (_VECTORS, _VECTORS | _WORDS)
 
 
-def _move_log_into(database: Path) -> None:
-    """Move the log into the file, which only its last user can do."""
-    patience = time.monotonic() + _LOCK_MS / 1000
-    while True:
-        with closing(apsw.Connection(str(database), flags=_READ_WRITE)) as connection:
-            try:
-                connection.pragma("journal_mode", "delete")
-            except apsw.BusyError:
-                # Another process of ours may be checking its owner, and SQLite does not wait for
-                # that.
-                if time.monotonic() > patience:
-                    raise
-            else:
-                return
-        time.sleep(_PAUSE_SECONDS)
+def _connected(database: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(_LOCK_MS)
+    return connection
+
+
+def _has_its_tables(database: Path) -> bool:
+    with closing(_connected(database)) as connection:
+        # It may not be freeact's, so closing must not move its log into the file.
+        has_log = os.path.exists(f"{database}-wal")  # noqa: PTH110 - no errors
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
+        if connection.pragma("user_version") != 0:
+            return False
+        # Objects that SQLite creates itself, such as the index of a key, have no statement.
+        made = connection.execute("SELECT name FROM sqlite_schema WHERE sql NOTNULL")
+        names = frozenset(str(it) for (it,) in made if not str(it).startswith("sqlite_"))
+        # A kill may have prevented the second table.
+        return names in (_VECTORS, _VECTORS | _WORDS)
 
 
 def _free_name(database: Path) -> Path:
     first = database.with_name(f"{database.name}.freeact")
     others = (first.with_name(f"{first.name}-{number}") for number in count(2))
     return next(path for path in chain([first], others) if not os.path.lexists(path))
-
-
-def _has_log(database: Path) -> bool:
-    with suppress(OSError):
-        return database.with_name(f"{database.name}-wal").stat().st_size > 0
-    return False

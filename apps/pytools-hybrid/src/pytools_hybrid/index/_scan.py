@@ -11,7 +11,7 @@ from toolscan import ScanReport
 
 from pytools_hybrid.errors import RootEmptiedError
 from pytools_hybrid.index._shared import SharedIndex
-from pytools_hybrid.index._union import Listing, scan_roots
+from pytools_hybrid.index._union import count_tools, scan_roots
 from pytools_hybrid.settings import Roots
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def refresh(
     completes: bool = True,
     outside_links: bool = False,
     trusts_stamps: bool = True,
-    max_tools: int | None = None,
     progress: Callable[[int], object] | None = None,
     filling: Callable[[Filling], object] | None = None,
     committed: Callable[[], object] | None = None,
@@ -71,8 +70,6 @@ def refresh(
             meantime.
         outside_links: Whether to follow symbolic links that lead out of the root.
         trusts_stamps: Whether to skip files with unchanged size and times.
-        max_tools: How many tools the store holds at most. If set, all paths are scanned: a new tool
-            may displace another, and a removed one makes room.
         progress: Called with the number of files scanned so far.
         filling: Called with the progress, if the store is incomplete.
         committed: Called after each portion, if the store is incomplete.
@@ -87,8 +84,7 @@ def refresh(
         toolindex.DatabaseError: The store cannot be written; earlier portions are kept.
     """
     roots = Roots.of(root)
-    is_whole = within is None or max_tools is not None
-    relative = None if within is None or is_whole else _with_packages(within, roots.layouts)
+    relative = None if within is None else _with_packages(within, roots.layouts)
     paths = None if relative is None else roots.stored_everywhere(relative)
     stored = store.stored(reader_version=roots.reader_version, within=paths)
     if completes and paths is not None and not (stored.is_current and stored.is_complete):
@@ -101,15 +97,8 @@ def refresh(
     # Only in an empty index is it certain that no tool has moved.
     keeps = is_shared or not stored.is_exactly(())
     portions = _Portions(store, roots, None if stored.is_complete else committed, keeps=keeps)
-    beyond: tuple[ScanIssue, ...] = ()
-    is_filling = filling is not None and paths is None and not stored.is_complete
-    if is_filling or max_tools is not None:
-        listing = Listing(roots, outside_links=outside_links)
-        if max_tools is not None and len(listing) > max_tools:
-            relative, beyond = listing.first(max_tools), listing.beyond(max_tools)
-        if filling is not None and is_filling:
-            progress = _telling(filling, len(listing) - len(beyond), progress)
-        del listing
+    if filling is not None and paths is None and not stored.is_complete:
+        progress = _telling(filling, count_tools(roots, outside_links=outside_links), progress)
     union = scan_roots(
         roots,
         relative,
@@ -126,10 +115,9 @@ def refresh(
     if is_shared and paths is None and is_empty and len(stored.entries) > 1:
         # Perhaps the folder is wrong, or a disk is not mounted.
         raise RootEmptiedError(next(iter(roots)), store.where, len(stored.entries))
-    issues = tuple(sorted(union.scanned.issues + beyond, key=lambda issue: issue.path))
-    if leaving_out is not None and issues:
-        leaving_out(issues, stored)
-    scanned = replace(portions.completed(union.scanned), issues=issues)
+    if leaving_out is not None and union.scanned.issues:
+        leaving_out(union.scanned.issues, stored)
+    scanned = portions.completed(union.scanned)
     report = store.sync(scanned, reader_version=roots.reader_version, within=paths, stored=stored)
     report = portions.added_to(report)
     unreadable = union.unreadable

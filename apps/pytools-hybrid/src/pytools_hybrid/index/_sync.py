@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from toolindex import DamagedDatabaseError, ToolIndexError, finish_in_thread
-from toolscan import Reason
 
 from pytools_hybrid.errors import RootEmptiedError, RootUnreadableError
 from pytools_hybrid.index._aliases import Annotator
@@ -55,7 +54,6 @@ class TreeSync:
         report: The result of the last refresh; None before the first.
         left_out: All files that were left out, as far as refreshes have looked at them.
         synced_at: When the last refresh ended, in seconds since 1970.
-        over_limit: How many of them because of `max_tools`.
         broken: The files that were or should be tools, and cannot be read, by path.
         filling: The progress of filling an incomplete store; otherwise None.
     """
@@ -67,21 +65,18 @@ class TreeSync:
         *,
         completes: bool,
         outside_links: bool = False,
-        max_tools: int | None = None,
     ) -> None:
         self.changed: asyncio.Event = asyncio.Event()
         self.failure: str | None = None
         self.report: SyncReport | None = None
         self.left_out: tuple[ScanIssue, ...] = ()
         self.synced_at: float | None = None
-        self.over_limit: int = 0
         self.broken: dict[str, BrokenTool] = {}
         self.filling: Filling | None = None
         self._store = store
         self._roots = roots
         self._completes = completes
         self._outside_links = outside_links
-        self._max_tools = max_tools
         self._annotator = Annotator(roots)
         # Where the last refresh looked, which may be more than it was asked for; None: everywhere.
         self._looked: Collection[str] | None = None
@@ -127,7 +122,6 @@ class TreeSync:
                 self.filling = None
         self.failure, self.report, self.synced_at = None, report, time.time()
         self.left_out = self._left_out_after(report)
-        self.over_limit = sum(issue.reason is Reason.OVER_LIMIT for issue in self.left_out)
         self.broken = await finish_in_thread(self._broken_now)
         self.changed.set()
         return report
@@ -251,7 +245,6 @@ class TreeSync:
                     completes=self._completes,
                     outside_links=self._outside_links,
                     trusts_stamps=trusts_stamps,
-                    max_tools=self._max_tools,
                     progress=progress,
                     filling=note,
                     committed=committed,

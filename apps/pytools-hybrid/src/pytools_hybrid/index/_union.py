@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from toolscan import (
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.settings import Roots
 
 T = TypeVar("T")
-_LIMIT = "beyond the {:,} that max_tools (PYTOOLS_MAX_TOOLS) allows: the first by id are kept"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,50 +228,14 @@ class _Looks:
             self._progress(self._files)
 
 
-class Listing:
-    """The tools of some trees, from file names alone; of two with the same id, the first tree's.
+def count_tools(roots: Roots, *, outside_links: bool) -> int:
+    """Count the tools of some trees, from file names alone.
 
     A tree that cannot be listed counts as empty.
     """
-
-    def __init__(self, roots: Roots, *, outside_links: bool) -> None:
-        places: dict[ToolId, tuple[int, str]] = {}
-        for number, root in enumerate(roots):
-            # The scan reports why it cannot be listed.
-            with suppress(ToolScanError):
-                found = find_tools(root, layouts=roots.layouts, outside_links=outside_links)
-                for id_, path in found.items():
-                    places.setdefault(id_, (number, path))
-        self._roots = roots
-        self._tools = Counter(places[id_] for id_ in sorted(places))
-
-    def __len__(self) -> int:
-        return self._tools.total()
-
-    def first(self, most: int) -> list[str]:
-        """Return the paths of the first tools, relative to their trees.
-
-        A file is left out if any of its tools is not among the first.
-        """
-        return [path for _, path in self._places(most)]
-
-    def beyond(self, most: int) -> tuple[ScanIssue, ...]:
-        """Return an issue for each tool after the first ones."""
-        detail = f"It is one of the tools {_LIMIT.format(most)}."
-        beyond = self._tools.keys() - set(self._places(most))
-        return tuple(
-            ScanIssue(
-                path=self._roots.stored(number, path), reason=Reason.OVER_LIMIT, detail=detail
-            )
-            for number, path in self._tools.elements()
-            if (number, path) in beyond
-        )
-
-    def _places(self, most: int) -> list[tuple[int, str]]:
-        totals = accumulate(self._tools.values())
-        return [place for place, total in zip(self._tools, totals, strict=True) if total <= most]
-
-
-def left_out(count: int, most: int) -> str:
-    """Return a message that says how many tools are left out, and why."""
-    return f"{count:,} tools are left out, {_LIMIT.format(most)}"
+    ids: set[ToolId] = set()
+    for root in roots:
+        # The scan reports why it cannot be listed.
+        with suppress(ToolScanError):
+            ids.update(find_tools(root, layouts=roots.layouts, outside_links=outside_links))
+    return len(ids)

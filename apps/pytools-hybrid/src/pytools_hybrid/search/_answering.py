@@ -1,4 +1,4 @@
-"""From a request to an answer, with the vectors of the model that can find the most."""
+"""From a request to an answer, with vectors of the wanted model or else the offline one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolembed import StaticEmbedder, stand_in
+from toolembed import StaticEmbedder
 from toolrank import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
@@ -14,7 +14,6 @@ from pytools_hybrid.observing import LOST_CHANNELS, SEARCHES, Observed, transpor
 from pytools_hybrid.search._engine import corrected
 from pytools_hybrid.search._query_vectors import QueryEmbedder, QueryEncoder, QueryVector
 from pytools_hybrid.search._types import SearchMode
-from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -52,7 +51,7 @@ async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> Searc
 
 
 class Answering:
-    """Answers requests, with another model's vectors until those of the wanted one are ready."""
+    """Answers requests, with the offline model until the wanted one has embedded the tools."""
 
     def __init__(
         self, store: ToolStore, searcher: Searcher, recorder: Recorder, embedder: Embedder | None
@@ -67,7 +66,6 @@ class Answering:
         self._sooner = sooner_than(embedder)
         self._queries: dict[str, QueryEmbedder] = {}
         self._encoders: dict[str, QueryEncoder] = {}
-        self._stand_ins: dict[str, Embedder | None] = {}
 
     async def answer(self, request: SearchRequest, failure: str) -> SearchResponse:
         """Answer a request from the current state of the index."""
@@ -86,17 +84,15 @@ class Answering:
             # Not cached: the model may return the right one the next time.
             for text in (vector.text, *(part for part, _ in vector.parts)):
                 self._queries[wanted.model_id].forget(text)
-        for model_id in _instead(request, response):
-            other = await self._stand_in(model_id, wanted.model_id)
-            if other is None:
-                continue
-            vector, _ = await self._vector(request, other)
-            if vector is not None:
-                why = response.shortfall or f"those of {wanted.model_id} are not ready"
-                instead = await self._looked_up(request, vector, why)
-                if instead.tools or not response.tools:
-                    return replace(instead, unembedded=response.unembedded, misfit=response.misfit)
-        return response
+        offline = StaticEmbedder()
+        if wanted.model_id == offline.model_id or not _is_short(request, response, offline):
+            return response
+        vector, _ = await self._vector(request, offline)
+        why = response.shortfall or f"those of {wanted.model_id} are not ready"
+        instead = await self._looked_up(request, vector, why)
+        if response.tools and not instead.tools:
+            return response
+        return replace(instead, unembedded=response.unembedded, misfit=response.misfit)
 
     async def _answered_at_once(
         self, request: SearchRequest, wanted: Embedder, sooner: StaticEmbedder, failure: str
@@ -125,14 +121,6 @@ class Answering:
             if coverage.vectors < coverage.tools:
                 return None
             return corrected(reader, text, known=known)
-
-    async def _stand_in(self, model_id: str, wanted: str) -> Embedder | None:
-        if model_id not in self._stand_ins:
-            # In a thread: it may import the providers' libraries.
-            self._stand_ins[model_id] = await asyncio.to_thread(
-                stand_in, model_id, wanted, remedies=REMEDIES
-            )
-        return self._stand_ins[model_id]
 
     async def _looked_up(
         self,
@@ -171,15 +159,12 @@ class Answering:
         return await queries.vector(text, split_request(text))
 
 
-def _instead(request: SearchRequest, response: SearchResponse) -> tuple[str, ...]:
-    """Return the models that can find more than the one that answered, best first.
+def _is_short(request: SearchRequest, response: SearchResponse, offline: StaticEmbedder) -> bool:
+    """Return whether the offline model can find more than the one that answered.
 
-    The offline model is one of them without any stored vectors: it embeds the tools that fit by
-    their words before it answers. In modes without words, half of the wanted model's vectors are
-    better.
+    It can without any stored vectors: it embeds the tools that fit by their words before it
+    answers. In modes without words, half of the wanted model's vectors are better.
     """
     coverage = response.coverage
     is_enough = request.mode is SearchMode.VECTOR or coverage.vectors >= _ENOUGH * coverage.tools
-    if response.model and is_enough:
-        return response.fuller_models
-    return tuple(dict.fromkeys((*response.fuller_models, StaticEmbedder().model_id)))
+    return not (response.model and is_enough) or offline.model_id in response.fuller_models

@@ -9,7 +9,7 @@ from toolindex import SearchRecord, ToolFilter
 from toolrank import RECOMMENDED_CONFIDENCE, query_terms
 from toolscan import split_identifier
 
-from pytools_hybrid.index import away_reason, left_out
+from pytools_hybrid.index import away_reason
 from pytools_hybrid.settings import no_tools, without_tools
 
 if TYPE_CHECKING:
@@ -56,16 +56,14 @@ def unknown(response: SearchResponse, where: ToolFilter) -> str:
 
 
 def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, ...]:
-    """Return notes on why an answer may be out of date, and on tools that are left out.
+    """Return notes on why an answer may be out of date.
 
     `away` says that the server of a shared index is away, in place of other reasons.
     """
-    most, count = index.settings.max_tools, index.sync.over_limit
-    limit = () if most is None or not count else (left_out(count, most),)
     if away and not response.tool_count and index.settings.only_reads:
         # There is nothing that could be out of date; an empty answer gives the reason itself.
-        return limit
-    return (*((away,) if away else _out_of_date(index, response)), *limit)
+        return ()
+    return (away,) if away else _out_of_date(index, response)
 
 
 def broken(

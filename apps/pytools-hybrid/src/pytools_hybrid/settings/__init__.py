@@ -15,7 +15,6 @@ from pytools_hybrid.settings._nearby import (
     is_folder,
     meant_folder,
     missing,
-    nearby_root,
     no_tools,
     without_tools,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "is_folder",
     "meant_folder",
     "missing",
-    "nearby_root",
     "no_tools",
     "read_settings_file",
     "renamed",

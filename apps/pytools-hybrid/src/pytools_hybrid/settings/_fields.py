@@ -159,12 +159,6 @@ class SettingFields(BaseSettings):
         default=False,
         description="follow symbolic links that lead out of the root",
     )
-    max_tools: int | None = Field(
-        None,
-        ge=1,
-        description="maximum number of tools in the index, of which the first by id are kept; "
-        "files that turn out not to be tools count too",
-    )
     sync: bool = Field(default=True, description="bring the index up to date at the start")
     watch: bool = Field(
         default=True, description="update the index when files change while serving"

@@ -30,7 +30,7 @@ _COMPARED = 100
 # opens this machine to others, or widens what an agent may do (decision 14).
 _ALLOWED_IN_FOUND = frozenset(
     {
-        *("root", "layouts", "max_tools", "sync", "watch", "include", "exclude", "usage_log"),
+        *("root", "layouts", "sync", "watch", "include", "exclude", "usage_log"),
         *("embedding_model", "embedding_dim", "embedding_requests_per_minute", "device"),
         *("bm25_weight", "vec_weight", "fusion", "rrf_k", "field_weights", "tuning"),
         *("threshold", "limit", "rerank_model", "rerank_certain", "rerank_gap"),

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from toolscan import DEFAULT_LAYOUTS, LAYOUTS, ToolScanError, find_tools, scan
+from toolscan import LAYOUTS, ToolScanError, find_tools, scan
 
 from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.settings._layouts import shown_layouts
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings._roots import Roots
 
-_LEVELS_UP = 3
 # Otherwise, naming a home folder, for example, would take a minute.
 _MOST_FOLDERS = 200
 
@@ -58,13 +57,10 @@ def missing(root: Path) -> str:
 
 
 def no_tools(roots: Roots) -> str:
-    """Return a message that says where tools were expected, and which root or layout has some."""
+    """Return a message that says where tools were expected, and which layout has some."""
     if absent := [root for root in roots if not os.path.exists(root)]:  # noqa: PTH110 - no errors
         return missing(absent[0])
     looked = f"no tools in {roots}: looked for {shown_layouts(roots.layouts)}"
-    for root in roots:
-        if (meant := nearby_root(root, roots.layouts)) is not None:
-            return f"{looked}; {meant} has tools: give that folder as the root"
     for root in roots:
         fitting = fitting_layouts(root)
         if set(filter(None, fitting.split(","))) - {it.source for it in roots.layouts}:
@@ -97,28 +93,9 @@ def meant_folder(folder: Path) -> Path | None:
     return None
 
 
-def nearby_root(root: Path, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Path | None:
-    """Return a folder with tools, a few levels above a root or two below it."""
-    # Most folders nearby have modules; only folders with fixed names are sure to have tools.
-    named = tuple(layout for layout in layouts if layout.parts[0].pattern is None)
-    full = root.absolute()
-    above = islice(full.parents, _LEVELS_UP)
-    for folder in (*above, *islice(_below(full), _MOST_FOLDERS)) if named else ():
-        if _has_tools(folder, named):
-            return folder
-    return None
-
-
 def fitting_layouts(root: Path) -> str:
     """Return the layouts in which a root has tools, by name and separated by commas."""
     return ",".join(name for name, layout in LAYOUTS.items() if _holds_tools(root, layout))
-
-
-def _below(root: Path) -> Iterator[Path]:
-    children = sorted(_folders(root))
-    yield from children
-    for child in children:
-        yield from sorted(_folders(child))
 
 
 def _folders(folder: Path) -> Iterator[Path]:

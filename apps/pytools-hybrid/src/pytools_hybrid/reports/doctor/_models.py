@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-from urllib.error import URLError
-from urllib.parse import urlsplit, urlunsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from typing import TYPE_CHECKING
 
 from toolembed import create_embedder, downloaded_models, ollama_address, without_keys
 from toolembed.providers import ACCURATE, OFFLINE, PROVIDERS, Provider, has_pydantic_ai, provider_of
@@ -24,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_OLLAMA_SECONDS = 1.0
-_MOST_OLLAMA_MODELS = 30
 _LOCAL = "sentence-transformers"
 _FIRST_LOCAL_MODEL = f"{_LOCAL}:{PROVIDERS[_LOCAL].models[0]}"
-_FIRST_OLLAMA_MODEL = PROVIDERS["ollama"].models[0]
+_OLLAMA_MODEL = f"ollama:{PROVIDERS['ollama'].models[0]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +43,19 @@ class ModelChoice:
     remedy: str | None = None
 
 
-def model_choices(*, call: bool = False, device: str = "auto") -> Iterator[ModelChoice]:
+def model_choices(*, call: bool = False) -> Iterator[ModelChoice]:
     """Yield the models that could be used here, as they are found.
 
     Only the names of keys in the environment are checked, never their values.
 
     Args:
         call: Whether to call providers' models too, which costs money: each embeds four words.
-            Local models are not loaded.
-        device: Where sentence-transformers models are to run.
+            Ollama's first model is called too. Local models are not loaded.
     """
     yield _asked(OFFLINE, "comes with the installation, offline")
     yield _asked(ACCURATE, "comes with its extra, offline")
-    yield from _local_models(device)
-    yield from _ollama_models(call=call)
+    yield from _local_models()
+    yield _ollama_model(call=call)
     for name, provider in PROVIDERS.items():
         if provider.key_variables:
             yield from _provided(name, provider, call=call)
@@ -122,7 +114,7 @@ def _provided(name: str, provider: Provider, *, call: bool) -> Iterator[ModelCho
             yield ModelChoice(setting=setting, works=True, message=message)
 
 
-def _local_models(device: str) -> Iterator[ModelChoice]:
+def _local_models() -> Iterator[ModelChoice]:
     if lacking := _lacking(_LOCAL):
         yield ModelChoice(
             setting=_FIRST_LOCAL_MODEL,
@@ -132,80 +124,27 @@ def _local_models(device: str) -> Iterator[ModelChoice]:
         )
         return
     models = downloaded_models()
-    runs = f"runs on {_device()}" if device == "auto" else f"is set to run on {device}"
     for each in models:
-        message = f"downloaded ({each.size / 1e6:.0f} MB); {runs}; not loaded now"
+        message = f"downloaded ({each.size / 1e6:.0f} MB); not loaded now"
         yield ModelChoice(setting=each.model, works=True, message=message)
     if not models:
         yield ModelChoice(
             setting=_FIRST_LOCAL_MODEL,
             works=False,
-            message=f"not downloaded; {runs}",
+            message="not downloaded",
             remedy=f"pytools-hybrid models download {_FIRST_LOCAL_MODEL}",
         )
 
 
-def _device() -> str:
-    # torch belongs to an extra that is not installed when types are checked.
-    torch: Any = import_module("torch")
-    if torch.cuda.is_available():
-        return f"CUDA ({torch.cuda.get_device_name(0)})"
-    return "MPS" if torch.backends.mps.is_available() else "the processor"
-
-
-def _ollama_models(*, call: bool) -> Iterator[ModelChoice]:
-    address = ollama_address()
-    server = urlunsplit((*urlsplit(address)[:2], "", "", ""))
-    shown = without_keys(server)
-    suggested = f"ollama:{_FIRST_OLLAMA_MODEL}"
-    try:
-        listed = _json(f"{server}/api/tags")
-        names = [str(each["name"]) for each in listed["models"]][:_MOST_OLLAMA_MODELS]
-        models = [name for name in names if _can_embed(server, name)]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        yield ModelChoice(
-            setting=suggested,
-            works=False,
-            message=f"Ollama does not answer at {shown} ({reason})",
-            remedy="ollama serve, or set OLLAMA_BASE_URL",
-        )
-        return
-    lacking = _lacking("ollama")
-    for name in models:
-        setting = f"ollama:{name.removesuffix(':latest')}"
-        if lacking:
-            message = "downloaded, but the package openai, which calls it, is not installed"
-            yield ModelChoice(setting=setting, works=False, message=message, remedy=lacking)
-        elif call:
-            yield _asked(setting, f"at {shown}")
-        else:
-            yield ModelChoice(setting=setting, works=True, message=f"at {shown}; not loaded now")
-    if not models:
-        yield ModelChoice(
-            setting=suggested,
-            works=False,
-            message=f"Ollama at {shown} has no embedding model",
-            remedy=f"ollama pull {_FIRST_OLLAMA_MODEL}",
-        )
-
-
-def _can_embed(server: str, name: str) -> bool:
-    details = _json(f"{server}/api/show", {"model": name})
-    if "capabilities" in details:
-        return "embedding" in details["capabilities"]
-    # Older servers do not report capabilities.
-    return "embed" in name or "bert" in str(details.get("details", {}).get("family"))
-
-
-def _json(address: str, body: dict[str, str] | None = None) -> dict[str, Any]:
-    data = None if body is None else json.dumps(body).encode()
-    request = Request(address, data=data, headers={"Content-Type": "application/json"})  # noqa: S310
-    # Ollama runs on the user's own machines, which proxies may not reach.
-    opener = build_opener(ProxyHandler({}))
-    with opener.open(request, timeout=_OLLAMA_SECONDS) as answer:
-        answered: dict[str, Any] = json.load(answer)
-    return answered
+def _ollama_model(*, call: bool) -> ModelChoice:
+    address = without_keys(ollama_address())
+    if lacking := _lacking("ollama"):
+        message = "the package openai, which calls it, is not installed"
+        return ModelChoice(setting=_OLLAMA_MODEL, works=False, message=message, remedy=lacking)
+    if call:
+        return _asked(_OLLAMA_MODEL, f"at {address}")
+    message = f"or any other that a running Ollama has at {address}; not called (--call calls it)"
+    return ModelChoice(setting=_OLLAMA_MODEL, works=True, message=message)
 
 
 def _lacking(provider: str) -> str | None:

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.reports.doctor._finding import Commands, Verdict, failed, fine, warning
-from pytools_hybrid.settings import fitting_layouts, nearby_root, shown_layouts
+from pytools_hybrid.settings import fitting_layouts, shown_layouts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,12 +77,10 @@ def look_at_root(
     tools = len(report.records) + sum(path in unchanged for path in listed.values())
     if not tools:
         why = f" ({_reasons(issues)})" if issues else ""
-        meant, fitting = nearby_root(root, roots.layouts), fitting_layouts(root)
+        fitting = fitting_layouts(root)
         remedy = "pytools-hybrid import servers.json"
         if issues:
             remedy = commands.index()
-        elif meant is not None:
-            remedy = f"pytools-hybrid doctor --root {quote(str(meant))}"
         elif fitting:
             remedy = f"PYTOOLS_LAYOUTS={fitting} pytools-hybrid doctor --root {quote(str(root))}"
         looked = shown_layouts(roots.layouts)

@@ -25,16 +25,11 @@ _LISTED_CHARACTERS = 155
 
 
 class Inventory:
-    """Reports which categories of tools exist.
-
-    Attributes:
-        listed: The categories in the first sentence; None until there is one.
-    """
+    """Reports which categories of tools exist."""
 
     def __init__(self, search: ToolSearch, follower: Follower) -> None:
         self._search = search
         self._follower = follower
-        self.listed: frozenset[str] | None = None
 
     async def counts(self) -> Counter[str]:
         """Count the tools of each category that can be found.
@@ -55,8 +50,6 @@ class Inventory:
         except ToolIndexError as error:
             _log.info("the descriptions of tools lack categories: %s", error)
             return ""
-        if self.listed is None:
-            self.listed = frozenset(counts)
         if not counts:
             # A client may cache this sentence for its whole session, in which tools may be added.
             return "None are indexed so far; search anyway."

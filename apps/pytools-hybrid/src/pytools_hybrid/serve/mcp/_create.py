@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.serve.mcp._log_levels import LogLevels
-from pytools_hybrid.serve.mcp._server import Follow, ToolServer
+from pytools_hybrid.serve.mcp._server import ToolServer
 
 if TYPE_CHECKING:
     from pytools_hybrid.index import Follower
@@ -26,21 +25,17 @@ def create_server(
     The profile `basic` needs neither `search` nor `follower`.
     """
     tools: list[Offered] = []
-    follow: Follow | None = None
     levels = LogLevels() if settings.tools == "call" else None
     if settings.tools != "basic":
         if search is None or follower is None:
             raise ValueError(f"the profile {settings.tools} needs an open search and its follower")
-        over_index, following = _over_the_index(search, follower, settings, levels)
-        tools += over_index
-        follow = following if settings.follows_files else None
+        tools += _over_the_index(search, follower, settings, levels)
     if settings.tools in {"basic", "all"}:
         tools += _over_the_files(settings, root)
     return ToolServer(
         tools,
         mode=_MODES.get(settings.tools, "hybrid"),
         log_level=settings.log_level,
-        follow=follow,
         log_levels=levels,
     )
 
@@ -50,10 +45,9 @@ def create_server(
 
 def _over_the_index(
     search: ToolSearch, follower: Follower, settings: Settings, levels: LogLevels | None
-) -> tuple[list[Offered], Follow]:
+) -> list[Offered]:
     from pytools_hybrid.serve.mcp._categories import Inventory
     from pytools_hybrid.serve.mcp._describe_tool import describe_tool
-    from pytools_hybrid.serve.mcp._list_changes import announce_list_changes
     from pytools_hybrid.serve.mcp._recent import RecentSearches
     from pytools_hybrid.serve.mcp._report_outcome import report_outcome
     from pytools_hybrid.serve.mcp._search_tools import search_tools
@@ -75,7 +69,7 @@ def _over_the_index(
         calls = Calls(caller, follower, recent, levels)
         tools.insert(2, call_tool(calls, inventory, read_only=settings.read_only))
         tools += pinned_tools(settings.pin, [tool.name for tool in tools], calls)
-    return tools, partial(announce_list_changes, inventory=inventory, follower=follower)
+    return tools
 
 
 def _over_the_files(settings: Settings, root: RootsLike) -> list[Offered]:

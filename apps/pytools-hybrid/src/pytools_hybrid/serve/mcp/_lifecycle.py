@@ -87,7 +87,7 @@ async def _serve(
     follower = Follower(search.index)
     server = create_server(search, follower, settings=settings, root=roots)
     if settings.transport == "http":
-        async with search, _alongside(*_work(search, follower, server)):
+        async with search, _alongside(follower.run(), search.prepare_reranking()):
             await _transport(search, follower, settings, server, invite=invite)
         return
     # The client is answered at once, even if other processes delay opening the index.
@@ -124,14 +124,8 @@ async def _keep_open(search: ToolSearch, follower: Follower, server: ToolServer)
     with suppress(TimeoutError):
         async with asyncio.timeout(_GREETING_SECONDS):
             await server.greeted.wait()
-    async with search, _alongside(*_work(search, follower, server)):
+    async with search, _alongside(follower.run(), search.prepare_reranking()):
         await asyncio.Event().wait()
-
-
-def _work(
-    search: ToolSearch, follower: Follower, server: ToolServer
-) -> tuple[Coroutine[None, None, None], ...]:
-    return follower.run(), search.prepare_reranking(), server.announce_changes()
 
 
 async def _transport(

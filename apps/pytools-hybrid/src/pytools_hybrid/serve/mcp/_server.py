@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, SetLevelRequestParams
 from toolembed import ToolEmbedError
@@ -19,7 +17,6 @@ from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.observing import via
-from pytools_hybrid.serve.mcp._list_changes import ListChanges
 from pytools_hybrid.serve.mcp._offered import InputRequired, Offered, Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
 from pytools_hybrid.serve.mcp._tool import quoted
@@ -35,9 +32,6 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.serve.mcp._log_levels import LogLevels
 
-Follow = Callable[[ListChanges], Awaitable[None]]
-"""Notifies clients of changes to the list of tools, until cancelled."""
-
 _PROMPT = "tool_discovery_workflow"
 _ERROR_CHARACTERS = 2000
 _TOLD = (ToolEmbedError, ToolImportError, ToolIndexError, ToolRankError, PytoolsError)
@@ -47,8 +41,6 @@ class ToolServer(MCPServer[None]):
     """An MCP server of the given tools.
 
     Args:
-        follow: Notifies clients of changes to the list; if None, the server announces that the
-            list never changes.
         log_levels: Gets the levels of log messages that clients want; if None, there are none.
 
     Attributes:
@@ -61,24 +53,19 @@ class ToolServer(MCPServer[None]):
         *,
         mode: WorkflowMode,
         log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"],
-        follow: Follow | None = None,
         log_levels: LogLevels | None = None,
     ) -> None:
-        bus = InMemorySubscriptionBus()
-        changes = ListChanges(bus)
         super().__init__(
             "pytools",
             title="Python tool search",
             instructions=workflow(mode),
             version=version("pytools-hybrid"),
             log_level=log_level,
-            subscriptions=bus if follow else False,
-            middleware=[self._note_greeting, *([changes.middleware] if follow else [])],
+            subscriptions=False,
+            middleware=[self._note_greeting],
         )
         self.greeted: asyncio.Event = asyncio.Event()
         self._served = {tool.name: tool for tool in tools}
-        self._changes = changes
-        self._follow = follow
         if log_levels is not None:
             self._lowlevel_server.add_request_handler(
                 "logging/setLevel", SetLevelRequestParams, log_levels.set
@@ -100,11 +87,6 @@ class ToolServer(MCPServer[None]):
         if ctx.method != "initialize":
             self.greeted.set()
         return await call_next(ctx)
-
-    async def announce_changes(self) -> None:
-        """Notify clients when the list of tools changes, until cancelled."""
-        if self._follow is not None:
-            await self._follow(self._changes)
 
     async def get_prompt(
         self,

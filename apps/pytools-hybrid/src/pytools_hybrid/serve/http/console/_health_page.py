@@ -75,7 +75,6 @@ class HealthPage:
             "refresh": query.refresh,
             "changed": await self._last_change(state["generation"]),
             "left_out": len(left_out(search)),
-            "over_limit": search.index.sync.over_limit,
             "roots": roots,
             "database": search.index.store.where,
             "size": size,
