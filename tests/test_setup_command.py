@@ -246,7 +246,7 @@ def test_tools_that_the_server_calls_destructive_have_to_be_confirmed(setup, cur
     )
     status, _, said = setup("cursor", "--yes")
     assert status == 0
-    assert "asks you before it calls mcptools:clock:stop_clock, because the server says" in said
+    assert "asks you before calling mcptools:clock:stop_clock, annotated as destructive" in said
     args = json.loads(cursor.read_text())["mcpServers"]["pytools"]["args"]
     assert args[-2:] == ["--confirm", "mcptools:clock:stop_clock"]
     assert args.count("--confirm") == 1
@@ -271,7 +271,7 @@ def test_the_same_server_in_several_clients_is_imported_once(setup, cursor, home
     before = [file.read_bytes() for file in files]
     status, _, said = setup("--yes")
     assert status == 0
-    assert "clock is the same server as time, and imported once" in said
+    assert "clock is the same server as time; it is imported once" in said
     assert said.count("now finds its tools through pytools-hybrid") == 4
     ours = home / ".config" / "pytools-hybrid"
     assert list(json.loads((ours / "servers.json").read_text())["mcpServers"]) == ["time"]

@@ -24,9 +24,9 @@ def read_regular_file(path: Path, *, limit: int) -> bytes:
     Reading such a file might never end, and a stranger's tree or settings can name one.
 
     Raises:
-        OSError: It cannot be read, or is none of the above; `strerror` says why.
+        OSError: It cannot be read, is not a regular file, or is too large; `strerror` says why.
     """
-    # Opening a device can do something, so its kind is checked before, too.
+    # Opening a device can have effects, so the kind is also checked before.
     _require_regular(path.stat())
     descriptor = os.open(
         path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)

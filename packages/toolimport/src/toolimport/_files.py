@@ -19,9 +19,9 @@ def read_regular_file(path: Path, *, limit: int = _LIMIT) -> bytes:
     Reading such a file might never end.
 
     Raises:
-        OSError: It cannot be read, or is none of the above; `strerror` says why.
+        OSError: It cannot be read, is not a regular file, or is too large; `strerror` says why.
     """
-    # Opening a device can do something, so its kind is checked before, too.
+    # Opening a device can have effects, so the kind is also checked before.
     _require_regular(path.stat())
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags)

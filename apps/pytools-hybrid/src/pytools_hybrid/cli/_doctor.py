@@ -113,7 +113,7 @@ def show_models(*, call: bool, device: str | None, output: str) -> None:
     if isinstance(settings, SettingsError):
         if not settings.setting.partition(":")[0].endswith(".toml"):
             raise settings
-        # A broken file, maybe of another project, is no reason not to list the models.
+        # A broken settings file, perhaps of another project, does not matter for this list.
         say(f"{settings}; it is ignored")
         chosen = device or "auto"
     else:

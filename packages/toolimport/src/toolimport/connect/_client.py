@@ -44,7 +44,7 @@ class StderrTail:
 
     Attributes:
         status: The last HTTP status that was not a success, or None.
-        asks_for_sign_in: Whether it came with a demand for a token, and none was sent.
+        asks_for_sign_in: Whether the server requires a token, and none was sent.
         repairs: The errors in its messages.
     """
 
@@ -208,7 +208,7 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
     is_here = urlsplit(parameters.url).hostname in {"localhost", "127.0.0.1", "::1"}
 
     class ShownUrl(httpx2.URL):
-        """An address that the client's log has without secrets."""
+        """An address that appears in logs without secrets."""
 
         def __str__(self) -> str:
             return parameters.redactor.text(super().__str__())

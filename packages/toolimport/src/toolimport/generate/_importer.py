@@ -168,7 +168,7 @@ class _Work:
         return report
 
     def _imported_from(self, entry: ServerEntry) -> str:
-        """Say which other file has the same server, whose tools are here; empty if none does."""
+        """Return why a server of another import is skipped, or an empty string."""
         if self._options.force:
             return ""
         for folder in self._folder.iterdir():
@@ -177,7 +177,9 @@ class _Work:
                 continue
             other = _entry_of(Path(known.source), known.server)
             if other is not None and not other.disabled and entry.starts_same(other):
-                return f"its tools are here already, as those of {known.server!r} in {other.file}"
+                return (
+                    f"its tools are already imported, as those of {known.server!r} in {other.file}"
+                )
         return ""
 
     async def gone(self, file: Path, names: set[str]) -> list[ServerReport]:

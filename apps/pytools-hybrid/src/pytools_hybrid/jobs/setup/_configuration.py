@@ -76,7 +76,7 @@ class Configuration:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Return where servers are that the client starts here, or that setup has moved."""
+        """The places of servers that the client starts here, or that setup has moved."""
         moved = (it for it, project in self._projects.items() if self.client.aside in project)
         return ((), *(("projects", it) for it in dict.fromkeys((*self._current, *moved))))
 

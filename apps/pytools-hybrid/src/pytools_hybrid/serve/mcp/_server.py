@@ -49,7 +49,7 @@ class ToolServer(MCPServer[None]):
     Args:
         follow: Notifies clients of changes to the list; if None, the server announces that the
             list never changes.
-        log_levels: Gets the levels of log messages that clients want; if None, there are none.
+        log_levels: Receives the clients' minimum log levels; if None, they cannot set any.
 
     Attributes:
         greeted: Set at the first request after `initialize`.
