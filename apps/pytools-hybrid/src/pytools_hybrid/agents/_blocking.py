@@ -7,12 +7,12 @@ import atexit
 import os
 import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
+from toolimport.system import started_executor
 
 from pytools_hybrid.index import Index, open_store
 from pytools_hybrid.search import ToolSearch
@@ -64,7 +64,7 @@ class _Running:
 
 
 def _use_started_threads() -> None:
-    asyncio.get_running_loop().set_default_executor(_started_executor(_NAME))
+    asyncio.get_running_loop().set_default_executor(started_executor(_NAME))
 
 
 _all_running: set[_Running] = set()
@@ -251,24 +251,3 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Return whether a search in this mode uses the vector channel."""
         return self.wrapped.uses_vectors(mode)
-
-
-def _started_executor(name: str) -> ThreadPoolExecutor:
-    """Create an executor whose threads are all running, so that no work has to start one.
-
-    Python 3.12.0 to 3.12.2 starts no threads at the end of a program.
-
-    Raises:
-        RuntimeError: The main thread has ended, or the system has no threads left.
-    """
-    size = min(32, (os.cpu_count() or 1) + 4)  # asyncio's own default
-    executor = ThreadPoolExecutor(size, thread_name_prefix=name)
-    # An executor only starts a thread while all others are busy.
-    all_busy = threading.Barrier(size)
-    try:
-        for _ in range(size):
-            executor.submit(all_busy.wait)
-    except RuntimeError:
-        all_busy.abort()
-        raise
-    return executor

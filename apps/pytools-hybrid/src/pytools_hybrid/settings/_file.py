@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolimport.system import read_regular_file
+
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.files import read_regular_file
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.settings._server import is_address
 

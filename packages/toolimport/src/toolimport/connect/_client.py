@@ -12,9 +12,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
-from toolimport._threads import start
 from toolimport.connect._lenient import Repairs, lenient
 from toolimport.connect._parameters import HttpParameters, Parameters, StdioParameters
+from toolimport.system import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -72,7 +72,7 @@ class StderrTail:
         )
         with os.fdopen(write, "w", encoding="utf-8") as file:
             try:
-                start(thread)
+                start_thread(thread)
             except BaseException:
                 os.close(read)
                 raise

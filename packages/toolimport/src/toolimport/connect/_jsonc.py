@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from toolimport._files import read_regular_file
 from toolimport.errors import ServersFileError
+from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path

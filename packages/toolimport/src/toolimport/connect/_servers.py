@@ -12,7 +12,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolimport._files import read_regular_file
 from toolimport.connect._inherited import inherited
 from toolimport.connect._jsonc import read_file
 from toolimport.connect._parameters import (
@@ -39,6 +38,7 @@ from toolimport.connect._shapes import (
 )
 from toolimport.connect._variables import Variables, workspace_of
 from toolimport.errors import ServerError, ServersFileError
+from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

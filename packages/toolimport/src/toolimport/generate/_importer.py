@@ -383,8 +383,7 @@ def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
 
 def _entry_of(file: Path, server: str) -> ServerEntry | None:
     try:
-        # A manifest may name anything, such as an endless device.
-        entries = read_servers(file) if file.is_file() else ()
+        entries = read_servers(file)
     except (ServersFileError, OSError, ValueError):
         return None
     return next((entry for entry in entries if entry.name == server), None)
