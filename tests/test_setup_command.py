@@ -238,7 +238,7 @@ def wind_clock() -> str:
 """
 
 
-def test_tools_that_the_server_calls_destructive_have_to_be_confirmed(setup, cursor, home):
+def test_tools_annotated_as_destructive_require_confirmation(setup, cursor, home):
     source = SERVER.replace("app.run", f"{DESTRUCTIVE}\napp.run")
     (home / "clock.py").write_text(f"from mcp_types import ToolAnnotations\n{source}")
     cursor.write_text(
@@ -308,7 +308,7 @@ def test_the_servers_of_the_current_project_are_imported_and_restored(setup, hom
     [{}, {"gone": {"command": "no-such-program"}}, {"off": {"command": "uvx", "disabled": True}}],
     ids=["none", "failing", "disabled"],
 )
-def test_setup_does_not_say_that_tools_are_found_if_none_was_imported(setup, cursor, servers):
+def test_setup_does_not_report_success_if_no_server_was_imported(setup, cursor, servers):
     cursor.write_text(json.dumps({"mcpServers": servers}))
     status, _, said = setup("cursor", "--yes")
     assert status == ("gone" in servers)
