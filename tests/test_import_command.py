@@ -191,7 +191,7 @@ def test_a_failing_server_exits_with_1_and_the_others_are_imported(run, server, 
     ("text", "arguments", "message"),
     [
         ('{"mcpServers": {"a" 1}}', [], "line 1, column 21: is not valid JSON here"),
-        ('{"other": 1}', [], "names no servers: looked for 'mcpServers'"),
+        ('{"other": 1}', [], "names no servers; expected 'mcpServers'"),
         ('{"mcpServers": {}}', ["--only", "x"], "--only: .* has no server 'x'; it has none at all"),
     ],
 )

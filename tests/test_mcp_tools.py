@@ -168,7 +168,7 @@ async def test_filters_exclude_slow_and_failing_tools_and_optionally_unknown_one
         assert names(known) == [ISSUE]
 
 
-async def test_a_note_says_if_no_result_fits_well(served):
+async def test_a_note_reports_that_no_result_fits_well(served):
     async with served() as client:
         result = None
         while result is None or result.meta["pytools/lost"]:

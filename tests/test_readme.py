@@ -31,7 +31,7 @@ def clone(home, examples):
     return home
 
 
-def test_the_readme_counts_the_distributions_that_are_installed():
+def test_the_readme_has_the_number_of_installed_distributions():
     linux = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
     here = default_environment() | linux | {"os_name": "posix", "extra": ""}
     here |= {"python_version": "3.11", "python_full_version": "3.11.7"}

@@ -238,7 +238,7 @@ def wind_clock() -> str:
 """
 
 
-def test_tools_that_the_server_calls_destructive_have_to_be_confirmed(setup, cursor, home):
+def test_tools_annotated_as_destructive_require_confirmation(setup, cursor, home):
     source = SERVER.replace("app.run", f"{DESTRUCTIVE}\napp.run")
     (home / "clock.py").write_text(f"from mcp_types import ToolAnnotations\n{source}")
     cursor.write_text(
@@ -246,7 +246,7 @@ def test_tools_that_the_server_calls_destructive_have_to_be_confirmed(setup, cur
     )
     status, _, said = setup("cursor", "--yes")
     assert status == 0
-    assert "asks you before it calls mcptools:clock:stop_clock, because the server says" in said
+    assert "asks you before calling mcptools:clock:stop_clock, annotated as destructive" in said
     args = json.loads(cursor.read_text())["mcpServers"]["pytools"]["args"]
     assert args[-2:] == ["--confirm", "mcptools:clock:stop_clock"]
     assert args.count("--confirm") == 1
@@ -271,7 +271,7 @@ def test_the_same_server_in_several_clients_is_imported_once(setup, cursor, home
     before = [file.read_bytes() for file in files]
     status, _, said = setup("--yes")
     assert status == 0
-    assert "clock is the same server as time, and imported once" in said
+    assert "clock is the same server as time; it is imported once" in said
     assert said.count("now finds its tools through pytools-hybrid") == 4
     ours = home / ".config" / "pytools-hybrid"
     assert list(json.loads((ours / "servers.json").read_text())["mcpServers"]) == ["time"]
@@ -308,7 +308,7 @@ def test_the_servers_of_the_current_project_are_imported_and_restored(setup, hom
     [{}, {"gone": {"command": "no-such-program"}}, {"off": {"command": "uvx", "disabled": True}}],
     ids=["none", "failing", "disabled"],
 )
-def test_setup_does_not_say_that_tools_are_found_if_none_was_imported(setup, cursor, servers):
+def test_setup_does_not_report_success_if_no_server_was_imported(setup, cursor, servers):
     cursor.write_text(json.dumps({"mcpServers": servers}))
     status, _, said = setup("cursor", "--yes")
     assert status == ("gone" in servers)

@@ -100,7 +100,7 @@ async def test_limit_and_scope_are_applied(start, root):
             assert {tool["source"] for tool in found} == {scope}
 
 
-async def test_an_empty_root_gives_an_empty_list(start, tmp_path):
+async def test_an_empty_root_returns_an_empty_list(start, tmp_path):
     (tmp_path / "empty").mkdir()
     async with start(tmp_path / "empty") as server:
         for mode in MODES:
@@ -151,7 +151,9 @@ async def test_servers_that_do_not_sync_search_one_index_at_the_same_time(start,
         ({"sort": "name"}, "There is no argument 'sort'"),
     ],
 )
-async def test_wrong_arguments_are_errors_that_say_what_is_right(start, root, arguments, said):
+async def test_wrong_arguments_are_errors_that_list_the_accepted_values(
+    start, root, arguments, said
+):
     async with start(root) as server:
         with pytest.raises(ToolError, match=said):
             await search(server, "a wine", **arguments)

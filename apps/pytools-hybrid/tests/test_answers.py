@@ -156,7 +156,7 @@ async def test_a_call_that_was_carried_out_is_a_success_with_its_usable_parts(se
             assert (used.observations, used.successes) == (1, 1), name
 
 
-async def test_missing_arguments_are_said_once(served):
+async def test_missing_arguments_are_reported_once(served):
     async with served() as client:
         result = await call(client, "needs")
     assert result.content[0].text.count("a, b are missing.") == 1

@@ -45,7 +45,7 @@ def broken_notes(response):
         (b"#" * (2 << 20) + b"\n", ": It is larger than the limit"),
     ],
 )
-def test_a_search_that_misses_a_broken_tool_says_so_once(searched, toolbox, content, where):
+def test_a_search_that_misses_a_broken_tool_reports_it_once(searched, toolbox, content, where):
     async def job(tools):
         assert broken_notes(await tools.search(REQUEST)) == []
         (toolbox / ISSUE).write_bytes(content)

@@ -265,7 +265,7 @@ def test_an_answer_is_doubted_only_if_none_of_its_tools_is_likely(ask):
     assert lesser_first
 
 
-def test_whoever_asks_for_a_confidence_is_not_told_to_doubt_what_has_it(ask):
+def test_results_with_the_requested_confidence_are_not_doubted(ask):
     (response,) = ask(["feed the penguins in the zoo"], threshold=0.01)
 
     assert response.tools

@@ -67,7 +67,7 @@ def test_a_deprecated_tool_is_first_if_the_request_has_its_name(ask, write_tool)
 
 
 @pytest.mark.parametrize("name", ["list_files_deprecated", "deprecated_list_files"])
-def test_a_tool_may_say_in_its_name_that_it_is_deprecated(ask, write_tool, name):
+def test_a_name_can_mark_a_tool_as_deprecated(ask, write_tool, name):
     write_tool(f"mcptools/files/{name}.py", "List the files of a folder and their sizes.")
     write_tool("mcptools/disk/list_entries.py", "List the files of a folder and their sizes.")
     first, second = ask("list the files of a folder and their sizes")[:2]

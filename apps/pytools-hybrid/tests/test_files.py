@@ -5,8 +5,8 @@ import sys
 
 import pytest
 from pytools_hybrid import SettingsError, ToolSearch
-from pytools_hybrid.files import read_regular_file
 from pytools_hybrid.jobs.evaluate import read_queries
+from toolimport.system import read_regular_file
 
 pytestmark = [
     pytest.mark.anyio,

@@ -503,7 +503,7 @@ async def test_the_openapi_document_has_every_path_and_no_dangling_reference(ser
     ],
 )
 @pytest.mark.parametrize("token", [None, "geheim"])
-async def test_a_client_that_looks_for_oauth_learns_that_there_is_none(serve, path, token):
+async def test_oauth_paths_return_404(serve, path, token):
     async with serve(token=token) as client:
         answers = [await client.get(path), await client.post(path, json={"redirect_uris": []})]
         answers.append(await client.get(path, headers={"authorization": "Bearer wrong"}))

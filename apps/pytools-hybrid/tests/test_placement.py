@@ -78,7 +78,7 @@ def test_a_tool_that_a_near_duplicate_represents_is_reported_as_such(place, writ
     ]
 
     (hidden,) = [it for it in placements if it.rank is None]
-    assert "which represents it" in hidden.reasons[0]
+    assert "it is merged into result" in hidden.reasons[0]
 
 
 def test_a_request_that_names_another_tool_is_reported(place):

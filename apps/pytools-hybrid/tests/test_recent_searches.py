@@ -5,7 +5,7 @@ from pytools_hybrid.serve.mcp._recent import RecentSearches
 A, B, C = "mcptools:mail:a", "mcptools:mail:b", "mcptools:mail:c"
 
 
-def test_the_last_search_of_the_same_session_that_listed_a_tool_is_known():
+def test_the_last_search_of_the_same_session_that_listed_a_tool_is_returned():
     recent = RecentSearches()
     recent.add("one", "1", [A, B])
     recent.add("one", "2", [A])

@@ -212,7 +212,7 @@ def test_a_pattern_that_can_match_no_id_is_refused(name, pattern):
         ("*", "*"),
     ],
 )
-def test_a_pattern_that_could_match_no_id_is_taken_for_a_name(name, pattern, meant):
+def test_a_pattern_that_could_match_no_id_is_a_name_pattern(name, pattern, meant):
     layouts = ["mcptools", "scripts=scripts/{category}/{name}.py"]
     settings = Settings.from_flags({name: [pattern], "layouts": layouts})
 

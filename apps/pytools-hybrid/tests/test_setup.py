@@ -250,7 +250,7 @@ def test_the_same_server_in_several_clients_is_one_server(tmp_path, monkeypatch)
     assert [ours.add(it, "notes") for it in others] == ["notes-2", "notes-3", "notes-4"]
 
 
-def test_the_same_server_is_known_without_the_values_of_its_variables(tmp_path, monkeypatch):
+def test_the_same_server_is_recognised_without_the_values_of_its_variables(tmp_path, monkeypatch):
     monkeypatch.delenv("NOTES_TOKEN", raising=False)
     ours = ServersFile(tmp_path / "servers.json")
     first = ours.add({"command": "uvx", "env": {"T": "${NOTES_TOKEN}"}}, "notes")

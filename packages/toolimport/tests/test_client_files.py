@@ -316,7 +316,7 @@ def test_a_server_that_only_the_client_can_start_is_skipped_with_the_reason(
     assert reason in entry.skipped
 
 
-def test_the_servers_of_all_projects_are_read_and_told_apart(read, tmp_path):
+def test_the_servers_of_all_projects_have_distinct_names(read, tmp_path):
     (tmp_path / "app").mkdir()
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "notes.js").touch()

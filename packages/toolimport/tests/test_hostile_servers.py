@@ -110,7 +110,7 @@ def test_simultaneous_calls_each_get_their_own_progress_reports(odd):
     assert sorted(told) == list(range(20))
 
 
-def test_a_call_whose_answer_is_too_long_says_that_it_was_carried_out(odd, caplog):
+def test_a_call_whose_answer_is_too_long_reports_that_it_was_carried_out(odd, caplog):
     for name in ("long", "last", "inner"):
         with pytest.raises(ToolCallError, match=r"was carried out\. .* longer than"):
             odd.call(name, {})

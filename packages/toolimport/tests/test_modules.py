@@ -27,7 +27,7 @@ def test_a_module_passes_its_parameters_to_its_packages_client():
         '    """\n'
         '    return CLIENT.run_sync(tool_name="get-x", tool_args=params)\n\n'
         "async def run_async(params: Params) -> str:\n"
-        '    """Call the tool from an event loop, which goes on meanwhile."""\n'
+        '    """Call the tool without blocking the event loop."""\n'
         '    return await CLIENT.run(tool_name="get-x", tool_args=params)\n'
     )
 

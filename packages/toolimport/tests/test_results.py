@@ -138,7 +138,7 @@ def test_invalid_json_loses_only_the_part_that_is_invalid(runner, caplog):
     assert str(runner.run_sync("infinite", {})["n"]) == "[nan, inf]"
 
 
-def test_an_answer_that_cannot_be_used_says_that_the_call_was_carried_out(runner):
+def test_an_unusable_answer_is_an_error_that_reports_the_call_as_carried_out(runner):
     with pytest.raises(ToolCallError, match=r"was carried out\. Its answer cannot be used"):
         runner.run_sync("garbage", {})
 

@@ -364,7 +364,7 @@ def test_a_tool_can_be_called_inside_a_running_event_loop(runner):
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.anyio
-async def test_a_module_can_be_called_from_an_event_loop_which_goes_on_meanwhile(imported, calls):
+async def test_run_async_does_not_block_the_event_loop(imported, calls):
     module, hanging = imported("structured"), imported("hang")
     async with anyio.create_task_group() as group:
         group.start_soon(hanging.run_async, hanging.Params())
@@ -817,7 +817,7 @@ def property_schema(**schema):
         ),
     ],
 )
-def test_a_schema_is_taken_as_its_server_means_it(tool, tmp_path, schema, given, says):
+def test_a_schema_is_normalized_as_its_server_intends(tool, tmp_path, schema, given, says):
     manifest = tmp_path / "tree/mcptools/shop/_manifest.json"
     content = json.loads(manifest.read_text())
     content["definitions"]["echo"]["input_schema"] = schema

@@ -254,7 +254,7 @@ def test_what_the_file_switches_off_is_neither_imported_nor_called(write, run, i
     assert [it for it in ids() if ":shop:" in it] == ["mcptools:shop:read"]
 
     file = write(shop={"tools": tools, "entry": {"disabled": True}}, other={"tools": tools})
-    with pytest.raises(ToolCallError, match=r"servers\.json disables it"):
+    with pytest.raises(ToolCallError, match=r"it is disabled in .*servers\.json"):
         ToolRunner("shop", file).run_sync("read", {})
     report = run(file)["shop"]
     assert (report.status, report.removed) == ("disabled", ("__init__.py", "read.py"))
@@ -272,7 +272,7 @@ def test_a_server_that_another_file_has_too_is_imported_once(write, run, tmp_pat
     reports = run(other)
     assert {it.status for it in reports.values()} == {"skipped"}
     (reason,) = reports["store"].warnings
-    assert reason == f"its tools are here already, as those of 'shop' in {file}"
+    assert reason == f"its tools are already imported, as those of 'shop' in {file}"
     assert [*ids()] == ["mcptools:shop:do"]
 
     other.write_text(json.dumps({"mcpServers": {"store": entry | {"env": {"ACCOUNT": "2"}}}}))

@@ -87,7 +87,7 @@ def test_invalid_json_is_reported_with_its_position(write, text, line, column):
     ("content", "message"),
     [
         ([], "must be an object"),
-        ({}, "names no servers: looked for 'mcpServers'"),
+        ({}, "names no servers; expected 'mcpServers'"),
         ({"mcpServers": "x"}, "'mcpServers' must be an object"),
         ({"mcpServers": {"a": "x"}}, "the server 'a' must be an object"),
         ({"other": {"x": 1}}, "names no servers"),

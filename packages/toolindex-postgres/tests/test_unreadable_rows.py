@@ -1,4 +1,4 @@
-"""Rows on the server that nobody can read: spoilt by a disk, by hand, or by another program."""
+"""Rows on the server that nobody can read: corrupt by a disk, by hand, or by another program."""
 
 import json
 
@@ -24,35 +24,38 @@ RECORDS = {
     "an empty text": ("record = ''", "its record is not JSON"),
     "a list": ("record = '[]'", "its record is not an object"),
     "null": ("record = 'null'", "its record is not an object"),
-    "a missing key": ("record = replace(record, 'signature', 'line')", "it has no signature"),
-    "another version": ("record = '{\"version\": 9}'", "it has no"),
+    "a missing key": (
+        "record = replace(record, 'signature', 'line')",
+        "its field 'signature' is missing",
+    ),
+    "another version": ("record = '{\"version\": 9}'", "is missing"),
     "a number for a text": (
         "record = (record::jsonb || '{\"description\": 5}')::text",
-        "its description is of another type",
+        "its field 'description' has the wrong type",
     ),
     "a text for a list": (
         'record = (record::jsonb || \'{"tags": "tag"}\')::text',
-        "its tags is of another type",
+        "its field 'tags' has the wrong type",
     ),
     "a list of numbers": (
         "record = (record::jsonb || '{\"use_cases\": [1]}')::text",
-        "its use_cases is of another type",
+        "its field 'use_cases' has the wrong type",
     ),
     "a text for a truth": (
         'record = (record::jsonb || \'{"is_async": "no"}\')::text',
-        "its is_async is of another type",
+        "its field 'is_async' has the wrong type",
     ),
     "parameters of another kind": (
         'record = (record::jsonb || \'{"parameters": {"to": 1}}\')::text',
-        "its parameters is of another type",
+        "its field 'parameters' has the wrong type",
     ),
     "a parameter that is too short": (
         'record = (record::jsonb || \'{"parameters": [["to"]]}\')::text',
-        "it has no annotation",
+        "its field 'annotation' is missing",
     ),
     "a parameter of another type": (
         'record = (record::jsonb || \'{"parameters": [["to", 1, 2]]}\')::text',
-        "its annotation is of another type",
+        "its field 'annotation' has the wrong type",
     ),
     "no id": ('record = (record::jsonb || \'{"id": "send"}\')::text', "has 1 part"),
     "NUL in the id": (
@@ -61,20 +64,23 @@ RECORDS = {
     ),
     "the id of another tool": (
         "record = replace(record, 'mail:send', 'mail:sent')",
-        "its record has another id",
+        "its record has a different id",
     ),
-    "a key that is no id": ("id = 'send'", "its record has another id"),
-    "a key that cannot be decoded": ("id = '\\q'", "its record has another id"),
-    "a key with NUL": ("id = 'mcptools:mail:\\u0000'", "its record has another id"),
-    "another path": ("path = 'elsewhere.py'", "its record has another path"),
-    "a path that cannot be decoded": ("path = '\\u12'", "its record has another path"),
-    "another file hash": ("file_hash = ''", "its record has another file_hash"),
-    "another text hash": ("text_hash = 'ab'", "its record has another text_hash"),
+    "a key that is no id": ("id = 'send'", "its record has a different id"),
+    "a key that cannot be decoded": ("id = '\\q'", "its record has a different id"),
+    "a key with NUL": ("id = 'mcptools:mail:\\u0000'", "its record has a different id"),
+    "another path": ("path = 'elsewhere.py'", "its record has a different path"),
+    "a path that cannot be decoded": ("path = '\\u12'", "its record has a different path"),
+    "another file hash": ("file_hash = ''", "its record has a different file_hash"),
+    "another text hash": ("text_hash = 'ab'", "its record has a different text_hash"),
     "aliases that are no JSON": ("aliases = '['", "its aliases are not JSON"),
-    "aliases of another type": ("aliases = '{\"a\": 1}'", "its aliases is of another type"),
-    "aliases that are numbers": ("aliases = '[1]'", "its aliases is of another type"),
+    "aliases of another type": ("aliases = '{\"a\": 1}'", "its field 'aliases' has the wrong type"),
+    "aliases that are numbers": ("aliases = '[1]'", "its field 'aliases' has the wrong type"),
     "definitions that are no JSON": ("definitions = ''", "its definitions are not JSON"),
-    "definitions of another type": ("definitions = '[]'", "its definitions is of another type"),
+    "definitions of another type": (
+        "definitions = '[]'",
+        "its field 'definitions' has the wrong type",
+    ),
 }
 # Of its vector.
 VECTORS = {
@@ -236,7 +242,9 @@ def test_a_tool_whose_definitions_are_unreadable_is_refused_with_the_reason(host
         "generation = -9223372036854775808",
     ],
 )
-def test_a_spoilt_state_of_a_tree_is_replaced_by_the_next_scan(host, alone, database, tree, change):
+def test_a_corrupt_state_of_a_tree_is_replaced_by_the_next_scan(
+    host, alone, database, tree, change
+):
     here, there = host(), host()
     fill(here)
     assert known(there) == known(alone)
@@ -261,9 +269,7 @@ def test_a_spoilt_state_of_a_tree_is_replaced_by_the_next_scan(host, alone, data
         ("tree_vector", "generation = -1"),
     ],
 )
-def test_rows_of_impossible_states_are_fetched_all_the_same(
-    host, alone, database, tree, table, change
-):
+def test_rows_of_impossible_states_are_fetched(host, alone, database, tree, table, change):
     here = host()
     fill(here)
     number = f"(SELECT tree_id FROM toolindex.tree WHERE name = '{tree}')"
@@ -329,7 +335,7 @@ def test_an_unreadable_event_is_left_out_of_the_record(host, spoil, change):
     assert len(ids(host())) == 3
 
 
-def test_a_spoilt_counter_of_the_record_is_reported_and_repaired(host, spoil):
+def test_a_corrupt_counter_of_the_record_is_reported_and_repaired(host, spoil):
     here, there = host(), host()
     fill(here)
     here.usage.record_outcomes([outcome(1.0), outcome(2.0)])

@@ -94,7 +94,7 @@ def test_ties_are_broken_by_id():
 @pytest.mark.parametrize(
     ("limit", "depth", "asked"), [(1, None, 100), (100, None, 100), (101, None, 101), (5, 7, 7)]
 )
-def test_each_retriever_is_asked_for_as_many_whatever_the_limit_up_to_100(limit, depth, asked):
+def test_each_retriever_has_the_same_depth_for_limits_up_to_100(limit, depth, asked):
     retriever = FixedList("any", "a")
     rank(Channel(retriever), limit=limit, depth=depth)
     assert retriever.depths == [asked]

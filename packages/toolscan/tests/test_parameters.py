@@ -181,7 +181,7 @@ from pydantic import BaseModel, Field
         "class Options(NamedTuple):",
     ],
 )
-def test_fields_of_any_class_are_described_however_it_describes_them(head, tool):
+def test_descriptions_of_fields_are_read_in_every_style(head, tool):
     record = tool(
         f"""{CLASSES}{head}
     '''Options.

@@ -1,8 +1,7 @@
-"""The user's configuration folder, files that strangers may have named, and atomic replacement."""
+"""The user's configuration folder, and atomic replacement of files."""
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -10,40 +9,12 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["discard_unfinished", "newline_of", "own_folder", "read_regular_file", "replace_file"]
+__all__ = ["discard_unfinished", "newline_of", "own_folder", "replace_file"]
 
 
 def own_folder() -> Path:
     """Return the folder for the user's decisions: `$XDG_CONFIG_HOME/pytools-hybrid`."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pytools-hybrid"
-
-
-def read_regular_file(path: Path, *, limit: int) -> bytes:
-    """Read a file whole, unless it is a pipe, a device, or larger than `limit` bytes.
-
-    Reading such a file might never end, and a stranger's tree or settings can name one.
-
-    Raises:
-        OSError: It cannot be read, or is none of the above; `strerror` says why.
-    """
-    # Opening a device can do something, so its kind is checked before, too.
-    _require_regular(path.stat())
-    descriptor = os.open(
-        path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-    )
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
-        status = os.fstat(descriptor)
-        _require_regular(status)
-        content = b"" if status.st_size > limit else file.read(limit + 1)
-    if max(status.st_size, len(content)) > limit:
-        size = f"{limit >> 20} MiB" if limit >> 20 else f"{limit} bytes"
-        raise OSError(errno.EFBIG, f"it is larger than {size}")
-    return content
-
-
-def _require_regular(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolimport._files import read_regular_file
+from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Schemas as their servers mean them, and the keywords of JSON Schema."""
+"""Normalizing schemas, and the keywords of JSON Schema."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ABOUT = frozenset({"title", "description", "default", "deprecated"})
 
 
 def as_meant(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema of arguments that says what its server means.
+    """Return a schema of arguments in the form that its server intends.
 
     A required property with a default may be left out, because the server has the default.
     OpenAPI's `nullable` allows null. A property that is required without being described may be

@@ -86,7 +86,7 @@ class ToolCallError(ToolImportError):
         server: The server's name.
         tool: The tool's name on the server.
         detail: What went wrong, in the server's own words if it answered.
-        answer: What the tool answered, if only that is wrong; else None.
+        answer: The tool's answer if it ran and only its answer is invalid, or None.
     """
 
     def __init__(self, server: str, tool: str, detail: str, *, answer: object = None) -> None:

@@ -138,7 +138,7 @@ class Copy:
         self._note(now, generation, left_out)
 
     def left_out(self) -> Mapping[str, str]:
-        """Return why rows of the tree could not be read, by a name for users."""
+        """Return the reasons why rows of the tree cannot be read, by display name."""
         note = self._seen or self.notes.read()
         return {} if note is None else note.left_out
 

@@ -133,7 +133,7 @@ class Database:
             )
 
     def unreadable(self, tree: str) -> dict[str, str]:
-        """Return why rows of a tree cannot be read, by a name for users.
+        """Return the reasons why rows of a tree cannot be read, by display name.
 
         This reads the whole tree.
 

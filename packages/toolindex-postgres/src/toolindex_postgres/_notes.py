@@ -42,7 +42,7 @@ class Note:
         tree: The number of the tree in it.
         generation: The state of the tree.
         copy: The state of the copy at that time.
-        left_out: Why rows of the tree could not be read, by a name for users.
+        left_out: The reasons why rows of the tree cannot be read, by display name.
     """
 
     database: str

@@ -74,21 +74,21 @@ def changes_aliases(
 def different(
     copy: ToolStore, connection: Connection, now: State, *, besides: Collection[str]
 ) -> list[str]:
-    """Return sentences on what the server and a copy of the same state do not agree on.
+    """Return the differences between the server and a copy of the same state, as sentences.
 
     Args:
         copy: The copy.
         connection: A connection to the server, inside a transaction.
         now: The state of the tree.
-        besides: Ids of tools that do not count.
+        besides: Ids of tools to ignore.
     """
     theirs = tree.listing(connection, now.tree, {})
     held = copy.stored(reader_version=now.reader_version or "").entries
     mine = {id_: (it.path, it.file_hash) for id_, it in held.items()}
     count = len({id_ for id_, _ in theirs.items() ^ mine.items()}.difference(besides))
-    found = [f"{count} tools on the server are not those of this host's copy"] if count else []
+    found = [f"tools that differ between the server and this host's copy: {count}"] if count else []
     if not tree.has_right_counters(connection, now.tree):
-        found.append("the counters of the record are below the numbers of its events")
+        found.append("the counters of the usage record are lower than the numbers of its events")
     return found
 
 
@@ -107,7 +107,7 @@ def vectors_to_restore(
         connection: A connection to the server, inside a transaction.
         now: The state of the tree.
         among: The hashes of the texts.
-        besides: A model whose vectors are not wanted.
+        besides: A model to ignore.
     """
     with copy.reading() as reader:
         for model in reader.models() if among else ():

@@ -40,7 +40,7 @@ class Freshness:
             if it never was.
         problem: Why it is not known to be equal now, or "".
         waiting: How many searches and outcomes of this host have not been sent yet.
-        left_out: Why rows of the server could not be read, by a name for users: an id, or a vector.
+        left_out: The reasons why rows of the server cannot be read, by display name.
     """
 
     as_of: float | None

@@ -1,7 +1,7 @@
 """Records and other texts as the server stores them: JSON in ASCII.
 
 PostgreSQL's texts can contain neither NUL nor lone surrogates, but the texts of tools may. Rows may
-have been spoilt, so everything that is read is validated; a ValueError gives the reason.
+be corrupt, so everything that is read is validated; a ValueError has the reason.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def record_of(row: Sequence[str], definitions: str = _EMPTY) -> ToolRecord:
     own = encoded(str(record.id)), encoded(record.path), record.file_hash, record.text_hash
     for name, key, its in zip(("id", "path", "file_hash", "text_hash"), keys, own, strict=True):
         if key != its:
-            raise ValueError(f"its record has another {name}")
+            raise ValueError(f"its record has a different {name}")
     return record
 
 
@@ -143,9 +143,9 @@ def _checked(kind: type[ToolRecord | Parameter], values: Mapping[str, Any]) -> d
 
 def _of_type(values: Mapping[str, Any], name: str, is_of_type: Callable[[object], bool]) -> Any:  # noqa: ANN401
     if name not in values:
-        raise ValueError(f"it has no {name}")
+        raise ValueError(f"its field {name!r} is missing")
     if not is_of_type(values[name]):
-        raise ValueError(f"its {name} is of another type")
+        raise ValueError(f"its field {name!r} has the wrong type")
     return values[name]
 
 

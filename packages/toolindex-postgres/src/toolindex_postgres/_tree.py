@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Vectors = tuple[str, dict[str, "array[float]"]]
 """A model and some of its vectors, all of one length, by text hash."""
 LeftOut = dict[str, str]
-"""Why rows cannot be read, by a name for users. A row that can be read is removed."""
+"""The reasons why rows cannot be read, by display name. A row that can be read is removed."""
 
 _T = TypeVar("_T")
 _BATCH = 1_000
@@ -85,7 +85,7 @@ class Unreadable(NamedTuple):
     Attributes:
         table: Its table.
         key: Its primary key, besides the tree.
-        name: A name for users.
+        name: Its display name.
         reason: Why it cannot be read.
     """
 
@@ -204,7 +204,7 @@ def listing(connection: Connection, tree: int, left_out: LeftOut) -> dict[str, t
             listed[id_] = decoded(path), file_hash
         except ValueError:
             # No record has such a key.
-            left_out[shown(id_)] = f"its record has another {name}"
+            left_out[shown(id_)] = f"its record has a different {name}"
     return listed
 
 
@@ -281,7 +281,7 @@ def _name_of_aliases(id_: str) -> str:
 
 
 def name_of_vector(model: str, text_hash: str) -> str:
-    """Return the name of a vector for users."""
+    """Return the display name of a vector."""
     return f"vector of {model} for text {text_hash:.12}"
 
 

@@ -51,7 +51,7 @@ class DeniedError(DatabaseError):
 
 
 class UnreadableRowError(DatabaseError):
-    """What the server has of a tool cannot be read."""
+    """A row of a tool on the server cannot be read."""
 
     def __init__(self, where: str, name: str, reason: str) -> None:
         super().__init__(

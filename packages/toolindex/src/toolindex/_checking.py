@@ -35,7 +35,7 @@ def is_sound(connection: apsw.Connection, schema: str) -> bool:
 
 
 def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
-    """Describe unreadable rows, and where the search tables differ from the others."""
+    """Describe unreadable rows, and where the search tables differ from the entries and vectors."""
     found = [f"{name} cannot be read: {reason}" for *_, name, reason in _unreadable(connection)]
     try:
         # With this rank, it also compares the table with the entries.
@@ -70,7 +70,7 @@ def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
 
 
 def _unreadable(connection: apsw.Connection) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the table and rowid of each row that is not as it was written, a name, and why."""
+    """Yield the table, rowid, display name and problem of each row with an invalid value."""
     columns = ", ".join(f"typeof({column})" for column in (*_TEXTS, *_NUMBERS))
     for rowid, own_id, *row in connection.execute(
         "SELECT rowid, source || ':' || category || ':' || name, "  # noqa: S608 - constants
@@ -86,7 +86,7 @@ def _unreadable(connection: apsw.Connection) -> Iterator[tuple[str, int, str, st
         except UnreadableRowError as error:
             yield "entries", rowid, str(values[0]), str(error)
     for rowid, model, text_hash, kind, vector in connection.execute(
-        # As text, it could not be read.
+        # A vector that became text cannot be read without the cast.
         "SELECT rowid, model_id, text_hash, typeof(vector), CAST(vector AS BLOB) FROM embeddings"
     ):
         if kind != "blob" or not _is_vector(vector):

@@ -30,10 +30,10 @@ _SUSPICION = re.compile(
 
 
 class UnreadableRowError(Exception):
-    """A row is not as it was written."""
+    """A row has an invalid value."""
 
     def __init__(self, column: str) -> None:
-        super().__init__(f"its {column} is not as it was written")
+        super().__init__(f"its field {column!r} is invalid")
 
 
 def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:

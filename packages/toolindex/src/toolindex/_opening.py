@@ -34,7 +34,7 @@ BUSY_TIMEOUT_MS = 5_000
 
 _RETRY_SECONDS = 0.005
 LOG_BYTES = 4 << 20
-"""Longer logs are moved into their files; SQLite only does so after a thousand pages, 16 MB."""
+"""Longer logs are moved into their files; SQLite itself waits for a thousand pages (16 MB)."""
 # Large pages make vectors faster; the size is fixed by the first write.
 PAGE_BYTES = 16384
 # SQLite's messages about a header with invalid versions, which it does not call damage.

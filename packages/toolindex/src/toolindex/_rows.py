@@ -73,7 +73,7 @@ def segments(texts: Iterable[str]) -> str:
 def _plain_words(text: str) -> str:
     """Return the words of a text with compatibility characters, such as CO₂, in their plain form.
 
-    FTS5 takes such characters as they are, and a description is stored as it was written.
+    FTS5 does not convert such characters, and descriptions are stored unchanged.
     """
     if text.isascii() or unicodedata.is_normalized("NFKC", text):
         return ""
@@ -180,7 +180,7 @@ def text_of(row: Sequence[Any]) -> str:
     """Return the text to embed, from an id, a description, parameters and tags.
 
     Raises:
-        UnreadableRowError: They are not as they were written.
+        UnreadableRowError: A value is invalid.
     """
     id_, description, parameters, tags = row
     names = [it.alias or it.name for it in _parameters(parameters)]
@@ -193,7 +193,7 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
     """Make an entry from a row of `ENTRY_COLUMNS`.
 
     Raises:
-        UnreadableRowError: It is not as it was written.
+        UnreadableRowError: A value is invalid.
     """
     id_, path, signature, summary, description, parameters, tags, aliases = row
     return ToolEntry(

@@ -30,18 +30,18 @@ class _Found:
     term: Term
     posting: Posting
     similar: tuple[tuple[SimilarTerm, Posting], ...] = ()
-    synonym: _Elsewhere | None = None
+    synonym: _SynonymMatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Elsewhere:
-    """What rows call the thing whose name in the request a term belongs to.
+class _SynonymMatch:
+    """The rows that contain a synonym of a name in the request.
 
     Attributes:
-        name: The name that most rows have.
-        posting: The rows with one of the names, other than the request's.
-        share: The term's share of the name in the request.
-        is_needed: Whether no row has the request's name, and the other one is not an acronym.
+        name: The synonym that most rows contain.
+        posting: The rows that contain any of the synonyms.
+        share: A term's share of the name in the request.
+        is_needed: Whether no row contains the request's name, and the synonym is not an acronym.
     """
 
     name: str
@@ -75,8 +75,8 @@ class BM25Retriever:
             of the request's terms.
         similar_weight: The weight of terms that are spelt like a word that no row contains, where
             other words have the weight 1; 0 does not search for them.
-        synonym_weight: The weight of other names of what a request names, such as "pull request" of
-            "PR" or "sign in" of "login"; 0 does not search for them.
+        synonym_weight: The weight of synonyms of names in the request, such as "pull request" for
+            "PR" or "sign in" for "login"; 0 does not search for them.
 
     Raises:
         RankingArgumentError: A weight that is negative or not finite, or a share that is not from
@@ -144,7 +144,7 @@ class BM25Retriever:
     def coverage(self, text: str, ids: Iterable[str], *, unknown: float = 0.0) -> dict[str, float]:
         """Return the share of a request's terms that each row contains, weighted by IDF.
 
-        A misspelt term counts as contained if its correction is, and a name if another name is.
+        A misspelt term counts as contained if its correction is, and a name if a synonym is.
 
         Args:
             text: The request.
@@ -202,8 +202,8 @@ class BM25Retriever:
     def corrections(self, text: str) -> dict[str, str]:
         """Return the closest word of the rows for each misspelt word of a request.
 
-        A word of a name that no row contains, such as "PR", is followed by another name for the
-        same thing that rows contain, in brackets.
+        A name that no row contains, such as "PR", is followed by a synonym that rows contain, in
+        brackets.
         """
         reading = self._open()
         corrections: dict[str, str] = {}
@@ -285,15 +285,15 @@ class BM25Retriever:
             if not others:
                 continue
             name = max(others, key=lambda name: others[name].documents)
-            is_missing = not reading.posting(synonym.said, up_to=limit).documents
-            elsewhere = _Elsewhere(
+            is_missing = not reading.posting(synonym.matched, up_to=limit).documents
+            match = _SynonymMatch(
                 name=name,
                 posting=best_of([(it, 1.0) for it in others.values()], size=reading.size()),
                 share=1 / max(len(synonym.terms), 1),
                 is_needed=is_missing and len(name) > SHORT,
             )
             found = [
-                replace(each, synonym=elsewhere) if each.term.text in synonym.terms else each
+                replace(each, synonym=match) if each.term.text in synonym.terms else each
                 for each in found
             ]
         return found
@@ -316,11 +316,11 @@ class BM25Retriever:
     def _similar(
         self, reading: Reading, word: str, found: Iterable[_Found], limit: int
     ) -> Iterator[tuple[SimilarTerm, Posting]]:
-        """Yield what an unknown word may mean.
+        """Yield likely corrections of an unknown word.
 
-        A short one may be an acronym or a product, such as "saml", which is an edit away from some
-        word: it is taken for one that has other letters only if that word stands in a row with
-        another term of the request.
+        A short word, such as "saml", may be an acronym or a product that is one edit away from some
+        term. A term with other letters only counts as its correction if a row contains it together
+        with another term of the request.
         """
         for similar, posting in reading.similar(word, up_to=limit):
             is_clear = len(word) > SHORT or any(

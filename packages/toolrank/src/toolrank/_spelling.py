@@ -221,7 +221,7 @@ def osa_distance(a: str, b: str, *, limit: int) -> int:
 
 
 def has_letters_of(word: str, term: str) -> bool:
-    """Return whether a word has the letters of a term in another order, or lacks one of them."""
+    """Return whether a word has a term's letters in another order, or all but one of them."""
     return not len(term) - len(word) > 1 and not Counter(word) - Counter(term)
 
 

@@ -65,18 +65,16 @@ _WITHIN = frozenset({"me", "us", "him", "her", "them"})
 
 
 class Synonym(NamedTuple):
-    """A thing that a request names, with the other names that rows may have for it.
+    """A thing that a request names, with its other names.
 
     Attributes:
-        said: The name in the request, as in the table.
+        matched: The name in the request, as in the table.
         terms: The lower-case words of the request that name it, without stop words.
-        name: Its first name.
         others: Its other names, as lower-case words with spaces between.
     """
 
-    said: str
+    matched: str
     terms: tuple[str, ...]
-    name: str
     others: tuple[str, ...]
 
 
@@ -97,7 +95,7 @@ _ANY = re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(_FIRST_WORDS))})", re.IGNORE
 
 def synonyms(text: str) -> list[Synonym]:
     """Return the things in a request that have other names, in their order."""
-    # Most requests have none, which this tells sooner than their words do.
+    # Most requests have none, and this check is faster than splitting them into words.
     if text.isascii() and not _ANY.search(text):
         return []
     surfaces = [word.surface for word in query_words(text)]
@@ -126,5 +124,5 @@ def _named(surfaces: Sequence[str]) -> tuple[int, Synonym | None]:
             if names and (is_written or len(name) > 1 or len(name[0]) > 3):
                 terms = tuple(word for word in words[:length] if word not in STOP_WORDS)
                 others = tuple(other for other in names if other != " ".join(name))
-                return length, Synonym(" ".join(name), terms, names[0], others)
+                return length, Synonym(" ".join(name), terms, others)
     return 1, None

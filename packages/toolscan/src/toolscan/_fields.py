@@ -28,12 +28,24 @@ class DeclaredField:
     """A field with everything declared about it."""
 
     __slots__ = (
-        *("default", "field", "is_named", "metadata", "name", "required", "said", "scope", "type"),
+        *(
+            "default",
+            "field",
+            "is_named",
+            "metadata",
+            "name",
+            "required",
+            "documented",
+            "scope",
+            "type",
+        ),
     )
 
-    def __init__(self, field: Field, config: dict[str, object], scope: Scope, said: str) -> None:
+    def __init__(
+        self, field: Field, config: dict[str, object], scope: Scope, documented: str
+    ) -> None:
         self.field = field
-        self.said = said
+        self.documented = documented
         self.scope = scope
         self.type, metadata = annotated(field.annotation, scope)
         default = field.default
@@ -53,8 +65,8 @@ class DeclaredField:
 
     @property
     def description(self) -> str:
-        """From `Field(…)`, from the string under it, or from the docstring of its class."""
-        return self.metadata.description or self.field.note or self.said
+        """The description in `Field(…)`, in the string under it, or in its class's docstring."""
+        return self.metadata.description or self.field.note or self.documented
 
 
 def _name(name: str, metadata: Metadata, config: dict[str, object]) -> tuple[str, bool]:
@@ -73,19 +85,19 @@ def declared_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:
     """Return the fields of a class with everything declared about them."""
     config = configuration(found, scope)
     scopes = scopes_of(found, scope)
-    said = field_descriptions(found, scope)
+    documented = field_descriptions(found, scope)
     return [
-        DeclaredField(field, config, scopes[field.owner.node], said.get(field.name, ""))
+        DeclaredField(field, config, scopes[field.owner.node], documented.get(field.name, ""))
         for field in fields_of(found, scope)
     ]
 
 
 def field_descriptions(found: ClassFound, scope: Scope) -> dict[str, str]:
-    """Return how the docstrings of a class and its ancestors describe its fields."""
-    said: dict[str, str] = {}
+    """Return the descriptions of fields in the docstrings of a class and its ancestors."""
+    described: dict[str, str] = {}
     for ancestor in linearize(found, scope):
-        said = parameter_descriptions(docstring(ancestor.node.body), of_class=True) | said
-    return said
+        described = parameter_descriptions(docstring(ancestor.node.body), of_class=True) | described
+    return described
 
 
 def typed_dict_fields(found: ClassFound, scope: Scope) -> list[DeclaredField]:

@@ -208,8 +208,8 @@ def _note(given: dict[str, ast.expr], scope: Scope) -> str:
     text = constant(given["doc"], scope) if "doc" in given else None
     more = constant(given["metadata"], scope) if "metadata" in given else None
     if isinstance(more, dict):
-        told = cast("dict[object, object]", more)
-        text = next((told[key] for key in ("description", "doc", "help") if key in told), text)
+        items = cast("dict[object, object]", more)
+        text = next((items[key] for key in ("description", "doc", "help") if key in items), text)
     return inspect.cleandoc(text).strip() if isinstance(text, str) else ""
 
 

@@ -1,7 +1,7 @@
 """The descriptions of parameters in a docstring: in sections, lists, tables and fields.
 
 The styles (Google, NumPy, Sphinx, epydoc, Markdown) are read in one pass, because people mix them.
-Whatever looks like a description is returned: names that are no parameters are never looked up.
+Everything that looks like a description is returned; names that are not parameters do no harm.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _MARK = re.compile(
 
 
 class _Item(NamedTuple):
-    """What is said about some parameters, beside their names and below."""
+    """The description of some parameters, beside their names and below."""
 
     names: str
     beside: str
@@ -207,12 +207,12 @@ class _Reader:
         """Yield the rows of a Markdown table, from the line below its rule."""
         header = _cells(self._texts[self._number - 2]) if self._number > 1 else []
         name = next((it for it, cell in enumerate(header) if _NAME_COLUMN.fullmatch(cell)), 0)
-        said = next((it for it, cell in enumerate(header) if _TEXT_COLUMN.fullmatch(cell)), -1)
+        text = next((it for it, cell in enumerate(header) if _TEXT_COLUMN.fullmatch(cell)), -1)
         while self._number < len(self._lines) and "|" in self._texts[self._number]:
             cells = _cells(self._texts[self._number])
             self._number += 1
             if len(cells) == len(header) > 1:
-                yield _Item(cells[name], cells[said], [])
+                yield _Item(cells[name], cells[text], [])
 
 
 def _cells(row: str) -> list[str]:

@@ -47,8 +47,8 @@ class Watch:
     """Returns batches of several roots, one at a time, to one thread at a time.
 
     watchfiles collects paths between calls. They are hints: it may report a path without a change,
-    under one of several names, or never. It does not say when the system's queue of events
-    overflows, nor what happens while it delivers a batch.
+    under one of several names, or never. It reports neither overflows of the system's queue of
+    events nor changes while it delivers a batch.
     """
 
     def __init__(
@@ -216,8 +216,8 @@ def awatch_tools(
     the caller needs longer than a tenth of a second for one (until it asks for the next batch), the
     time until the next is a hundred times as long. Cancel the task or close the iterator to stop.
 
-    What a caller reads may have been on the disk only briefly. One that found a change should look
-    at the same paths once more after a moment.
+    What the caller reads may exist only briefly, so it should read the paths of a change once more
+    a moment later.
 
     Args:
         *roots: The folders, or a list of them; they need not exist yet.

@@ -61,7 +61,7 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="The file in which an MCP client configures its servers: JSON, TOML or YAML.",
+            help="An MCP client's configuration file: JSON, TOML or YAML.",
         ),
     ],
     *,

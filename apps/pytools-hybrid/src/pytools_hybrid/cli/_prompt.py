@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from toolimport.system import read_regular_file
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.files import read_regular_file
 
 _MOST_BYTES = 4 << 20
 

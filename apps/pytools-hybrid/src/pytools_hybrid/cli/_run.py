@@ -101,7 +101,7 @@ def settings_from(
             )
     # At INFO and below, watchfiles logs every change, even those of the index.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
-    # These log tracebacks, contents and addresses of what is reported anyway, without secrets.
+    # These log tracebacks, contents and addresses. We report the same failures without secrets.
     for name in ("client", "mcp.client", "mcp.os", "httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("embedding_model", "rerank_model"):

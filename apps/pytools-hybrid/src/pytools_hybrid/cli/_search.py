@@ -212,7 +212,7 @@ async def _stubs(tools: ToolSearch, ids: Iterable[str]) -> dict[str, str]:
 
 
 async def _bring_up_to_date(tools: ToolSearch, mode: str) -> list[str]:
-    """Bring the index up to date, and return what to say of broken files if it has changed."""
+    """Update the index; return notes on broken files if it has changed."""
     from pytools_hybrid.search import SearchMode
 
     index = tools.index

@@ -81,7 +81,7 @@ def setup(
     from pytools_hybrid.settings import is_folder
 
     if undo:
-        # It needs no settings, which may be broken.
+        # Before reading the settings, which may be broken.
         _undo(_chosen(clients or []))
         return
     file = Path(os.path.abspath((servers or own_folder() / "servers.json").expanduser()))  # noqa: PTH100
@@ -149,7 +149,7 @@ def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
         for name, reason in change.staying.items():
             say(f"{change.client.title}: {name} is not moved: {reason}")
         for name, own in change.same.items():
-            say(f"{change.client.title}: {name} is the same server as {own}, and imported once")
+            say(f"{change.client.title}: {name} is the same server as {own}; it is imported once")
         is_any |= bool(diff)
     if not is_any or yes:
         return is_any
@@ -197,8 +197,8 @@ def _made(change: Change, imported: set[str]) -> bool:
         )
     if asking := destructive_tools(change.roots) if client.moves else ():
         say(
-            f"{client.title} asks you before it calls {', '.join(asking)}, because the server "
-            "says that it is destructive; a client that cannot ask refuses the call"
+            f"{client.title} asks you before calling {', '.join(asking)}, annotated as destructive "
+            "by the server; if the client cannot ask, the call is refused"
         )
     return not left
 

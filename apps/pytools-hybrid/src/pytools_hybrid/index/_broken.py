@@ -1,4 +1,4 @@
-"""Files that should be tools, and cannot be read as such: a search may miss them."""
+"""Broken files of tools, which searches miss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import Roots
 
-# Whatever such a file was before, it was meant to be a tool.
+# Such a file was meant to be a tool, even if it never was one.
 _FAULTS = {
     *(Reason.SYNTAX_ERROR, Reason.TOO_DEEP, Reason.SURROGATE, Reason.ENCODING, Reason.NUL_BYTES),
     *(Reason.TOO_LARGE, Reason.UNREADABLE, Reason.EMPTY),
@@ -29,25 +29,25 @@ class BrokenTool:
     """A file that was a tool, or was meant to be one.
 
     Attributes:
-        id: The id of its tool; without a name if it contains several.
-        place: The file, and the line if that is known.
-        problem: What is wrong with it.
-        text: What it did, as indexed last, or as far as its docstrings can still be read.
-        told_at: When a search last mentioned it, in seconds of a monotonic clock.
+        id: The id of its tool; with `*` as the name if the file contains several.
+        place: The file, with the line if there is one.
+        problem: The reason, as a sentence.
+        text: The tool's last indexed text, or the docstrings that can still be read.
+        reported_at: When a search last reported it, in seconds of a monotonic clock.
     """
 
     id: str
     place: str
     problem: str
     text: str = field(repr=False)
-    told_at: float = float("-inf")
+    reported_at: float = float("-inf")
 
     def __str__(self) -> str:
         return f"{self.id} is left out until its file is repaired: {self.place}: {self.problem}"
 
 
 def suspects(issues: Iterable[ScanIssue], former: Collection[str]) -> list[ScanIssue]:
-    """Return the issues of files that are broken, unless they still contain other tools.
+    """Return the issues of files that are tools, or were meant to be.
 
     Args:
         issues: The issues of a scan.
@@ -61,7 +61,7 @@ def suspects(issues: Iterable[ScanIssue], former: Collection[str]) -> list[ScanI
 
 
 def broken_tool(issue: ScanIssue, text: str, roots: Roots) -> BrokenTool | None:
-    """Describe the tool of a broken file, with its text; None if no layout has tools there."""
+    """Return the tool of a broken file, with its text; None if no layout has tools there."""
     _, relative = roots.locate(issue.path)
     for layout in roots.layouts:
         if (values := layout.values(relative)) is not None and not layout.hides(relative):

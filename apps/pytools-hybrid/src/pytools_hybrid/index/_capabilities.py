@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from toolimport.system import read_regular_file
 from toolindex import FilterError, ToolFilter
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.files import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _PROBE = "tool"
-_DOUBT_SECONDS = 5.0
+_RECHECK_SECONDS = 5.0
 # The accurate model takes a tenth of a second for these: a search can wait for that.
 _FEW = 4
 
@@ -75,8 +75,8 @@ class VectorWork:
         self._wanted: set[str] = set()
         self._dimensions: int | None = None
         self._had_refused = True
-        # When to ask again for the length of the model's vectors, after it has changed.
-        self._doubts_length_at: float | None = None
+        # When to request a vector again, after their length has changed.
+        self._recheck_length_at: float | None = None
 
     async def embed(
         self,
@@ -182,14 +182,14 @@ class VectorWork:
     ) -> int:
         embedded = 0
         earlier = (await asyncio.to_thread(self._coverage, embedder)).dimensions
-        if self._doubts_length_at is not None and time.monotonic() >= self._doubts_length_at:
+        if self._recheck_length_at is not None and time.monotonic() >= self._recheck_length_at:
             # The provider may have returned vectors of another length for a moment only.
             await embedder.embed_query(_PROBE)
-            self._doubts_length_at = None
+            self._recheck_length_at = None
         for is_last in (False, False, True):
             before = self._dimensions = embedder.dimensions
             if earlier and before not in (None, earlier):
-                self._doubts_length_at = time.monotonic() + _DOUBT_SECONDS
+                self._recheck_length_at = time.monotonic() + _RECHECK_SECONDS
             await asyncio.to_thread(self._store.use_model, embedder.model_id, dimensions=before)
             try:
                 with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
@@ -221,7 +221,7 @@ class VectorWork:
             if refused
             else ""
         )
-        self.is_done = not refused and self._doubts_length_at is None
+        self.is_done = not refused and self._recheck_length_at is None
         if self.is_done and self._had_refused:
             # A text whose refusal has expired since they were looked up is pending again.
             pending = await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)

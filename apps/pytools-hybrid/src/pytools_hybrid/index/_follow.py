@@ -200,8 +200,8 @@ class Follower(FirstSync):
     def _warn_of_broken(self) -> None:
         """Log each broken file once, unless `on_sync` reports it."""
         broken = {str(tool) for tool in self._index.sync.broken.values()}
-        for told in sorted(broken - self._warned) if self._on_sync is None else ():
-            _log.warning("%s", told)
+        for note in sorted(broken - self._warned) if self._on_sync is None else ():
+            _log.warning("%s", note)
         self._warned = broken
 
     def _without_own(self, batch: ChangeBatch) -> list[PurePosixPath]:

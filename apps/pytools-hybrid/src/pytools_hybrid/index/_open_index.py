@@ -262,7 +262,7 @@ class OpenIndex:
     async def warn_of_idle_patterns(self) -> None:
         """Log each pattern that matches no tool, once until it matches one.
 
-        What should be hidden or confirmed by it is not.
+        Such a pattern hides and confirms nothing.
         """
         idle = await self._idle_patterns()
         for name, pattern in idle:

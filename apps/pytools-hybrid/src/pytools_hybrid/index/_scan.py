@@ -74,7 +74,7 @@ def refresh(
         filling: Called with the progress, if the store is incomplete.
         committed: Called after each portion, if the store is incomplete.
         looking: Called with the stored paths that are scanned, or None if all are.
-        leaving_out: Called with the files that are left out, and with what is stored, before tools
+        leaving_out: Called with the files that are left out and the stored entries, before tools
             are removed.
 
     Raises:

@@ -58,7 +58,7 @@ class Freshness(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """Why rows of the server could not be read, by a name for users."""
+        """The reasons why rows of the server cannot be read, by display name."""
         ...
 
 
@@ -155,7 +155,7 @@ def unreadable_note(left_out: Mapping[str, str]) -> str:
     more = "; …" if len(left_out) > _SHOWN else ""
     rows = "1 row" if len(left_out) == 1 else f"{len(left_out)} rows"
     return (
-        f"{rows} of the shared index cannot be read and are left out ({first}{more}); run "
+        f"left out {rows} of the shared index that cannot be read ({first}{more}); run "
         "pytools-hybrid index --check on a host that has the tools"
     )
 

@@ -54,7 +54,7 @@ class TreeSync:
         report: The result of the last refresh; None before the first.
         left_out: All files that were left out, as far as refreshes have looked at them.
         synced_at: When the last refresh ended, in seconds since 1970.
-        broken: The files that were or should be tools, and cannot be read, by path.
+        broken: The broken files that were tools or were meant to be, by path.
         filling: The progress of filling an incomplete store; otherwise None.
     """
 
@@ -139,7 +139,7 @@ class TreeSync:
         return tuple(sorted((*kept, *report.issues), key=attrgetter("path")))
 
     def _note_former(self, issues: Collection[ScanIssue], stored: StoredFiles) -> None:
-        """Keep the texts of tools that a scan is about to remove because of their files."""
+        """Store the texts of tools that a scan is about to remove because their files broke."""
         paths = {issue.path for issue in issues} & stored.hashes.keys()
         if not paths:
             return

@@ -1,4 +1,4 @@
-"""Whether a tool's own text says that it is deprecated, and in which words."""
+"""Deprecation notices in the texts of tools."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTICE_CHARACTERS = 200
 _WORD = re.compile(r"[^\W_]+")
 # Where a statement may begin.
 _START = r"(?:\A|\n\s{0,40}|[.!?;:,(\[{*>–—]\s{0,3}|\s-\s{1,3})[^\w\n(.@:]{0,9}"
-# What follows "deprecated" if it is said of the tool, rather than of what the tool works on.
+# What follows "deprecated" if it describes the tool, rather than what the tool works on.
 _END = (
     r"(?:(?=\s*(?:$|\n|[.:;,!)\]}*_–—]|-\s))|\s+(?:since|as|in|from|and|but|by|use|please|starting|"
     r"with|prefer|soon|v?\d[\w.]*|(?:alias|wrapper|tool|function|method|command|endpoint|variant|"
@@ -38,12 +38,12 @@ _CONDITIONS = frozenset({"if", "whether", "when", "unless", "that", "which", "wh
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n\s*\n|\Z")
 _CLOSING = re.compile(r"deprecated[)\]}*_]+", re.IGNORECASE)
 _ADVICE = re.compile(r"\s*(?:please\s+)?(?:use|prefer|call|see|switch|migrate)\b", re.IGNORECASE)
-# In a name that ends with "deprecated", these say that the tool makes or finds something so.
+# With one of these, a name that ends with "deprecated" describes what the tool does.
 _ABOUT = frozenset({"are", "check", "flag", "has", "is", "make", "mark", "set", "tag"})
 
 
 def deprecation(entry: ToolEntry) -> str:
-    """Return the words in which a tool says that it is deprecated; empty if it does not.
+    """Return a tool's deprecation notice; empty if there is none.
 
     A tool that works on deprecated things, or has a deprecated parameter, is not deprecated.
     """
@@ -52,7 +52,7 @@ def deprecation(entry: ToolEntry) -> str:
 
 
 def with_notice(notice: str, text: str) -> str:
-    """Return a tool's text with the notice first, for those who read only its beginning."""
+    """Return a tool's text with the notice first, because many clients show only the beginning."""
     if "deprecated" in text[: len(notice) + 20].lower():
         return text
     return f"{notice} {text}"
@@ -102,7 +102,7 @@ def _is_about_tool(found: re.Match[str], text: str, name: str) -> bool:
     if found["name"] and subject.lower() not in {"this", "it"}:
         return found["name"].lower() == name.lower()
     first, *words = subject.lower().split()
-    # "This search tool is deprecated" is said of the tool, "this API token is" is not.
+    # "This search tool is deprecated" is about the tool, "this API token is deprecated" is not.
     return words[-1] in _SUBJECTS if words else first != "the"
 
 
@@ -112,13 +112,13 @@ def _notice(text: str, found: re.Match[str]) -> str:
     end = _first_end(text, found.end())
     if advice := _ADVICE.match(text, end):
         end = _first_end(text, advice.end())
-    said = text[found.start(kind) : end]
+    notice = text[found.start(kind) : end]
     if kind == "directive":
-        said = f"Deprecated: {text[found.end(kind) : end]}"
-    said = " ".join(_CLOSING.sub("deprecated", said, count=1).split()).rstrip(" .:)]}*_-–—")
-    if len(said) > _NOTICE_CHARACTERS:
-        said = said[:_NOTICE_CHARACTERS].rpartition(" ")[0] + "…"
-    return said[:1].upper() + said[1:] + ("" if said[-1:] in "!?…" else ".")
+        notice = f"Deprecated: {text[found.end(kind) : end]}"
+    notice = " ".join(_CLOSING.sub("deprecated", notice, count=1).split()).rstrip(" .:)]}*_-–—")
+    if len(notice) > _NOTICE_CHARACTERS:
+        notice = notice[:_NOTICE_CHARACTERS].rpartition(" ")[0] + "…"
+    return notice[:1].upper() + notice[1:] + ("" if notice[-1:] in "!?…" else ".")
 
 
 def _first_end(text: str, start: int) -> int:

@@ -40,7 +40,12 @@ _PLAIN_TYPES = frozenset(
 
 
 class Equals(NamedTuple):
-    """The tools that a result stands for, without itself."""
+    """The equal tools that a result represents.
+
+    Attributes:
+        duplicates: Ids of near-identical tools of its server.
+        also: Ids of equal tools of other servers.
+    """
 
     duplicates: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
@@ -91,9 +96,10 @@ class Details:
         A deprecated tool keeps a part of its score, at most that of a tool that its notice names.
 
         Args:
-            ranking: What was ranked.
-            ids: The first ids of it, among which tools may move.
-            named: Those that the request names; one that it has exactly as written stays first.
+            ranking: The ranking.
+            ids: Its first ids, among which tools may move.
+            named: The ids of tools that the request names. A tool whose exact name it contains does
+                not move.
         """
         asked = {id_ for id_ in named if id_.rpartition(":")[2] in self._query.text}
         moved = [id_ for id_ in ids if id_ in self._deprecated and id_ not in asked]
@@ -102,9 +108,11 @@ class Details:
         scores = {id_: ranking.scores[id_] for id_ in ids}
         order = [id_ for id_ in ids if id_ not in moved]
         for id_ in moved:
-            said = set(re.findall(r"\w[\w.-]*\w", self._deprecated[id_]))
+            mentioned = set(re.findall(r"\w[\w.-]*\w", self._deprecated[id_]))
             server = _server(id_)
-            others = [it for it in order if _server(it) == server and it.rpartition(":")[2] in said]
+            others = [
+                it for it in order if _server(it) == server and it.rpartition(":")[2] in mentioned
+            ]
             scores[id_] = min([scores[id_] * _DEPRECATED_SHARE, *(scores[it] for it in others)])
             lower = (at for at, it in enumerate(order) if scores[it] < scores[id_])
             last = max((order.index(it) + 1 for it in others), default=0)
@@ -120,7 +128,7 @@ class Details:
         return ranking._replace(ids=[*order, *rest], scores={**ranking.scores, **scores}, hits=hits)
 
     def distinct(self, ids: Sequence[str]) -> Iterator[tuple[str, Equals]]:
-        """Yield the ids to show, each with those of the tools that it stands for.
+        """Yield the ids to show, each with the ids of the tools that it represents.
 
         Within one server, tools are duplicates if their names are the same, or differ by a prefix,
         and their descriptions and parameters nearly so. Equal tools of different servers, such as
@@ -145,7 +153,7 @@ class Details:
                 yield id_, equals
 
     def _resolved(self, root: str, alike: Mapping[str, Sequence[str]]) -> dict[str, Equals]:
-        """Return which of the tools with one name to show, each with those that it stands for."""
+        """Return which of the tools with one name to show, each with those that it represents."""
         entries = self._read(alike[root])
 
         def fingerprint(id_: str) -> Fingerprint | None:
@@ -182,9 +190,9 @@ class Details:
         the shorter one.
 
         Args:
-            rank: Ranks tools, so that as many as asked for are in order.
-            depth: How many to rank at first; more only if they are fewer than `most` distinct ones.
-            most: How many distinct ones are enough.
+            rank: Ranks tools; at least as many as its argument are in order.
+            depth: How many to rank at first; more if that gives fewer than `most` distinct ones.
+            most: How many distinct tools are enough.
             at_once: How many to read at once; later, more.
         """
         unit: float | None = None
@@ -221,7 +229,7 @@ class Details:
         self, hit: RankedHit, entry: ToolEntry, equals: Equals, score: float, confidence: float
     ) -> FoundTool:
         return FoundTool(
-            entry=self._told(entry),
+            entry=self._with_notice(entry),
             score=score,
             match_type=match_type(hit),
             confidence=confidence,
@@ -250,7 +258,7 @@ class Details:
             self._entries.update(self._reader.entries(missing))
         return self._entries
 
-    def _told(self, entry: ToolEntry) -> ToolEntry:
+    def _with_notice(self, entry: ToolEntry) -> ToolEntry:
         """Return an entry whose texts begin with its notice of deprecation, if it has one."""
         if not (notice := self._deprecated.get(str(entry.id))):
             return entry
@@ -296,7 +304,7 @@ def _has_servers_prefix(id_: str, root: str) -> bool:
 
 
 def _identity(entry: ToolEntry) -> Hashable | None:
-    """Return what equal tools of different servers have in common; None if it cannot be told."""
+    """Return a key that equal tools of different servers share; None if the text is too short."""
     text = " ".join(entry.description.split())
     types = " ".join(_QUOTED.sub("", parameter.annotation) for parameter in entry.parameters)
     is_plain = _PLAIN_TYPES.issuperset(_WORD.findall(types))

@@ -243,12 +243,12 @@ class Searcher:
         return usage
 
     def _deprecated_tools(self, reader: StoreReader) -> Mapping[str, str]:
-        """Return the notices of all tools that say that they are deprecated, by id."""
+        """Return the notices of all deprecated tools, by id."""
         known, notices = self._deprecated
         if known != (state := reader.state_of()):
             found = reader.lexical(_DEPRECATED, where=ToolFilter(), depth=_MOST_DEPRECATED)
             entries = reader.entries([tool.id for tool in found])
-            notices = {id_: said for id_, it in entries.items() if (said := deprecation(it))}
+            notices = {id_: text for id_, it in entries.items() if (text := deprecation(it))}
             self._deprecated = state, notices
         return notices
 
@@ -266,10 +266,10 @@ class Searcher:
 
 
 def corrected(reader: StoreReader, text: str, *, known: Callable[[str], bool]) -> str:
-    """Return a request as our models understand it best.
+    """Return a request in the form that suits our models.
 
-    Misspelt words, but for known ones, are in the tools' spelling, names that no tool has are
-    followed by the tools' own, and compatibility characters are plain ones.
+    Misspelt words that the model does not know get the tools' spelling, acronyms that no tool has
+    are followed by the tools' own names, and compatibility characters become plain ones.
     """
     found = reader.corrections(text)
     corrections = {
@@ -350,7 +350,7 @@ def _placed(
         id_: The tool.
         shown: The answer of a search.
         ranking: What that search ranked.
-        depth: How many of these tools the answer was taken from.
+        depth: How many of these tools were considered for the answer.
         details: What it knows of the tools.
         new: The tools that fit but have no vector.
     """

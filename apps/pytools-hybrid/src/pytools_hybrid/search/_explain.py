@@ -92,7 +92,7 @@ def reason(found: FoundTool) -> str:
     if found.duplicates:
         told.append(f"stands for {len(found.duplicates)} near-identical tools")
     if found.also:
-        told.append(f"{len(found.also)} other servers have an equal tool")
+        told.append(f"equal tools on other servers: {len(found.also)}")
     if deprecation(found.entry):
         told.append("deprecated")
     if found.confidence < RECOMMENDED_CONFIDENCE:
@@ -199,7 +199,7 @@ def placed(
 def _absent(placing: Placing | None, terms: Mapping[str, float]) -> tuple[str, ...]:
     if placing is not None and placing.same is not None:
         number, id_ = placing.same
-        return (f"it is equal or nearly identical to number {number}, {id_}, which represents it",)
+        return (f"it is merged into result {number}, {id_}, which is equal or nearly identical",)
     why = "it is far from the request" if terms else "it contains no word of the request"
     return (
         f"{why}: it is not among the first {0 if placing is None else placing.ranked}",

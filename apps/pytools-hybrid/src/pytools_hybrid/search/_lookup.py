@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from toolindex import StoreReader, ToolEntry, ToolFilter
-    from toolscan import ToolId
+    from toolscan import Layout, ToolId
 
     from pytools_hybrid.index import Index
     from pytools_hybrid.settings import Roots
@@ -35,6 +36,7 @@ _SAME_NAME = 1.0
 _LONGEST_ID = 4096
 # Comparing names takes time quadratic in their length.
 _COMPARED_CHARACTERS = 100
+_CACHED_SERVERS = 1024
 # What separates a server from its tool in various systems.
 _SIGNS = (":", ".", "/", "__")
 # Clients show the tools of MCP servers with such a prefix.
@@ -68,15 +70,15 @@ def categories(reader: StoreReader, policy: ToolFilter) -> tuple[CategoryCount, 
 def find_tool(reader: StoreReader, name: str, policy: ToolFilter, roots: Roots) -> ToolEntry:
     """Find a tool by its id, its own name, or another spelling that only one tool has.
 
-    The own name of an imported tool is the one on its server. If any tool has the name, no other is
-    found, however it is spelled.
+    The own name of an imported tool is the one on its server. An own name takes precedence over
+    other spellings.
 
     Args:
         reader: The index.
         name: Its id, its bare name, or its name in other systems (`github__create_issue`,
             `github.create_issue`, `mcp__github__create_issue`).
         policy: Only tools that pass it can be found.
-        roots: The trees, which know the names of imported tools.
+        roots: The trees, which record the names of imported tools.
 
     Raises:
         UnknownToolError: No tool has that name.
@@ -88,7 +90,7 @@ def find_tool(reader: StoreReader, name: str, policy: ToolFilter, roots: Roots) 
     answers = [_called(reader, asked, policy, imported) for asked in _spellings(name)]
     owners = [own for own, _ in answers if own is not None]
     if owners:
-        # Of all spellings, because a server may call its tools like a client calls those of others.
+        # For all spellings: a server's own names may have the form of a client's names for others.
         found = tuple({entry.id: entry for own in owners for entry in own}.values())
     else:
         found = next((tuple(alike) for _, alike in answers if alike), ())
@@ -141,9 +143,15 @@ def _spellings(name: str) -> Iterable[str]:
     return dict.fromkeys([name, bare, *short])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Names:
-    """What a tool is called: the own name of an imported tool is the one on its server."""
+    """The names of a tool.
+
+    Attributes:
+        id: Its id.
+        server: The name of its server; empty if it is not imported.
+        own: Its own name, which for an imported tool is the one on its server.
+    """
 
     id: ToolId
     server: str
@@ -151,17 +159,23 @@ class _Names:
 
     def matches(self, name: str) -> bool:
         """Return whether a name is exactly the tool's own, with or without its server."""
+        if not name.endswith(self.own):
+            return False
         before = name.removesuffix(self.own)
         servers = {self.server, self.id.category, f"{self.id.source}:{self.id.category}"}
-        return name.endswith(self.own) and (
-            not before or before in {f"{it}{sign}" for it in servers for sign in _SIGNS}
-        )
+        return not before or before in {f"{it}{sign}" for it in servers for sign in _SIGNS}
 
     def matches_spelling(self, key: str) -> bool:
         """Return whether the letters and digits of a name, its `name_key`, are the tool's own."""
-        own = name_key(self.own)
+        own = self._own_key
+        if not key or not key.endswith(own):
+            return False
         servers = "", self.server, self.id.category, self.id.source + self.id.category
-        return key.endswith(own) and bool(key) and key in {name_key(it) + own for it in servers}
+        return key in {name_key(it) + own for it in servers}
+
+    @cached_property
+    def _own_key(self) -> str:
+        return name_key(self.own)
 
 
 def _imported(roots: Roots) -> dict[str, _Names]:
@@ -175,11 +189,22 @@ def _imported(roots: Roots) -> dict[str, _Names]:
             continue
         for folder, server, tools in imported_names(root, folders.replace("{category}", "*")):
             inside = folder.relative_to(root).as_posix()
-            for module, own in tools.items():
-                path = f"{inside}/{module}.py"
-                if id_ := layout.match(path):
-                    found[roots.stored(number, path)] = _Names(id_, server, own)
+            names = _names_in(layout, inside, server, tuple(tools.items()))
+            found |= {roots.stored(number, path): it for path, it in names.items()}
     return found
+
+
+# Each call of a tool looks it up, and a tree may have thousands of tools.
+@lru_cache(_CACHED_SERVERS)
+def _names_in(
+    layout: Layout, folder: str, server: str, tools: tuple[tuple[str, str], ...]
+) -> Mapping[str, _Names]:
+    """Return the names of one server's tools by their paths in the tree.
+
+    `tools` has pairs of a module and the tool's name on the server.
+    """
+    paths = ((f"{folder}/{module}.py", own) for module, own in tools)
+    return {path: _Names(id_, server, own) for path, own in paths if (id_ := layout.match(path))}
 
 
 def _called(
@@ -191,7 +216,7 @@ def _called(
     """
     hits = {hit.id for hit in reader.named(name, where=policy) if hit.score >= _SAME_NAME}
     if name in hits:
-        # Before names, because a server may call its tools like the ids of others.
+        # First, because the own name of another tool may look like this id.
         return list(reader.entries([name]).values()), []
     key = name_key(name)
     owners = {str(it.id) for it in imported.values() if it.matches(name)}

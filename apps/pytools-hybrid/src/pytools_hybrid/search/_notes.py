@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search._types import SearchRequest, SearchResponse
 
 _FEW = 20
-# Of the terms of a request, for a tool that can only be compared by words.
+# The least share of a request's terms in the text of a broken tool.
 _HALF = 0.5
 _ENDING = 3
 # The usage record keeps only this many of a filter's tags.
@@ -29,11 +29,11 @@ _DEFAULTS = [(field.name, getattr(ToolFilter(), field.name)) for field in fields
 
 
 def doubt(response: SearchResponse, threshold: float) -> str:
-    """Return a note if perhaps none of the tools does what was asked, or an empty string.
+    """Return a note if no tool is a confident match, or an empty string.
 
     Args:
         response: The answer.
-        threshold: The confidence that the caller asked for; 0 for the recommended one.
+        threshold: The confidence that the caller requires; 0 for the recommended one.
     """
     # Among a few tools, a good match cannot be told from a poor one.
     if not response.tools or response.tool_count < _FEW:
@@ -69,7 +69,7 @@ def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, 
 def broken(
     tools: Iterable[BrokenTool], request: SearchRequest, response: SearchResponse
 ) -> list[BrokenTool]:
-    """Return the tools with broken files that a search would perhaps have listed."""
+    """Return the broken tools that a search would probably have listed."""
     terms, where = query_terms(request.text), request.where
     found = [
         tool
@@ -86,7 +86,7 @@ def broken(
 
 
 def _fit(terms: list[str], text: str) -> float:
-    """Return the share of a request's terms that a text has, whatever their endings."""
+    """Return the share of a request's terms that a text contains, ignoring endings."""
     words = set(split_identifier(text))
     return sum(any(_alike(term, word) for word in words) for term in terms) / len(terms)
 

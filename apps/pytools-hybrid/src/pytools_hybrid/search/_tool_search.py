@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("pytools_hybrid")
 
-_SILENCE = 600.0
+_REPEAT_SECONDS = 600.0
 _MAX_BROKEN = 3
 
 
@@ -225,12 +225,14 @@ class ToolSearch:
     def _broken_notes(
         self, request: SearchRequest, response: SearchResponse, *, is_recorded: bool
     ) -> tuple[str, ...]:
-        """Return notes on broken files that the search misses, each of them once in a while."""
+        """Return notes on broken files that the search misses, each at most every ten minutes."""
         now = time.monotonic()
-        silent = (it for it in self.index.sync.broken.values() if it.told_at < now - _SILENCE)
-        found = broken(silent, request, response)[:_MAX_BROKEN]
+        unreported = (
+            it for it in self.index.sync.broken.values() if it.reported_at < now - _REPEAT_SECONDS
+        )
+        found = broken(unreported, request, response)[:_MAX_BROKEN]
         for tool in found if is_recorded else ():
-            tool.told_at = now
+            tool.reported_at = now
         return tuple(map(str, found))
 
     async def _answer(self, request: SearchRequest) -> SearchResponse:

@@ -13,8 +13,9 @@ from operator import mul
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from toolimport.system import read_regular_file
+
 from pytools_hybrid.errors import PytoolsError, refusal
-from pytools_hybrid.files import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -87,6 +87,14 @@ class ToolBrowser:
                 files[self._roots.shown(path)] = None
         return {name: Tools.of(found) for name, found in listed.items()}
 
+    def unmatched(self, patterns: Iterable[str]) -> frozenset[str]:
+        """Return the patterns of ids that match no tool, after one scan."""
+        from toolindex import ToolFilter
+
+        ids = [str(tool) for tool, _ in self._found()]
+        filters = {pattern: ToolFilter(include=(pattern,)) for pattern in patterns}
+        return frozenset(it for it, where in filters.items() if not any(map(where.passes_id, ids)))
+
     def _found(self) -> Iterator[tuple[ToolId, str]]:
         found: dict[ToolId, str] = {}
         for number, root in enumerate(self._roots):

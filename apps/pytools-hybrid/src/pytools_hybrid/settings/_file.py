@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolimport.system import read_regular_file
+
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.files import read_regular_file
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.settings._server import is_address
 
@@ -26,8 +27,8 @@ _PROJECT_FILE = "pyproject.toml"
 _TABLE = "pytools"
 _MOST_BYTES = 4 << 20
 _COMPARED = 100
-# What a file may set that was found rather than named, because it may be a stranger's: nothing that
-# opens this machine to others, or widens what an agent may do (decision 14).
+# The settings allowed in a file that was found rather than named. It may be a stranger's, so none
+# of them exposes this machine or widens what an agent may do.
 _ALLOWED_IN_FOUND = frozenset(
     {
         *("root", "layouts", "sync", "watch", "include", "exclude", "usage_log"),
@@ -71,7 +72,7 @@ def find_settings_file(folder: Path) -> Path | None:
 
 
 def is_allowed_in_found(name: str, value: object) -> bool:
-    """Return whether a settings file that was found rather than named may have a setting."""
+    """Return whether a settings file that was found rather than named may contain a setting."""
     if name == "tools":
         return value != "call"
     if name == "database":

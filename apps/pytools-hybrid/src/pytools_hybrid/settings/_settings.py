@@ -67,13 +67,13 @@ _OTHER_ROOT = "PYTOOLS_ROOT"
 # Not fields of `Settings`: the settings file, and what generated modules read.
 _OTHER_VARIABLES = (CONFIG_VARIABLE, _OTHER_ROOT, "PYTOOLS_SERVERS", "PYTOOLS_CALL_TIMEOUT")
 _ANSWERS = "PYTOOLS_INPUT_"
-# The variables of toolscript, many of which have the same names here after this prefix.
+# The prefix of toolscript's variables, many of which have the same name here.
 _TOOLSCRIPT = "TOOLSCRIPT_SEARCH_"
 _MOST_OF_NAME = 60
 IDLE_PATTERN = (
     "the %s pattern %r matches no tool, so it has no effect; ids are source:category:name"
 )
-"""The warning of a setting and its pattern."""
+"""The warning about a pattern, with the setting and the pattern as arguments."""
 
 # In place of pydantic's, by the type of its error.
 _MESSAGES = {"bool_parsing": "it is neither true nor false"}

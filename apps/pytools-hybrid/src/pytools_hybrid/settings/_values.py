@@ -116,7 +116,7 @@ def _extended(pattern: str, sources: Collection[str]) -> str:
 def _may_begin(pattern: str, source: str) -> bool:
     """Return whether the part of a pattern before a `*` fits the beginning of a source's ids.
 
-    A source that is only misspelt by its case is meant as one, and does not match.
+    Case is ignored: a source in the wrong case is a typing error, not the name of a tool.
     """
     head = pattern.partition("*")[0].lower()
     return all(it in {char, "?"} for it, char in zip(head, f"{source}:", strict=False))

@@ -12,9 +12,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import urlsplit
 
-from toolimport._threads import start
 from toolimport.connect._lenient import Repairs, lenient
 from toolimport.connect._parameters import HttpParameters, Parameters, StdioParameters
+from toolimport.system import start_thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -44,7 +44,7 @@ class StderrTail:
 
     Attributes:
         status: The last HTTP status that was not a success, or None.
-        asks_for_sign_in: Whether it came with a demand for a token, and none was sent.
+        asks_for_sign_in: Whether the server requires a token, and none was sent.
         repairs: The errors in its messages.
     """
 
@@ -72,7 +72,7 @@ class StderrTail:
         )
         with os.fdopen(write, "w", encoding="utf-8") as file:
             try:
-                start(thread)
+                start_thread(thread)
             except BaseException:
                 os.close(read)
                 raise
@@ -208,7 +208,7 @@ def _http_client(parameters: HttpParameters, tail: StderrTail) -> httpx2.AsyncCl
     is_here = urlsplit(parameters.url).hostname in {"localhost", "127.0.0.1", "::1"}
 
     class ShownUrl(httpx2.URL):
-        """An address that the client's log has without secrets."""
+        """An address that appears in logs without secrets."""
 
         def __str__(self) -> str:
             return parameters.redactor.text(super().__str__())

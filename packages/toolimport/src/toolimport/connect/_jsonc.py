@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from toolimport._files import read_regular_file
 from toolimport.errors import ServersFileError
+from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def read_file(file: Path) -> JsonValue:
-    """Read a configuration file, whose format its suffix tells; errors have the position."""
+    """Read a configuration file in the format of its suffix; errors have the position."""
     try:
         text = read_regular_file(file).decode("utf-8-sig")
     except FileNotFoundError as error:

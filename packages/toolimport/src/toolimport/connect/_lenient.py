@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     OnLog = Callable[[dict[str, Any], Context | None], None]
 
-# Members of results. Whatever a server answers is inside of the second one, so it cannot set that.
+# Members of results. A server's answer is inside the second one, so it cannot set that itself.
 _WRAPPED = "toolimport/answer"
 _CALLED = "toolimport/result"
 
@@ -38,7 +38,7 @@ class Answer:
     Attributes:
         value: Any JSON; None if it is lost.
         notes: What had to be changed to read it.
-        lost: Why it cannot be used at all; empty if it can.
+        lost: The reason why it cannot be used at all, or empty.
     """
 
     value: JsonValue = None
@@ -74,11 +74,11 @@ class Answer:
 
 
 def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMessage | str:
-    """Read a message, or return why it is none; "" if nothing is there.
+    """Return a message, or the reason why the text is none; "" for a blank text.
 
     Args:
         text: The message as JSON.
-        request_id: The request that it must be an answer to, if that is known.
+        request_id: The request that it must answer, or None.
     """
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
@@ -155,7 +155,7 @@ class Repairs:
     _calls: set[str] = field(default_factory=set[str])
 
     def sent(self, item: SessionMessage) -> None:
-        """Remember which requests are calls."""
+        """Record which requests are calls."""
         from mcp.types import JSONRPCRequest
 
         if isinstance(message := item.message, JSONRPCRequest):
@@ -168,7 +168,7 @@ class Repairs:
     def received(
         self, item: SessionMessage | Exception, context: Context | None
     ) -> SessionMessage | None:
-        """Repair a message; return None if the library need not see it."""
+        """Repair a message; return None if it is dropped."""
         from mcp.types import JSONRPCNotification, JSONRPCResponse
 
         if isinstance(item, Exception):
@@ -198,8 +198,8 @@ class Repairs:
         is_call = request_id in self._calls
         self._calls.discard(request_id)
         if is_call and not _is_question(result):
-            # Declared a failure, because the library would ask for the schemas of other results
-            # now, and reject the result if it does not get them.
+            # Marked as a failure, because for a success the library would request the result
+            # schemas now, and reject the result without them.
             message.result = {"content": [], "isError": True, "resultType": "complete"}
             message.result["_meta"] = {_CALLED: answer}
         elif isinstance(result, dict):

@@ -220,7 +220,7 @@ class _Line:
             self._pieces = [whole[:_LOOKED_AT], whole[-_LOOKED_AT:]]
 
     def message(self) -> SessionMessage | str:
-        """Return the message, or why it is none."""
+        """Return the message, or the reason why there is none."""
         if self._length <= LONGEST_LINE:
             return _message(b"".join(self._pieces))
         begin, end = self._pieces

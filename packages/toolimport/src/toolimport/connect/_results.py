@@ -1,6 +1,6 @@
-"""From whatever a server answers to a call to a valid result.
+"""Converting any answer to a call to a valid result.
 
-The tool has run, so every usable part is kept, and what was left out or changed is noted.
+The tool has run, so every usable part is kept, and notes list what was left out or changed.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _binary(kind: str, given: Block, notes: list[str]) -> ContentBlock | None:
         return None
     if not isinstance(mime, str) or not mime:
         mime = next((it for begin, it in _FORMATS.items() if data.startswith(begin)), "")
-        notes.append(f"does not say its format; it seems to be {mime or 'unknown'}")
+        notes.append(f"has no valid 'mimeType'; its format is {mime or 'unknown'}")
     if not mime:
         # Providers of models refuse an image without its format, and the conversation with it.
         blob = BlobResourceContents(uri=_NO_ADDRESS, mime_type=_NO_TYPE, blob=data)
@@ -213,7 +213,7 @@ def _as_text(value: JsonValue) -> TextContent:
 
 
 def _base64(data: JsonValue) -> str | None:
-    """Return base64 without spaces, and with the padding that some servers leave out."""
+    """Return base64 without spaces, and with the padding that some servers omit."""
     if not isinstance(data, str):
         return None
     bare = _SPACE.sub("", data)

@@ -12,7 +12,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolimport._files import read_regular_file
 from toolimport.connect._inherited import inherited
 from toolimport.connect._jsonc import read_file
 from toolimport.connect._parameters import (
@@ -39,6 +38,7 @@ from toolimport.connect._shapes import (
 )
 from toolimport.connect._variables import Variables, workspace_of
 from toolimport.errors import ServerError, ServersFileError
+from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -58,10 +58,10 @@ class ServerEntry:
         section: The key above it, one of `SECTIONS`; empty if names are at the top level.
         file: The full path of the file.
         disabled: Whether the file disables it.
-        skipped: Why only the client can start it; empty if that is not so.
+        skipped: The reason why only the client can start it, or empty.
         definition: Its definition, normalized: with the keys of the most common shape.
         inputs: The defaults of VS Code's inputs, by id.
-        folder: The project that it belongs to, in a file with several projects; else None.
+        folder: Its project, in a file with several projects, or None.
         rules: Patterns in the file that switch tools on and off; the last match counts.
     """
 
@@ -105,7 +105,7 @@ class ServerEntry:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what the entry probably means, but is not taken to mean."""
+        """Return warnings about parts of the entry that probably mean something else."""
         if replaces_dollars(self.file):
             return ()
         named = [
@@ -332,9 +332,9 @@ def servers_in(
 
 
 _NOTHING_FOUND = (
-    "names no servers: looked for 'mcpServers' (Claude, Cursor, Gemini CLI and most others), "
+    "names no servers; expected 'mcpServers' (Claude, Cursor, Gemini CLI and most others), "
     "'servers' (VS Code), 'context_servers' (Zed), 'mcp' (opencode, Crush), 'mcp_servers' (Codex), "
-    "'extensions' (Goose), 'amp.mcpServers' and 'ptc_servers' (freeact)"
+    "'extensions' (Goose), 'amp.mcpServers' or 'ptc_servers' (freeact)"
 )
 
 

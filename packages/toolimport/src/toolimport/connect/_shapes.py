@@ -1,7 +1,7 @@
 """The shapes of clients' configuration files, as tables.
 
 Clients write the same things under different keys. Each definition of a server is normalized: it
-gets the keys of the most common shape, and what means nothing is dropped, so that the same server
+gets the keys of the most common shape, and irrelevant keys are dropped, so that the same server
 has the same definition in every client.
 """
 
@@ -61,7 +61,7 @@ _TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"] | None] = {
     **dict.fromkeys(("local", "remote", "auto")),
 }
 _BUILT_IN = frozenset({"builtin", "platform", "frontend", "inlinepython", "sdk"})
-# What means nothing to a connection.
+# Keys that do not concern the connection.
 _IGNORED = frozenset(
     {
         *("name", "alwaysAllow", "autoApprove", "trust", "description", "source", "bundled"),
@@ -158,7 +158,7 @@ def is_disabled(definition: Mapping[str, Any]) -> bool:
 
 
 def reason_to_skip(definition: Mapping[str, Any], section: str, file: Path) -> str:
-    """Return why nothing but the client can start a server; empty if that is not so."""
+    """Return the reason why only the client can start a server, or an empty string."""
     kind = re.sub(r"[-_ ]", "", str(definition.get("type"))).lower()
     if kind in _BUILT_IN:
         return f"the client provides it itself (its type is {definition['type']})"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolimport.errors import ServerError
+from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,12 +110,10 @@ class Variables:
 
     def _content(self, file: Path) -> str:
         try:
-            # Reading a pipe or a device might never end.
-            content = file.read_text("utf-8").strip() if file.is_file() else None
-        except (OSError, UnicodeDecodeError):
-            content = None
-        if content is None:
-            raise ServerError(self.server, f"the file {file}, which it refers to, cannot be read")
+            content = read_regular_file(file).decode("utf-8").strip()
+        except (OSError, ValueError):
+            problem = f"the file {file}, which it refers to, cannot be read"
+            raise ServerError(self.server, problem) from None
         self.taken[file.name] = content
         return content
 

@@ -168,7 +168,7 @@ class _Work:
         return report
 
     def _imported_from(self, entry: ServerEntry) -> str:
-        """Say which other file has the same server, whose tools are here; empty if none does."""
+        """Return why a server of another import is skipped, or an empty string."""
         if self._options.force:
             return ""
         for folder in self._folder.iterdir():
@@ -177,7 +177,9 @@ class _Work:
                 continue
             other = _entry_of(Path(known.source), known.server)
             if other is not None and not other.disabled and entry.starts_same(other):
-                return f"its tools are here already, as those of {known.server!r} in {other.file}"
+                return (
+                    f"its tools are already imported, as those of {known.server!r} in {other.file}"
+                )
         return ""
 
     async def gone(self, file: Path, names: set[str]) -> list[ServerReport]:
@@ -381,8 +383,7 @@ def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
 
 def _entry_of(file: Path, server: str) -> ServerEntry | None:
     try:
-        # A manifest may name anything, such as an endless device.
-        entries = read_servers(file) if file.is_file() else ()
+        entries = read_servers(file)
     except (ServersFileError, OSError, ValueError):
         return None
     return next((entry for entry in entries if entry.name == server), None)

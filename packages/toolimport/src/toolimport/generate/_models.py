@@ -162,9 +162,9 @@ class _Form:
     """How a model is generated.
 
     Attributes:
-        schema: From what.
+        schema: The schema of the model.
         by_name: Whether a field can be given by its name in Python, besides the server's.
-        has_enums: Whether choices become classes, which take true for 1, or else literals.
+        has_enums: Whether choices become enums, which accept true for 1; otherwise literals.
         may_be_empty: Whether a model without fields can be made without an argument.
     """
 
@@ -265,7 +265,7 @@ def _model_in(source: str, name: str, names: set[str], *, by_name: bool) -> type
             fields = model.model_fields.items()
             found = {key if it.alias is None else it.alias for key, it in fields}
             if by_name and any(map(_is_ambiguous, vars(module).values())):
-                raise ValueError("a field is called like another one on the server")
+                raise ValueError("the name of a field is another field's name on the server")
             if not names <= found:
                 raise ValueError(f"the generator left out {', '.join(sorted(names - found))}")
             return model

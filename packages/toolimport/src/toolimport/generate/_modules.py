@@ -108,7 +108,7 @@ def _module(server: str, tool: Tool, params: str, result: str, runtime: Runtime)
         f"def run(params: Params) -> {returns}:\n    {docstring(description)}\n"
         f"    return {converted.format(f'CLIENT.run_sync{given}')}\n\n"
         f"async def run_async(params: Params) -> {returns}:\n"
-        '    """Call the tool from an event loop, which goes on meanwhile."""\n'
+        '    """Call the tool without blocking the event loop."""\n'
         f"    return {converted.format(f'await CLIENT.run{given}')}\n"
     )
 

@@ -6,7 +6,7 @@ Every generated package has a `ToolRunner`, to which every generated `run` passe
 
     run(Params(timezone="Europe/Vienna"))
 
-In an event loop, `await run_async(…)` does the same, and lets other tasks go on meanwhile.
+In an event loop, `await run_async(…)` does the same without blocking other tasks.
 
 A program can also call the tool of a generated module without importing it, and gets the server's
 own answer::

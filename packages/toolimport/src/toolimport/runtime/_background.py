@@ -10,8 +10,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolimport._threads import start, started_executor
 from toolimport.runtime._link import Link
+from toolimport.system import start_thread, started_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -146,7 +146,7 @@ class Background:
                 # Once the main thread has ended, executors accept no work in any version.
                 if threading.main_thread().is_alive():
                     loop.set_default_executor(started_executor(_NAME))
-                start(thread)
+                start_thread(thread)
             except BaseException:
                 loop.close()
                 raise

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from toolimport.runtime._questions import Caller
 
-_FOLDERS = 256
+_FOLDERS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,7 @@ class Link:
         return without_secrets(result, self._redactor) if result.is_error else result
 
     async def _list(self, session: _Session, tool: str, until: float) -> None:
-        """Ask for the tools' result schemas, once; an answer is not lost if they are."""
+        """Fetch the tools' result schemas once; failures are ignored, so no answer is lost."""
         if session.is_listed or self._tail.repairs.is_listed(tool):
             return
         session.is_listed = True

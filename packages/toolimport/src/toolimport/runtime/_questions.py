@@ -97,9 +97,9 @@ class Caller:
             "sampling.tools", "roots". Servers learn them on connecting, so different abilities need
             different connections.
         client: Identifies the client: calls with equal values can answer each other's questions.
-        on_log: Called with the server's log messages during the call; of many at once, with the
-            last.
-        log_level: The lowest level that it wants; servers with older protocols may send others.
+        on_log: Called with the server's log messages during the call; of a flood, with the last
+            ones.
+        log_level: The minimum level; servers with older protocols may send lower ones.
     """
 
     answer: Answer
@@ -218,7 +218,10 @@ class Questions:
                     task.cancel()
 
     def log(self, message: LogMessage, context: Context | None) -> None:
-        """Pass a log message on to the caller that it belongs to; to a logger if none can tell."""
+        """Pass a log message on to its caller, or to a logger if no call is in progress.
+
+        A message that could belong to several callers is dropped.
+        """
         named = None if context is None else context.get(_CALL)
         if named is None and len(self._clients()) == 1 and self._calls:
             named = self._calls[-1]

@@ -66,7 +66,7 @@ class ToolRunner:
         tool_args: Any,  # noqa: ANN401 - any JSON
         result_model: type[BaseModel] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Call a tool from an event loop of asyncio, which goes on meanwhile.
+        """Call a tool without blocking asyncio's event loop.
 
         Cancelling it cancels the call on the server. Arguments, result and errors are those of
         `run_sync`.
@@ -259,7 +259,7 @@ class ToolRunner:
             raise ServerError(self.server_name, f"{error}; {hint}") from None
         for entry in entries:
             if entry.name == self.server_name and entry.disabled:
-                raise ServerError(self.server_name, f"{file} disables it")
+                raise ServerError(self.server_name, f"it is disabled in {file}")
             if entry.name == self.server_name:
                 return entry.parameters()
         raise ServerError(

@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toolimport.system import read_regular_file
+
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.files import read_regular_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ class Change:
     Attributes:
         names: The servers to move: their names in our file, by their places in the client's file.
         staying: The reasons why other servers are not moved, by name.
-        same: The names in our file of servers that are there under another name, by name.
+        same: The names in our file of servers that it has under another name, by name.
     """
 
     client: Client

@@ -16,8 +16,10 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from toolimport.system import read_regular_file
+
 from pytools_hybrid.errors import PytoolsError, refusal
-from pytools_hybrid.files import discard_unfinished, read_regular_file, replace_file
+from pytools_hybrid.files import discard_unfinished, replace_file
 from pytools_hybrid.jobs.setup._entry import NAME, is_ours, merged
 from pytools_hybrid.jobs.setup._json_text import (
     add_members,
@@ -76,7 +78,7 @@ class Configuration:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Return where servers are that the client starts here, or that setup has moved."""
+        """The places of servers that the client starts here, or that setup has moved."""
         moved = (it for it, project in self._projects.items() if self.client.aside in project)
         return ((), *(("projects", it) for it in dict.fromkeys((*self._current, *moved))))
 

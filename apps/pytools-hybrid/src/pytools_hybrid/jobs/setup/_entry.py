@@ -23,8 +23,8 @@ def own_entry(
 
     Args:
         roots: The trees of tools.
-        env: Its variables.
-        confirm: The ids of tools that it asks the user about before each call.
+        env: The server's environment variables.
+        confirm: The ids of tools whose calls the user confirms.
     """
     command, *before = own_command()
     args = [*before, "serve", "--tools", "call"]
@@ -36,10 +36,10 @@ def own_entry(
 
 
 def destructive_tools(roots: Sequence[Path]) -> tuple[str, ...]:
-    """Return the ids of imported tools that their servers explicitly call destructive.
+    """Return the ids of imported tools that their servers annotate as destructive.
 
-    By the protocol, a tool without annotations may be destructive too; asking about all of these
-    would mean asking about nearly every call.
+    By the protocol, a tool without annotations may be destructive too, but confirming all of those
+    would mean confirming nearly every call.
     """
     from toolimport.runtime import imported_tool
 

@@ -50,8 +50,8 @@ class ServersFile:
     def add(self, definition: Mapping[str, Any], name: str) -> str:
         """Add a server unless it is there, and return its name here.
 
-        A server is the same if it is started in the same way, with the same tools switched off,
-        whatever its name is. A name that another server has gets a number.
+        Servers that start in the same way, with the same tools switched off, are the same, even
+        under different names. If another server has the name, a number is appended.
         """
         for known, it in (self._known | self._added).items():
             if it == definition or self._starts_same(it, definition):

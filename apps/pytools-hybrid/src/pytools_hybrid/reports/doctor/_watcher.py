@@ -24,8 +24,8 @@ def look_at_watching(roots: Roots | None, *, is_wanted: bool, limit: Path = _LIM
     polled = [str(root) for root in roots or () if root.is_dir() and _is_polled(root)]
     if polled:
         return warning(
-            f"the system cannot watch {', '.join(polled)}, so it is polled: a change is found "
-            "within a second, later in large trees",
+            f"the system cannot watch {', '.join(polled)}; changes are found by polling, within a "
+            "second, or later in large trees",
             f"sudo sysctl fs.inotify.max_user_watches={_ENOUGH} fs.inotify.max_user_instances=512",
         )
     try:
@@ -36,7 +36,7 @@ def look_at_watching(roots: Roots | None, *, is_wanted: bool, limit: Path = _LIM
     message = f"the system reports changes in {folders} of at most {allowed} folders"
     if folders > 0.8 * allowed:
         return warning(
-            f"{message}: if there are more, the tree is polled",
+            f"{message}; above that limit, the tree is polled",
             f"sudo sysctl fs.inotify.max_user_watches={max(_ENOUGH, 4 * folders)}",
         )
     return fine(message)

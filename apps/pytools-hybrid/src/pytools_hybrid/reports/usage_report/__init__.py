@@ -1,6 +1,6 @@
 """The usage record, as figures for people or as single records for programs.
 
-`usage_report` computes figures from the records in `toolindex.UsageLog`; `as_text`, `as_json`,
+`usage_report` computes figures from the records in `toolindex.UsageLog`; `as_text`, `as_json` and
 `days_as_csv` present them. `outcome_days` computes the figures of one tool.
 `searches_table` and `outcomes_table` return the records themselves, which `table_as_csv` and
 `table_as_json` write.

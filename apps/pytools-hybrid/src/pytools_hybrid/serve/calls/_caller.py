@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _FORM_CHARACTERS = 1500
 _QUESTION_CHARACTERS = 2000
 _PROBLEM_CHARACTERS = 2000
-# Each may take the memory of `python_memory`; the others wait.
+# Each may use `python_memory`; further calls wait.
 _PYTHON_CALLS = 8
 _READ_ONLY = "readOnlyHint"
 _ONLY_READ_ONLY = "this server only calls tools that are annotated as read-only"
@@ -118,8 +118,7 @@ class ToolCaller:
                 nobody can be asked.
             client: Answers questions of the tool's server during the call; None if nobody can be
                 asked.
-            search_of: Returns the id of the search that found a tool, given the tool's id, if that
-                is known.
+            search_of: Returns the id of the search that listed a tool, by the tool's id, or None.
 
         Returns:
             The server's whole answer, even if it says that the tool failed.

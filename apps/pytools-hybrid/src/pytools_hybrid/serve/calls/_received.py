@@ -35,13 +35,13 @@ _HIDDEN_IN_ADDRESS = "the address has invisible characters"
 def received(result: CallToolResult) -> CallToolResult:
     """Return an answer without the server's metadata, which must not pass as ours.
 
-    What was invalid in it, and what JSON lacks, is said in a text after it.
+    Notes on invalid parts, and on numbers that JSON lacks, follow as a text.
     """
     notes = [note_of(result)]
     result = with_note(result, "")
     structured = _finite(result.structured_content)
     if structured is not result.structured_content:
-        notes.append("NaN and infinite numbers, which JSON does not have, are text.")
+        notes.append("NaN and infinite numbers were replaced by text, because JSON has none.")
     meta = {key: it for key, it in (result.meta or {}).items() if not key.startswith(PROTOCOL)}
     content = list(result.content)
     if any(block.type == "resource_link" for block in content):
@@ -49,7 +49,7 @@ def received(result: CallToolResult) -> CallToolResult:
     if note := " ".join(filter(None, notes)):
         content.append(TextContent(type="text", text=readable(note)))
     update = {"content": content, "meta": meta or None}
-    # Setting it also marks it as given.
+    # Only if it was replaced, because a field that is set counts as present.
     if structured is not result.structured_content:
         update["structured_content"] = structured
     return result.model_copy(update=update)

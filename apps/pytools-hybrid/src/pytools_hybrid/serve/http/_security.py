@@ -22,7 +22,7 @@ LET_IN = "pytools.let_in"
 """The key in a scope's state for the function to call when the request is accepted."""
 
 _HEALTH = "/health"
-# Where MCP clients look for OAuth after a 401; another 401 there would mean that there is some.
+# Where MCP clients look for OAuth after a 401; another 401 would make them try it.
 _OAUTH = frozenset({"/authorize", "/register", "/token"})
 _WELL_KNOWN = "/.well-known/"
 
@@ -129,7 +129,9 @@ class Gate:
             scope[PUBLIC] = True
             return None
         if scope["path"] in _OAUTH or _WELL_KNOWN in scope["path"]:
-            return ProblemError(404, "there is no OAuth here; the server's token is enough")
+            return ProblemError(
+                404, "this server has no OAuth; send its token as 'Authorization: Bearer TOKEN'"
+            )
         return ProblemError(
             401,
             "send the server's token, as 'Authorization: Bearer TOKEN'",

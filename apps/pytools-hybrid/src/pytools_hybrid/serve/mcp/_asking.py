@@ -1,6 +1,6 @@
 """Asking a client during a call: for its user's consent, and on behalf of the tool's server.
 
-It also gets the server's log messages.
+The client also receives the server's log messages.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Asker:
 
     Args:
         context: The client's call.
-        levels: The levels of log messages that clients want.
+        levels: The clients' minimum log levels.
 
     Attributes:
         context: The client's call, or later the call that repeats it.

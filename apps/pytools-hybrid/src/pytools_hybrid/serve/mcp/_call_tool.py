@@ -59,7 +59,7 @@ def call_tool(calls: Calls, inventory: Inventory, *, read_only: bool) -> ServedT
     """Create the tool; with `read_only` it only calls tools that are annotated as read-only."""
 
     async def about() -> str:
-        # Codex offers a model only the tools whose descriptions have words of its task.
+        # Codex finds tools by the words of their descriptions.
         return f"{_ABOUT} {await inventory.sentence(counted=False)}".rstrip()
 
     async def run(asked: CallArguments, progress: Progress) -> CallToolResult:
@@ -140,7 +140,7 @@ class Calls:
     ) -> CallToolResult:
         """Call a tool, and pass its server's questions on to the client.
 
-        If it was searched, the outcome is one of the session's last search that listed it.
+        With `was_searched`, the outcome is attributed to the session's last search that listed it.
         """
         await self.follower.looked(client)
         context = client.context
@@ -172,5 +172,5 @@ class Calls:
 
 
 def _takes_any(version: str | None) -> bool:
-    """Return whether structured content may be anything; before, only an object."""
+    """Return whether structured content may be any JSON; in older versions, only an object."""
     return version is not None and is_version_at_least(version, "2026-07-28")

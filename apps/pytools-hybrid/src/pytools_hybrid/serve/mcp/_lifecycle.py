@@ -107,11 +107,12 @@ def _warn_of_idle_patterns(settings: Settings, roots: Roots) -> None:
 
     from pytools_hybrid.serve.browse import ToolBrowser
 
+    if not settings.patterns:
+        return
+    browser = ToolBrowser(roots, ToolFilter(), outside_links=settings.outside_links)
+    idle = browser.unmatched(pattern for _, pattern in settings.patterns)
     for name, pattern in settings.patterns:
-        browser = ToolBrowser(
-            roots, ToolFilter(include=(pattern,)), outside_links=settings.outside_links
-        )
-        if not any(browser.categories().model_dump().values()):
+        if pattern in idle:
             _log.warning(IDLE_PATTERN, name, pattern)
 
 

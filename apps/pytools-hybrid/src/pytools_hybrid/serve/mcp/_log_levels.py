@@ -1,4 +1,4 @@
-"""The log messages that clients want of the servers that their calls reach."""
+"""The minimum level of log messages that each client receives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 
 
 class LogLevels:
-    """Remembers the level of each client with an older protocol; newer ones send it with a call."""
+    """Stores the level of each client with an older protocol; newer ones send it with a call."""
 
     def __init__(self) -> None:
         self._set: WeakKeyDictionary[Connection, LoggingLevel] = WeakKeyDictionary()
@@ -31,7 +31,7 @@ class LogLevels:
         return EmptyResult()
 
     def lowest(self, context: Context[None, Any]) -> LoggingLevel | None:
-        """Return the lowest level that a client wants during a call; None if it wants none."""
+        """Return a client's minimum level during a call; None for no messages."""
         request = context.request_context
         allowed = allowed_log_levels(context.protocol_version or "", request.meta)
         first: LoggingLevel | None = next((level for level in _LEVELS if level in allowed), None)
@@ -39,7 +39,7 @@ class LogLevels:
 
 
 def is_wanted(level: LoggingLevel, lowest: LoggingLevel | None) -> bool:
-    """Return whether a message has the lowest level or a higher one."""
+    """Return whether a message has the minimum level or a higher one."""
     return lowest is not None and _LEVELS.index(level) >= _LEVELS.index(lowest)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, InputRequiredResult, Tool
 
 ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
-"""The `_meta` of a tool that Claude Code offers from the start, not only if a search finds it."""
+"""The `_meta` of a tool that Claude Code loads at the start, without a search."""
 
 _PROGRESS_TOKENS = ("progressToken", "progress_token")
 
@@ -38,7 +38,7 @@ class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer 
 
 
 def session_of(context: Context[None, Any]) -> str | None:
-    """Identify the session of a call; None over HTTP if it belongs to none, as in newer protocols.
+    """Return the session id of a call; None if there are no sessions (HTTP with newer protocols).
 
     Over stdio, a process has one client.
     """
@@ -63,7 +63,7 @@ class Progress:
 
     @property
     def session(self) -> str | None:
-        """Identify the client's session; None if its calls cannot be told from those of others."""
+        """The id of the client's session; None without sessions."""
         return None if self.context is None else session_of(self.context)
 
     @property

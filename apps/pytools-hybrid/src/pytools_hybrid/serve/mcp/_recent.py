@@ -1,6 +1,6 @@
-"""Which search of a session has listed a tool last.
+"""The last search of each session that listed a tool.
 
-Few clients show their model an answer's `_meta`, so a model cannot say which search it acted on.
+Few clients show an answer's `_meta` to their model, so a model cannot send the search id back.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MOST = 20_000
 
 
 class RecentSearches:
-    """Remembers the last search that listed a tool, for each session.
+    """Stores the last search that listed a tool, for each session.
 
     Args:
-        seconds: How long a search is remembered.
-        most: How many listed tools are remembered, over all sessions.
+        seconds: How long a search is stored.
+        most: The maximum number of listed tools, over all sessions.
     """
 
     def __init__(self, *, seconds: float = _SECONDS, most: int = _MOST) -> None:
@@ -30,7 +30,7 @@ class RecentSearches:
         self._searches: dict[tuple[str, str], tuple[float, str]] = {}
 
     def add(self, session: str | None, search_id: str, tool_ids: Iterable[str]) -> None:
-        """Remember the tools that a search has listed; without a session, nothing."""
+        """Store the tools that a search has listed; without a session, nothing."""
         if session is None:
             return
         for tool_id in tool_ids:

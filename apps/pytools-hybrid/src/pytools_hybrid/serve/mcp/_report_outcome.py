@@ -48,7 +48,7 @@ def report_outcome(
 ) -> ServedTool[OutcomeArguments]:
     """Create the tool for an open `ToolSearch`.
 
-    An outcome without the id of a search is one of the session's last search that listed the tool.
+    An outcome without a search id is attributed to the session's last search that listed the tool.
     """
 
     async def about() -> str:

@@ -41,7 +41,7 @@ class ToolServer(MCPServer[None]):
     """An MCP server of the given tools.
 
     Args:
-        log_levels: Gets the levels of log messages that clients want; if None, there are none.
+        log_levels: Receives the clients' minimum log levels; if None, they cannot set any.
 
     Attributes:
         greeted: Set at the first request after `initialize`.
