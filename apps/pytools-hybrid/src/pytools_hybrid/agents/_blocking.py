@@ -11,7 +11,6 @@ from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from anyio.from_thread import start_blocking_portal
-from toolimport.system import started_executor
 
 from pytools_hybrid.index import Index, open_store
 from pytools_hybrid.search import ToolSearch
