@@ -16,6 +16,9 @@ NOTICES = [
     f"Deprecated alias for read_text_file. {READ}",
     f"{READ}\n\n    Note: `read_file` has been deprecated in favor of `read_text_file`.",
     f"{READ}\n\n    Deprecated:\n        Use read_text_file.",
+    f"{READ} Note that this tool is being deprecated.",
+    f"{READ[:-1]}, deprecated, use read_text_file.",
+    f"{READ} Status: deprecated, will be removed.",
 ]
 ABOUT_DEPRECATION = [
     "List the deprecated endpoints of an API.",
@@ -23,6 +26,13 @@ ABOUT_DEPRECATION = [
     "Tell whether this endpoint is deprecated.",
     "Mark an endpoint of an API as deprecated.",
     "List endpoints.\n\n    Args:\n        text: Deprecated, use the API instead.",
+    "List endpoints of an API: active, deprecated, or removed.",
+    "List endpoints by label (deprecated, stable, new) of an API.",
+    "List endpoints of an API with these fields: id, name, deprecated.",
+    "List endpoints. Their state is one of ACTIVE, DEPRECATED, RETIRED.",
+    "List endpoints by state.\n\n    - active\n    - deprecated\n    - removed",
+    "List endpoints of an API. This tool is not deprecated.",
+    "List endpoints of an API. It is no longer deprecated.",
 ]
 
 

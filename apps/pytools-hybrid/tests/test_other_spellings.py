@@ -7,6 +7,7 @@ from pytools_hybrid import SearchMode, ToolSearch
 
 TOOLS = {
     "air/emission.py": "Report the CO₂ of a flight.",
+    "post/parcel.py": "Weigh a parcel, in ㎏.",
     "land/plot_size.py": "Give the size of a plot in m².",
     "gate/register.py": "Register an ＡＰＩ at the gateway.",
     "firm/ledger.py": "Compute the proﬁt of a ﬁrm.",
@@ -23,6 +24,7 @@ TOOLS = {
 FOUND = [
     *((text, "emission") for text in ("CO₂", "CO2", "co2 of my flight")),
     *((text, "plot_size") for text in ("m²", "m2")),
+    *((text, "parcel") for text in ("㎏", "kg")),
     *((text, "register") for text in ("ＡＰＩ", "register an API", "API")),
     *((text, "ledger") for text in ("proﬁt", "profit", "profits of a firm")),
     *((text, "list_URLs") for text in ("URLs", "list urls", "list URLs")),

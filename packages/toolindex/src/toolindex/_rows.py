@@ -77,9 +77,10 @@ def _plain_words(text: str) -> str:
     """
     if text.isascii() or unicodedata.is_normalized("NFKC", text):
         return ""
-    words = _WORD.findall(text)
-    changed = (word for word in words if not unicodedata.is_normalized("NFKC", word))
-    return " ".join(unicodedata.normalize("NFKC", word) for word in changed)
+    # A symbol, such as ㎏, is no word as it is written.
+    words = set(_WORD.findall(unicodedata.normalize("NFC", text)))
+    plain = _WORD.findall(unicodedata.normalize("NFKC", text))
+    return " ".join(word for word in plain if word not in words)
 
 
 def _bigrams(text: str) -> Iterator[str]:

@@ -29,10 +29,22 @@ _STATEMENT = re.compile(
     |{_START}(?P<capitals>(?-i:DEPRECATED)\b)
     |(?P<favour>\bdeprecated\s+in\s+favou?r\s+of\b)
     |(?P<subject>\b(?:this|it|the)\b(?:[ ]\S+){{0,4}}?|[`'"]?(?P<name>\w[\w.-]*)[`'"]?)
-    \s+(?:is|was|has\s+been|will\s+be|got|are)\s+(?:\w+\s+){{0,2}}?deprecated\b
+    \s+(?:is|was|has\s+been|will\s+be|got|are)\s+(?:(?!not?\b|never\b)\w+\s+){{0,2}}?
+    deprecated\b
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# What surrounds the word, marked by a NUL, if it is one of several values.
+_ITEM = re.compile(
+    r"""
+    [,(\[{:]\s*\W?\0\W?\s*,
+    (?!\s*(?:please|use|prefer|see|call|will|since|as|in|from|by|do|no|replaced|and|but)\b)
+    |[,:]\s*\W?\w+\W?\s*,\s*\W?\w+\W?\s*,\s*\W?\0
+    |\n[^\S\n]*[-*+•]\s+\W?\0\W?[^\S\n]*(?:\n|\Z)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_AROUND = 80
 _SUBJECTS = frozenset({"tool", "function", "method", "command", "endpoint", "action", "operation"})
 _CONDITIONS = frozenset({"if", "whether", "when", "unless", "that", "which", "where", "because"})
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n\s*\n|\Z")
@@ -95,15 +107,24 @@ def _without_parameters(description: str, parameters: tuple[str, ...]) -> Iterat
 def _is_about_tool(found: re.Match[str], text: str, name: str) -> bool:
     subject = found["subject"]
     if subject is None:
-        return True
-    before = text[: found.start()].lower().split()[-1:]
-    if before and before[0].strip("`'\"(,") in _CONDITIONS:
+        return not _is_item(found, text)
+    before = text[: found.start()].lower().split()[-2:]
+    # "Note that this tool is" is no condition.
+    if before and before[0] != "note" and before[-1].strip("`'\"(,") in _CONDITIONS:
         return False
     if found["name"] and subject.lower() not in {"this", "it"}:
         return found["name"].lower() == name.lower()
     first, *words = subject.lower().split()
     # "This search tool is deprecated" is about the tool, "this API token is deprecated" is not.
     return words[-1] in _SUBJECTS if words else first != "the"
+
+
+def _is_item(found: re.Match[str], text: str) -> bool:
+    """Return whether the word is one of several values, as in "active, deprecated, removed"."""
+    kind = "label" if found["label"] else "capitals"
+    start, end = found.start(kind), found.start(kind) + len("deprecated")
+    around = f"{text[max(0, start - _AROUND) : start]}\0{text[end : end + _AROUND]}"
+    return found[kind] is not None and _ITEM.search(around) is not None
 
 
 def _notice(text: str, found: re.Match[str]) -> str:
