@@ -157,7 +157,7 @@ async def set_up(home: Path) -> None:
         raise SystemExit("the file differs")
 
 
-async def agree(context: Any, params: Any, *_: Any) -> ElicitResult:  # noqa: ARG001
+async def agree(context: object, params: object, *_: object) -> ElicitResult:
     """Confirm a call, as a user who is asked would."""
     return ElicitResult(action="accept", content={})
 
