@@ -330,6 +330,12 @@ class TestStatus:
         assert told["categories"]["mcptools:github"] > 5
         assert told["notes"] == []
 
+    def test_one_category_is_in_the_singular(self, run, write_tools, tmp_path):
+        write_tools(tmp_path, "zoo", 2, "Feed the penguins.")
+        run("index", "--root", tmp_path)
+
+        assert "2 in 1 category\n" in run("status", "--root", tmp_path).stdout
+
     def test_a_lost_channel_is_reported(self, run, tree, home):
         database = home / "index.db"
         run("index", "--root", tree, "--db", database)

@@ -339,6 +339,15 @@ def test_a_docstring_can_neither_end_a_line_nor_control_a_terminal(piped, tree):
             assert json.loads(block["text"])["description"] == tool["description"]
 
 
+def test_a_single_category_is_in_the_singular(piped, tree, write_tools):
+    write_tools(tree, "zoo", 2, "Feed the penguins.")
+    with piped("--include", "mcptools:zoo:*") as server:
+        server.answer(call(1, "search_tools", query="feed the penguins"))
+        tools = server.answer({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})["result"]
+
+        assert "Indexed: 2 in 1 category: zoo." in tools["tools"][0]["description"]
+
+
 def test_a_category_name_in_a_definition_cannot_control_a_terminal(piped, tree):
     for name in ("zoo\x1b[31m", "b\u202eidi", "a\nb", "x" * 200):
         tool = tree / "mcptools" / name / "feed.py"

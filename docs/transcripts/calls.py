@@ -23,6 +23,7 @@ from typing import Any
 
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.types import ElicitResult
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INTRODUCTION = """\
@@ -134,8 +135,9 @@ async def set_up(home: Path) -> None:
         env=environment(home) | entry.get("env", {}),
         cwd=home,
     )
-    print("The official client starts that entry as Cursor would, searches, and calls:\n")
-    async with Client(stdio_client(server)) as client:
+    print("The official client starts that entry as Cursor would, searches, and calls. If it is")
+    print("asked to confirm a call, it agrees:\n")
+    async with Client(stdio_client(server), elicitation_callback=agree) as client:
         for query, name, arguments in NEEDS:
             found = await client.call_tool("search_tools", {"query": query, "limit": 3})
             content: dict[str, Any] = found.structured_content or {}
@@ -153,6 +155,11 @@ async def set_up(home: Path) -> None:
     print(f"The file is {'the same, byte for byte' if is_same else 'not the same'}.\n")
     if not is_same:
         raise SystemExit("the file differs")
+
+
+async def agree(context: object, params: object, *_: object) -> ElicitResult:
+    """Confirm a call, as a user who is asked would."""
+    return ElicitResult(action="accept", content={})
 
 
 async def called(client: Client, tool: str, arguments: dict[str, Any]) -> str:
@@ -195,7 +202,8 @@ async def hold(server: StdioServerParameters, home: Path) -> None:
     transport = StdioTransport(
         server.command, server.args, env=server.env, cwd=str(home), keep_alive=False
     )
-    agent = Agent(FunctionModel(model), toolsets=[MCPToolset(transport, init_timeout=60)])
+    tools = MCPToolset(transport, init_timeout=60, elicitation_handler=agree)
+    agent = Agent(FunctionModel(model), toolsets=[tools])
     task = "What time is it in Tokyo? Write it to a file."
     async with agent:
         done = await agent.run(task)

@@ -111,7 +111,18 @@ def test_fewer_than_ten_requests_are_refused(toolbox, settings, requests_file, c
     with pytest.raises(SystemExit):
         main(tuning(toolbox, settings, file))
 
-    assert "9 requests are too few to learn from; at least 10" in capsys.readouterr().err
+    problem = "9 requests are too few to learn from; name a file with at least 10"
+    assert f"--queries: {problem}" in capsys.readouterr().err
+
+
+def test_a_record_with_too_few_requests_is_refused_with_what_to_do(root, settings, capsys):
+    asyncio.run(once(root, settings(), "join documents into one"))
+
+    with pytest.raises(SystemExit):
+        main(["tune", "--root", str(root), "--db", str(settings().db_path), "--since", "30"])
+
+    problem = "0 requests are too few to learn from; name a file with at least 10"
+    assert f"--queries: {problem}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

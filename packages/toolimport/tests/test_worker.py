@@ -32,7 +32,7 @@ def soon():
 
 def test_a_tool_that_takes_too_long_times_out_and_the_next_one_works(worker):
     first = worker.models(QUICK, soon())
-    with pytest.raises(ValueError, match="its models were not generated within"):
+    with pytest.raises(ValueError, match=r"not generated within .+ s; run the import again with"):
         worker.models(SLOW, time.monotonic() + 1)
 
     assert "text: str | None" in first.params or "text: Optional[str]" in first.params
@@ -40,7 +40,7 @@ def test_a_tool_that_takes_too_long_times_out_and_the_next_one_works(worker):
 
 
 def test_a_server_whose_time_is_up_gets_no_models(worker):
-    with pytest.raises(ValueError, match="not generated within its server's time"):
+    with pytest.raises(ValueError, match="within its server's time; run the import again with"):
         worker.models(QUICK, time.monotonic() - 1)
 
 

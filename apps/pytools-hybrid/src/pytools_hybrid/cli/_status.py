@@ -106,10 +106,11 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         "latency_p95_ms": usage.latency_p95_ms,
         "waiting": waiting,
     }
+    names = len({it.category for it in categories})
     rows = [
         ("tree", server.tree) if server and settings.only_reads else ("root", str(roots)),
         ("database", f"{where} ({shown_size(size)}{_kind(settings, read_only=read_only)})"),
-        ("tools", f"{coverage.tools} in {len({it.category for it in categories})} categories"),
+        ("tools", f"{coverage.tools} in {names} {'category' if names == 1 else 'categories'}"),
     ]
     if categories:
         rows.append(("categories", _largest(categories)))

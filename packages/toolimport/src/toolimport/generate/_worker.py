@@ -22,6 +22,7 @@ _PROGRAM = "from toolimport.generate._worker import main; main()"
 # An endless schema takes at most half of the time, and leaves the rest to its server's other tools.
 _SHARE = 0.5
 _LOAD_SECONDS = 60.0
+_ADVICE = "run the import again with a longer time limit"
 _READY = b"ready\n"
 
 
@@ -76,7 +77,7 @@ class ModelWorker:
         if self._is_closed:
             raise ValueError("the import was stopped")
         if (process := self._process) is None or time.monotonic() >= until:
-            raise ValueError("its models were not generated within its server's time")
+            raise ValueError(f"its models were not generated within its server's time; {_ADVICE}")
         asked = {"input_schema": tool.input_schema, "output_schema": tool.output_schema}
         seconds = max(until - time.monotonic(), 0.0) * _SHARE
         began = time.monotonic()
@@ -88,7 +89,7 @@ class ModelWorker:
         self._end()
         if time.monotonic() - began < seconds:
             raise ValueError("its schema crashed the generator")
-        raise ValueError(f"its models were not generated within {seconds:.1f} s")
+        raise ValueError(f"its models were not generated within {seconds:.1f} s; {_ADVICE}")
 
     def close(self) -> None:
         """Kill the process."""

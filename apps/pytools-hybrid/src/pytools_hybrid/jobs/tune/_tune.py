@@ -119,7 +119,8 @@ async def tune(
     if len(requests) < FEWEST:
         raise SettingsError(
             "--queries",
-            f"{len(requests)} requests are too few to learn from; at least {FEWEST} are needed",
+            f"{len(requests)} requests are too few to learn from; name a file with at least "
+            f"{FEWEST}",
         )
     if settings.server is not None:
         raise SettingsError("--database", "it is a server; tune learns from an index in a file")

@@ -60,9 +60,8 @@ class Inventory:
             if len(", ".join(shown)) > _LISTED_CHARACTERS:
                 shown.pop()
                 break
-        begin = (
-            f"Indexed: {counts.total()} in {len(counts)} categories" if counted else "Categories"
-        )
+        noun = "category" if len(counts) == 1 else "categories"
+        begin = f"Indexed: {counts.total()} in {len(counts)} {noun}" if counted else "Categories"
         return f"{begin}: {', '.join(shown)}{', …' if len(shown) < len(largest) else '.'}"
 
     async def _counts(self) -> Counter[str]:
