@@ -82,6 +82,9 @@ RAW = {
     "digits": f'{{"structuredContent": {{"n": {"9" * 5000}}}}}',
     "infinite": '{"structuredContent": {"n": [NaN, Infinity]}}',
     "garbage": 'instead {"jsonrpc": "2.0", "id": @, "result"',
+    "mark": 'instead \ufeff{"jsonrpc": "2.0", "id": @, "result": {"content": "x"}}',
+    "batch": 'instead [{"jsonrpc": "2.0", "method": "a"}, '
+    '{"jsonrpc": "2.0", "id": @, "result": {"content": "x"}}]',
 }
 
 
@@ -136,6 +139,11 @@ def test_invalid_json_loses_only_the_part_that_is_invalid(runner, caplog):
             break
     assert "parts nested more than 180 levels deep are JSON text" in caplog.text
     assert str(runner.run_sync("infinite", {})["n"]) == "[nan, inf]"
+
+
+@pytest.mark.parametrize("name", ["mark", "batch"])
+def test_an_answer_after_a_byte_order_mark_or_in_a_batch_arrives(runner, name):
+    assert runner.run_sync(name, {}) == "x"
 
 
 def test_an_answer_that_cannot_be_used_says_that_the_call_was_carried_out(runner):

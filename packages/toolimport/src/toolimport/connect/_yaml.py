@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any, cast
 
 import yaml
 from yaml.constructor import ConstructorError
@@ -23,14 +24,14 @@ for _tag, _pattern, _first in (
     ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("merge", "<<", "<"),
 ):
-    _Loader.add_implicit_resolver(
+    cast("Any", _Loader).add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), [*_first]
     )
 
 
 def load_yaml(text: str) -> object:
     """Parse a document; raise `yaml.YAMLError` if it is invalid, or `ValueError` if too large."""
-    loader = _Loader(text)
+    loader: Any = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
