@@ -187,6 +187,17 @@ def test_a_failing_server_exits_with_1_and_the_others_are_imported(run, server, 
     assert "hunter2" not in done.stdout + done.stderr
 
 
+def test_our_own_server_is_left_alone(run, write, tmp_path):
+    ours = {"command": "/opt/bin/pytools-hybrid", "args": ["serve", "--tools", "call"]}
+    uvx = {"command": "uvx", "args": ["pytools-hybrid", "serve"]}
+    done = run("import", write(pytools=ours, other=uvx), "--root", tmp_path / "tree")
+    assert sorted(done.stdout.splitlines()) == [
+        "other: left alone: it is pytools-hybrid itself",
+        "pytools: left alone: it is pytools-hybrid itself",
+    ]
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [

@@ -45,7 +45,8 @@ def http_server(plan: dict, kind: str) -> ThreadingHTTPServer:
                 return
             text = answer_to(plan, message)
             if kind == "text/event-stream":
-                text = "".join(f"data: {line}\n" for line in text.split("\n")) + "\n"
+                # A blank line ends an event.
+                text = "".join(f"data: {it}\n" if it else "\n" for it in text.split("\n")) + "\n"
             self._send(200, text.encode("utf-8", "surrogateescape"))
 
         def do_GET(self) -> None:

@@ -240,6 +240,10 @@ OFF = {
     "mcpproxy": ("x.json", {"mcpServers": [NPX | {"name": "n", "enabled": False}]}),
     "quarantined": ("x.json", {"mcpServers": [NPX | {"name": "n", "quarantined": True}]}),
     "cherry": ("x.json", {"mcpServers": {"n": NPX | {"isActive": False}}}),
+    "jan": ("mcp_config.json", {"mcpServers": {"n": NPX | {"active": False}}}),
+    "text": ("x.json", {"mcpServers": {"n": NPX | {"disabled": "true"}}}),
+    "number": ("x.json", {"mcpServers": {"n": NPX | {"enabled": 0}}}),
+    "yaml": ("x.yaml", "mcpServers:\n  n: {command: npx, enabled: off}\n"),
     "gemini-excluded": ("x.json", {"mcp": {"excluded": ["n"]}, "mcpServers": {"n": NPX}}),
     "gemini-allowed": ("x.json", {"mcp": {"allowed": ["m"]}, "mcpServers": {"n": NPX}}),
     "gemini-old": ("x.json", {"excludeMCPServers": ["n"], "mcpServers": {"n": NPX}}),
@@ -259,6 +263,8 @@ def test_a_server_that_is_switched_off_is_disabled(read, name, content):
 SOME_TOOLS = {
     "roo": ("x.json", {"mcpServers": {"n": NPX | {"disabledTools": ["drop"]}}}),
     "gemini": ("x.json", {"mcpServers": {"n": NPX | {"excludeTools": ["drop(x)"]}}}),
+    "text": ("x.json", {"mcpServers": {"n": NPX | {"disabledTools": "other, drop"}}}),
+    "text-only": ("x.json", {"mcpServers": {"n": NPX | {"includeTools": "keep,keep_too"}}}),
     "gemini-only": ("x.json", {"mcpServers": {"n": NPX | {"includeTools": ["keep", "keep_too"]}}}),
     "codex": ("x.toml", '[mcp_servers.n]\ncommand = "npx"\ndisabled_tools = ["drop"]\n'),
     "codex-only": (
@@ -338,6 +344,17 @@ def test_the_servers_of_all_projects_have_distinct_names(read, tmp_path):
     assert entries[2].parameters().cwd == tmp_path / "web"
 
 
+def test_yaml_is_read_by_version_1_2(read):
+    (entry,) = read(
+        "x.yaml",
+        "base: &base {command: npx, env: {A: yes, B: 12:30, C: 0123, D: 7, E: true}}\n"
+        "mcpServers:\n  on:\n    <<: *base\n    args: [-p, 22:22, 2024-01-01, 1.5]\n",
+    )
+    assert entry.name == "on"
+    assert entry.mapping("env") == {"A": "yes", "B": "12:30", "C": "0123", "D": "7", "E": "true"}
+    assert entry.texts("args") == ("-p", "22:22", "2024-01-01", "1.5")
+
+
 def test_a_command_line_in_one_string_is_split(read, tmp_path):
     program = tmp_path / "with space"
     program.write_text("#!/bin/sh\n")
@@ -357,12 +374,20 @@ def test_a_command_line_in_one_string_is_split(read, tmp_path):
         read("y.json", {"mcpServers": {"n": {"command": "no-such-program -x"}}})[0].parameters()
 
 
+# Each line repeats the one before it nine times.
+BOMB = "a0: &a0 [x]\n" + "".join(
+    f"a{it}: &a{it} [{', '.join([f'*a{it - 1}'] * 9)}]\n" for it in range(1, 30)
+)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("x.toml", '[mcp_servers.n]\ncommand = "s3cret\n', "not valid TOML: .*line 2"),
         ("x.yaml", "mcpServers:\n- name: 's3cret\n", "line 3, column 1: is not valid YAML"),
         ("x.yaml", "a: &a [*a]\n", "is not valid YAML"),
+        ("x.yaml", "n: {command: a}\nn: {command: b}\n", "line 2, column 1: .*found 'n' twice"),
+        ("x.yaml", BOMB, "is not valid YAML"),
         ("x.toml", 'model = "x"\n', "names no servers"),
         ("x.yaml", "- a\n", "must be an object"),
     ],

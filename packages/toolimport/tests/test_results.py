@@ -5,7 +5,7 @@ import json
 import sys
 import threading
 from base64 import b64encode
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,7 +82,23 @@ RAW = {
     "digits": f'{{"structuredContent": {{"n": {"9" * 5000}}}}}',
     "infinite": '{"structuredContent": {"n": [NaN, Infinity]}}',
     "garbage": 'instead {"jsonrpc": "2.0", "id": @, "result"',
+    "mark": 'instead \ufeff{"jsonrpc": "2.0", "id": @, "result": {"content": "x"}}',
+    "batch": 'instead [{"jsonrpc": "2.0", "method": "a"}, '
+    '{"jsonrpc": "2.0", "id": @, "result": {"content": "x"}}]',
 }
+
+
+@contextmanager
+def listening(plan, kind):
+    """Serve a plan over HTTP, and yield the server's definition."""
+    with http_server(plan, kind) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.fixture(scope="module", params=["stdio", "application/json", "text/event-stream"])
@@ -98,12 +114,7 @@ def runner(request, tmp_path_factory):
             arguments = ["-S", str(SERVER), str(folder / "plan.json")]
             entry = {"command": sys.executable, "args": arguments}
         else:
-            server = stack.enter_context(http_server(plan, request.param))
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(server.shutdown)
-            entry = {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+            entry = stack.enter_context(listening(plan, request.param))
         (folder / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
         yield ToolRunner("raw", folder / "servers.json")
         close()
@@ -136,6 +147,22 @@ def test_invalid_json_loses_only_the_part_that_is_invalid(runner, caplog):
             break
     assert "parts nested more than 180 levels deep are JSON text" in caplog.text
     assert str(runner.run_sync("infinite", {})["n"]) == "[nan, inf]"
+
+
+@pytest.mark.parametrize("name", ["mark", "batch"])
+def test_an_answer_after_a_byte_order_mark_or_in_a_batch_arrives(runner, name):
+    assert runner.run_sync(name, {}) == "x"
+
+
+@pytest.mark.parametrize(
+    ("kind", "before"), [("text/event-stream", "words\n\n{}\n\n"), ("text/plain", "")]
+)
+def test_an_answer_over_http_arrives_after_other_events_and_as_plain_text(tmp_path, kind, before):
+    answer = f'instead {before}{{"jsonrpc": "2.0", "id": @, "result": {{"content": "x"}}}}'
+    with listening({"results": {"tool": answer}}, kind) as entry:
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
+        assert ToolRunner("raw", tmp_path / "servers.json").run_sync("tool", {}) == "x"
+        close()
 
 
 def test_an_unusable_answer_is_an_error_that_reports_the_call_as_carried_out(runner):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
     from toolimport import ImportOptions, ServerReport
+    from toolimport.connect import ServerEntry
     from toolimport.generate import Stage
 
     from pytools_hybrid.settings import Settings
@@ -200,7 +201,13 @@ async def _imported(
 
     try:
         return await import_servers(
-            file, into, options, on_stage=on_stage, on_done=on_done, problem_of=_problem_of
+            file,
+            into,
+            options,
+            on_stage=on_stage,
+            on_done=on_done,
+            problem_of=_problem_of,
+            reason_to_skip=_reason_to_skip,
         )
     except GeneratorMissingError:
         command = install_command("pytools-hybrid[import]")
@@ -218,6 +225,13 @@ def _trust(file: Path, into: Path) -> None:
         trust(file, into)
     except OSError as error:
         say(f"serve --tools call will not start these servers: {refusal(error)}")
+
+
+def _reason_to_skip(entry: ServerEntry) -> str:
+    from pytools_hybrid.jobs.setup import is_ours
+
+    # It would find itself, and call itself.
+    return "it is pytools-hybrid itself" if is_ours(entry.name, entry.definition) else ""
 
 
 def _problem_of(source: str) -> str:

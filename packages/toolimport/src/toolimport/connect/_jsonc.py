@@ -55,10 +55,12 @@ def _parse_toml(text: str, file: Path) -> JsonValue:
 def _parse_yaml(text: str, file: Path) -> JsonValue:
     try:
         import yaml
+
+        from toolimport.connect._yaml import load_yaml
     except ImportError:
         raise ServersFileError(file, "is YAML; install PyYAML to read it") from None
     try:
-        return _plain_values(yaml.safe_load(text))
+        return _plain_values(load_yaml(text))
     except yaml.MarkedYAMLError as error:
         # Without the cause, which quotes the text.
         mark = error.problem_mark

@@ -6,6 +6,7 @@ It rejects a whole result if one part is invalid, although the tool has run.
 
 from __future__ import annotations
 
+import codecs
 import json
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -84,6 +85,7 @@ def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMes
     from mcp.types import jsonrpc_message_adapter
     from pydantic import ValidationError
 
+    text = text.removeprefix(codecs.BOM_UTF8)
     if not text.strip():
         return ""
     try:
@@ -101,6 +103,10 @@ def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMes
         read = read_leniently(decoded, notes)
     except ValueError:
         return reason
+    if isinstance(read, list):
+        # A batch, as in an older protocol; nothing but one answer is expected in it.
+        answers = [it for it in read if isinstance(it, dict) and "method" not in it]
+        read = answers[0] if answers else None
     if isinstance(read, dict) and "method" in read:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False))

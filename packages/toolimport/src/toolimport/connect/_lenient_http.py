@@ -17,16 +17,20 @@ from toolimport.connect._lenient import Answer, read_message
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
+    from mcp.shared.message import SessionMessage
     from mcp_types import RequestId
     from pydantic import JsonValue
 
 _JSON, _EVENTS = "application/json", "text/event-stream"
+# What some servers call JSON.
+_KINDS = {_JSON, _EVENTS, "text/plain", "text/json", ""}
+_OK = 200
 
 
 async def repair_response(response: httpx2.Response) -> None:
     """Repair a response's messages as they are read; an event hook for `httpx2.AsyncClient`."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not response.is_success or kind not in {_JSON, _EVENTS}:
+    if response.status_code != _OK or kind not in _KINDS:
         return
     received = httpx2.Response(
         response.status_code,
@@ -38,7 +42,7 @@ async def repair_response(response: httpx2.Response) -> None:
     # The body is now decompressed, UTF-8, and perhaps of another length.
     for name in ("content-encoding", "content-length"):
         response.headers.pop(name, None)
-    response.headers["content-type"] = kind
+    response.headers["content-type"] = _EVENTS if kind == _EVENTS else _JSON
 
 
 class _Repaired(httpx2.AsyncByteStream):
@@ -46,6 +50,8 @@ class _Repaired(httpx2.AsyncByteStream):
 
     def __init__(self, received: httpx2.Response, *, is_stream: bool) -> None:
         self._received = received
+        # The answer to the request if no message that can be read follows.
+        self._lost = b""
         self._chunks = self._events if is_stream else self._whole
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -57,7 +63,8 @@ class _Repaired(httpx2.AsyncByteStream):
         await self._received.aclose()
 
     async def _whole(self) -> AsyncGenerator[bytes]:
-        yield self._repaired(await self._received.aread())
+        body = await self._received.aread()
+        yield self._repaired(body) or self._lost
 
     async def _events(self) -> AsyncGenerator[bytes]:
         async for event in httpx2.EventSource(self._received, max_event_size=None):
@@ -69,9 +76,12 @@ class _Repaired(httpx2.AsyncByteStream):
                 data = self._repaired(data.encode(errors="replace")).decode()
             fields += [("data", line) for line in data.split("\n")]
             yield "".join((*(f"{name}: {value}\n" for name, value in fields), "\n")).encode()
+        if self._lost:
+            # The answer might have followed an event that cannot be read; it is ignored if it has.
+            yield b"event: message\ndata: " + self._lost + b"\n\n"
 
     def _repaired(self, body: bytes) -> bytes:
-        """Return a message that the library can read; unchanged if it is valid."""
+        """Return a message that the library can read, unchanged if it is valid; else nothing."""
         from mcp.types import jsonrpc_message_adapter
 
         with suppress(ValueError):
@@ -81,10 +91,14 @@ class _Repaired(httpx2.AsyncByteStream):
         request_id = _request_id(self._received.request)
         message = read_message(body, request_id)
         if isinstance(message, str):
-            if request_id is None:
-                return b""
-            message = Answer(lost=message or "it is empty").message(request_id)
-        return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+            if request_id is not None:
+                self._lost = _as_bytes(Answer(lost=message or "it is empty").message(request_id))
+            return b""
+        return _as_bytes(message)
+
+
+def _as_bytes(message: SessionMessage) -> bytes:
+    return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
 
 
 def _request_id(request: httpx2.Request) -> RequestId | None:

@@ -49,7 +49,9 @@ _NESTED = ("transport", "config", "requestOptions", "tool_configuration")
 _INCLUDING = ("includeTools", "include_tools", "enabled_tools", "enabledTools", "allowedTools")
 _INCLUDING_IF_ANY = ("allowed_tools", "available_tools", "tools")
 _EXCLUDING = ("excludeTools", "exclude_tools", "disabledTools", "disabled_tools", "excludedTools")
-_ON, _OFF = ("enabled", "isActive"), ("disabled", "quarantined")
+_ON, _OFF = ("enabled", "isActive", "active"), ("disabled", "quarantined")
+# Some files have texts or numbers here; what may be switched off stays off.
+_YES, _NO = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
 _TRANSPORTS: Mapping[str, Literal["stdio", "http", "sse"] | None] = {
     "stdio": "stdio",
     "command": "stdio",
@@ -152,8 +154,10 @@ def flattened(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_disabled(definition: Mapping[str, Any]) -> bool:
     """Return whether a client would not start a server."""
-    return any(definition.get(key) is False for key in _ON) or any(
-        definition.get(key) is True for key in _OFF
+    return any(
+        str(definition.get(key)).lower() in words
+        for keys, words in ((_ON, _NO), (_OFF, _YES))
+        for key in keys
     )
 
 
@@ -218,16 +222,21 @@ def _drop_implied(made: dict[str, Any]) -> None:
 
 def _list_tools(given: Mapping[str, Any], made: dict[str, Any]) -> None:
     """Collect which tools are switched on and off, under one key each."""
-    lists = [given[key] for key in _INCLUDING if isinstance(given.get(key), list)]
+    lists = [_names(given[key]) for key in _INCLUDING if isinstance(given.get(key), list | str)]
     lists += [it for key in _INCLUDING_IF_ANY if (it := as_list(given.get(key)))]
     if lists:
         made["includeTools"] = lists[0]
-    excluded = [it for key in _EXCLUDING for it in as_list(given.get(key))]
+    excluded = [it for key in _EXCLUDING for it in _names(given.get(key))]
     for name, choice in as_object(given.get("tools")).items():
         if choice is False or is_disabled(as_object(choice)):
             excluded.append(name)
     if excluded:
         made["excludeTools"] = list(dict.fromkeys(map(str, excluded)))
+
+
+def _names(value: object) -> list[Any]:
+    """Return a list of names, which may also be a text with commas."""
+    return re.findall(r"[^\s,]+", value) if isinstance(value, str) else as_list(value)
 
 
 def _is_empty(value: object) -> bool:

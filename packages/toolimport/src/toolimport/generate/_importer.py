@@ -49,6 +49,7 @@ async def import_servers(
     on_stage: Callable[[str, Stage], object] = lambda _server, _stage: None,
     on_done: Callable[[ServerReport], Awaitable[object]] | None = None,
     problem_of: Callable[[str], str] = lambda _source: "",
+    reason_to_skip: Callable[[ServerEntry], str] = lambda _entry: "",
 ) -> tuple[ServerReport, ...]:
     """Import the servers in a file, a few at a time; a failure does not stop the others.
 
@@ -61,6 +62,7 @@ async def import_servers(
             stops no server, and is raised when all are finished.
         problem_of: Returns why the source of a module cannot be used, so that its tool is left out
             for that reason; empty if it can be used.
+        reason_to_skip: Returns why a server is left alone; empty if it is imported.
 
     Returns:
         A report for each server in the file's order, followed by servers no longer in it.
@@ -95,7 +97,7 @@ async def import_servers(
     # A single thread: the generator keeps a processor busy, and caches what it has read.
     generator = ThreadPoolExecutor(1, thread_name_prefix="generator")
     worker = ModelWorker()
-    work = _Work(folder, options, generator, worker, on_stage, on_done, problem_of)
+    work = _Work(folder, options, generator, worker, on_stage, on_done, problem_of, reason_to_skip)
     try:
         if any(Manifest.read(folder / categories[entry.name]) is None for entry in asked):
             # The generator loads while the servers start.
@@ -131,6 +133,7 @@ class _Work:
         on_stage: Callable[[str, Stage], object],
         on_done: Callable[[ServerReport], Awaitable[object]] | None,
         problem_of: Callable[[str], str],
+        reason_to_skip: Callable[[ServerEntry], str],
     ) -> None:
         self._folder = folder
         self._options = options
@@ -139,6 +142,7 @@ class _Work:
         self._on_stage = on_stage
         self._on_done = on_done
         self._problem_of = problem_of
+        self._reason_to_skip = reason_to_skip
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._telling = asyncio.Lock()
         self.stopped = threading.Event()
@@ -152,7 +156,11 @@ class _Work:
             if known is not None and known.source == str(entry.file):
                 removed = self._removed(report, self._folder / category, known)
                 report = removed if removed.error else replace(removed, status="disabled")
-        elif reason := entry.skipped or await asyncio.to_thread(self._imported_from, entry):
+        elif reason := (
+            entry.skipped
+            or self._reason_to_skip(entry)
+            or await asyncio.to_thread(self._imported_from, entry)
+        ):
             report = ServerReport(
                 server=entry.name, category=category, status="skipped", warnings=(reason,)
             )

@@ -9,7 +9,7 @@
 from pytools_hybrid.jobs.setup._change import Change
 from pytools_hybrid.jobs.setup._clients import Client, known_clients
 from pytools_hybrid.jobs.setup._configuration import Configuration, SetupError
-from pytools_hybrid.jobs.setup._entry import NAME, destructive_tools, own_entry
+from pytools_hybrid.jobs.setup._entry import NAME, destructive_tools, is_ours, own_entry
 from pytools_hybrid.jobs.setup._servers import ServersFile
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ServersFile",
     "SetupError",
     "destructive_tools",
+    "is_ours",
     "known_clients",
     "own_entry",
 ]
