@@ -140,8 +140,8 @@ class IndexFile:
         """Rename a damaged file, and continue with a new one.
 
         When reading only, continue without the file beside the index if that is the damaged one.
-        The next scan and sync of the whole tree rebuilds the index. All kept vectors and usage
-        records that can still be read are recovered.
+        The next scan and sync of the whole tree rebuilds the index. The file beside it is restored
+        from its copy (`back_up`) and from the vectors in the index.
 
         Returns:
             The damaged file's new path; None if another thread or process has already renamed it,

@@ -17,6 +17,7 @@ from toolindex._parts import PARTS
 from toolindex._pending import count_pending, pending_texts, refuse, refused_tools, text_hashes
 from toolindex._pruning import PruneReport, prune
 from toolindex._reader import IndexReader
+from toolindex._recovery import back_up, has_recent_backup
 from toolindex._stored import StoredFiles, is_true, stored_files
 from toolindex._sync import SyncReport, apply_plan, plan_sync
 from toolindex._vectors import (
@@ -269,6 +270,22 @@ class ToolIndex(IndexFile):
         """
         with self._pool.write() as connection:
             rebuild(connection, forget=forget)
+
+    def back_up(self) -> bool:
+        """Copy the durable file beside it once a day; return whether a copy was made now.
+
+        If that file is damaged or lost, it is restored from the copy and from the vectors in the
+        index, so at most a day of the usage record is lost. Call it when idle: other threads and
+        processes can use the index meanwhile.
+
+        Raises:
+            DamagedDatabaseError: The durable file is damaged.
+            DatabaseError: The copy cannot be written; an older one is kept.
+        """
+        if self.read_only or has_recent_backup(self.path):
+            return False
+        with self._pool.read() as connection:
+            return back_up(self.path, connection)
 
     def prune(self) -> PruneReport:
         """Delete the oldest vectors that no tool needs, and that may not be needed again."""
