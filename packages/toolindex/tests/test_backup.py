@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from contextlib import closing
@@ -179,6 +180,16 @@ def test_a_copy_is_made_once_a_day(path, backup):
     }
 
 
+def test_a_copy_is_as_private_as_the_file(path, kept, backup):
+    with ToolIndex(path) as index:
+        kept.chmod(0o600)
+        assert index.back_up()
+    assert backup.stat().st_mode & 0o777 == kept.stat().st_mode & 0o777
+    kept.unlink()
+    ToolIndex(path).close()
+    assert backup.stat().st_mode & 0o777 == kept.stat().st_mode & 0o777
+
+
 def test_a_copy_is_made_while_another_process_writes(path, backup, start):
     program = """
 import sys
@@ -202,7 +213,7 @@ with ToolIndex(sys.argv[1]) as index:
             assert copy.execute("SELECT count(*) FROM outcomes").get == 200
 
 
-def test_of_two_processes_only_one_makes_a_copy(path, backup, start):
+def test_of_several_processes_only_one_makes_a_copy(path, backup, start):
     program = """
 import sys
 from toolindex import ToolIndex
@@ -212,7 +223,7 @@ with ToolIndex(sys.argv[1]) as index:
     print(index.back_up())
 """
     ToolIndex(path).close()
-    processes = [start(program, path) for _ in range(3)]
+    processes = [start(program, path, stdin=subprocess.PIPE) for _ in range(3)]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     outputs = [process.communicate("go\n", timeout=60)[0] for process in processes]
@@ -332,6 +343,8 @@ def test_deleting_the_usage_record_deletes_it_from_the_copy(used, backup):
 
 
 def test_removing_an_index_removes_the_copy(used):
+    # As left by a killed process.
+    used.with_name("search.db-kept.backup.new").touch()
     assert remove_index(used)
     assert list(used.parent.iterdir()) == []
 

@@ -17,12 +17,7 @@ from toolindex._opening import make_kept, open_connection, open_part, translated
 from toolindex._parts import BACKUP, FORMER_ID, INDEX, KEPT, PARTS, backup_path, beside, kept_path
 from toolindex._places import explained
 from toolindex._vectors import vector_tables
-from toolindex.errors import (
-    DamagedDatabaseError,
-    DatabaseError,
-    ForeignDatabaseError,
-    NewerSchemaError,
-)
+from toolindex.errors import DamagedDatabaseError, DatabaseError, ForeignDatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -164,7 +159,7 @@ def back_up(index: Path, connection: apsw.Connection) -> bool:
             _copy(connection, KEPT.schema, new)
             if is_damaged(index, copy):
                 raise DatabaseError(backup, "the copy cannot be read again; is the disk failing?")
-            _put(new, backup)
+            _put(new, backup, mode=kept_path(index).stat().st_mode)
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
@@ -216,7 +211,7 @@ def restore(index: Path) -> None:
             # A killed process may have left a log, which SQLite would apply to the older file.
             for each in beside(kept):
                 each.unlink(missing_ok=True)
-            _put(new, kept)
+            _put(new, kept, mode=backup.stat().st_mode)
             said = "was restored from its copy of %s; later usage records are lost"
         else:
             backup = _set_aside(backup)
@@ -236,7 +231,7 @@ def _is_sound_backup(index: Path) -> bool:
         file = backup_path(index)
         has_mark = file.is_file() and application_id(file) == KEPT.application_id
         return has_mark and not is_damaged(index, BACKUP)
-    except (OSError, ForeignDatabaseError, NewerSchemaError):
+    except (OSError, ForeignDatabaseError):
         return False
 
 
@@ -266,8 +261,9 @@ def _copy(source: apsw.Connection, schema: str, target: Path) -> None:
         connection.pragma("journal_mode", "delete")
 
 
-def _put(new: Path, place: Path) -> None:
+def _put(new: Path, place: Path, *, mode: int) -> None:
     """Put a complete file in its place, so that a power failure leaves it or the former one."""
+    new.chmod(mode & 0o777)  # The usage record is nobody else's business.
     with new.open("r+b") as file:
         os.fsync(file.fileno())
     new.replace(place)

@@ -61,6 +61,7 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
             # The copy goes before its original: if this is killed, nothing comes back. Damaged
             # files may have data that a kept index has lost.
             aside = [backup] if backup.is_file() else []
+            aside += path.parent.glob(f"{_escaped(kept_path(path).name)}*.new")
             aside += [] if only_empty else _set_aside(path)
             for each in (*aside, *(each for file in files for each in (*beside(file), file))):
                 each.unlink(missing_ok=True)
