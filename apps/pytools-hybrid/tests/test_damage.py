@@ -157,10 +157,9 @@ def test_damage_to_the_index_never_loses_vectors_or_the_usage_record(
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
-def test_vectors_in_use_survive_damage_to_the_file_that_keeps_them(
+def test_the_file_that_cannot_be_rebuilt_is_restored_from_its_daily_copy_and_the_index(
     settings, root, embedder, damage, is_open
 ):
-    """The index has a copy of them."""
     database = settings().db_path
 
     def opened():
@@ -170,6 +169,7 @@ def test_vectors_in_use_survive_damage_to_the_file_that_keeps_them(
         async with opened() as search:
             await fill(search)
             paid = embedder.embedded
+            await search.index.tidy()
             into_the_file(kept_path(database))
             if is_open:
                 damage(kept_path(database))
@@ -183,7 +183,8 @@ def test_vectors_in_use_survive_damage_to_the_file_that_keeps_them(
             await search.index.embed_pending()
             assert (str(found.tools[0].entry.id), found.notes) == (ISSUE, ())
             await search.record_outcome(ISSUE, success=True)
-            assert (await search.index.statistics()).tools[0].observations >= 1
+            found = await search.index.statistics()
+            assert found.tools[0].observations == OUTCOMES + 1
         assert embedder.embedded == paid
         async with opened() as search:
             assert await search.index.check() == ()
@@ -235,9 +236,11 @@ def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, cap
     async def main():
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
             await fill(search)
+            await search.index.tidy()
         DAMAGES["the first page random"](file)
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False):
             assert f"{file} was damaged: it was renamed to {file}.corrupt-" in caplog.text
+            assert ("was restored from its copy" in caplog.text) == (part is kept_path)
 
     asyncio.run(main())
 

@@ -6,8 +6,8 @@ from contextlib import closing
 import apsw
 import pytest
 from toolindex import DamagedDatabaseError, DatabaseError, NewerSchemaError, ToolIndex
-from toolindex._migrations import SCHEMA_VERSION, migrate, sql_of
-from toolindex._parts import INDEX, KEPT
+from toolindex._migrations import SCHEMA_VERSION, migrate
+from toolindex._parts import INDEX
 
 TOOL = {"mcptools:mail:send": "Send a message."}
 NEXT, LAST = SCHEMA_VERSION + 1, SCHEMA_VERSION + 2
@@ -80,20 +80,12 @@ def test_an_impossible_schema_version_is_damage(path, version):
         assert index.damaged is not None
 
 
-@pytest.mark.parametrize("schema", [5, 6])
-def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept(
-    old, path, kept, schema
-):
-    """Schema 5 had everything in one file, and schema 6 had a second file beside it."""
-    if schema == 5:
-        kept.unlink()
-        old.execute(sql_of(KEPT.sql))
-    else:
-        old.execute("ATTACH ? AS kept", (str(kept),))
+def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept(old, path, kept):
+    old.execute("ATTACH ? AS kept", (str(kept),))
     old.execute("INSERT INTO embeddings VALUES (1, 'text', 'm', 0, ?)", (UNIT,))
     old.execute("INSERT INTO outcomes (at, tool_id, success) VALUES (1, 'mcptools:mail:send', 1)")
     old.execute(f"PRAGMA main.application_id = {OF_DEVELOPMENT}")
-    old.execute(f"PRAGMA main.user_version = {schema}")
+    old.execute("PRAGMA main.user_version = 6")
     old.close()
 
     with pytest.raises(DatabaseError, match="it will be renamed and rebuilt"):

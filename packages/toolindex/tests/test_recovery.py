@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,6 @@ from toolindex import (
     Lease,
     LeaseHeldError,
     OutcomeRecord,
-    SearchRecord,
     ToolIndex,
     _connection,
     _opening,
@@ -185,171 +183,6 @@ def test_vectors_of_a_damaged_index_are_recovered(path, fill, contents, check_so
     check_sound(path)
 
 
-def test_vectors_before_and_after_a_broken_page_are_recovered(path, kept, fill, embed):
-    with ToolIndex(path) as index:
-        fill(index, MANY)
-        texts = index.pending("wide", limit=1000)
-        wide = {hash_: embed(text, "wide", 32) * 32 for hash_, text in texts.items()}
-        index.put_vectors("wide", wide)
-        fill(index, ONE)
-    with closing(apsw.Connection(str(kept))) as connection:
-        leaves = connection.execute(
-            "SELECT pageno FROM dbstat WHERE name = 'embeddings' AND pagetype = 'leaf' "
-            "ORDER BY path"
-        ).fetchall()
-    (middle,) = leaves[len(leaves) // 2]
-    overwrite(kept, middle, middle)
-    with ToolIndex(path) as index:
-        with pytest.raises(DamagedDatabaseError):
-            index.put_vectors("wide", wide)
-        index.set_aside()
-        fill(index, MANY)
-        assert 0 < len(index.pending("wide", limit=1000)) < 40
-
-
-def test_vectors_changed_by_damage_are_not_recovered(path, kept, fill):
-    """Embedding them again costs little; searching them would return wrong results."""
-    with ToolIndex(path) as index:
-        fill(index, MANY, model_id="m")
-        fill(index, {})
-    with closing(apsw.Connection(str(kept))) as connection:
-        for number, value in enumerate(("x'ffffffffffffffff'", "x'00'", "'text'", "zeroblob(16)")):
-            connection.execute(
-                f"UPDATE embeddings SET vector = {value} WHERE text_hash = "
-                "(SELECT text_hash FROM embeddings ORDER BY text_hash LIMIT 1 OFFSET ?)",
-                (number,),
-            )
-        connection.execute("DROP TABLE outcomes")
-    with ToolIndex(path) as index:
-        fill(index, MANY)
-        assert index.count_pending("m") == 4
-
-
-@pytest.mark.parametrize("breaks", [("", "entries"), ("-kept", "embeddings")])
-def test_the_usage_record_survives_damage_to_either_file(path, fill, breaks):
-    with ToolIndex(path) as index:
-        fill(index, ONE)
-        index.usage.record_searches(
-            [SearchRecord(id="s", at=1.0, query="q", mode="bm25", results=("x",), latency_ms=1.0)]
-        )
-        index.usage.record_outcomes(
-            OutcomeRecord(at=2.0, tool_id="x", success=True, search_id="s") for _ in range(3)
-        )
-    suffix, table = breaks
-    with closing(apsw.Connection(f"{path}{suffix}")) as connection:
-        connection.execute(f"DROP TABLE {table}")
-    with ToolIndex(path) as index:
-        found = index.usage.statistics()
-        assert (found.searches, found.first_accepted, found.tools[0].observations) == (1, 1, 3)
-
-
-@pytest.mark.parametrize(
-    ("start", "size"),
-    [
-        (0, 16),
-        (0, 100),
-        (0, PAGE),
-        (16, 2),
-        (18, 2),
-        (28, 12),
-        (44, 4),
-        (56, 4),
-        (68, 4),
-        (96, 512),
-    ],
-)
-def test_damage_to_the_first_page_of_the_kept_file_loses_nothing(path, kept, fill, start, size):
-    with ToolIndex(path) as index:
-        fill(index, MANY, model_id="m")
-        index.usage.record_searches(
-            [SearchRecord(id="s", at=1.0, query="q", mode="bm25", results=("x",), latency_ms=1.0)]
-        )
-        index.usage.record_outcomes(
-            OutcomeRecord(at=float(n), tool_id="x", success=True, search_id="s") for n in range(900)
-        )
-        fill(index, {})
-    with kept.open("r+b") as file:
-        file.seek(start)
-        file.write(b"\xff" * size)
-    with ToolIndex(path) as index:
-        fill(index, MANY)
-        found = index.usage.statistics()
-        assert (found.searches, found.tools[0].observations) == (1, 900)
-        assert index.count_pending("m") == 0
-    assert not list(path.parent.glob("*.copy*"))
-
-
-KEPT_TABLES = ("embeddings", "refusals", "query_embeddings", "searches", "outcomes")
-
-
-def rows_kept(index):
-    with index.reading() as reader:
-        return {
-            table: sorted(reader.connection.execute(f"SELECT * FROM kept.{table}").fetchall())
-            for table in KEPT_TABLES
-        }
-
-
-@pytest.mark.parametrize("count", [3, 900])
-@pytest.mark.parametrize("table", KEPT_TABLES)
-def test_destroying_one_tables_first_page_does_not_affect_the_other_tables(
-    path, kept, fill, table, count
-):
-    with ToolIndex(path) as index:
-        fill(index, ONE, model_id="m")
-        index.put_vectors("m", {f"spare {n}": [1.0, n] for n in range(1, count)})
-        index.refuse("m", {f"refused {n}": "too long" for n in range(count)})
-        index.query_vectors.put("m", {f"query {n}": [1.0, n] for n in range(count)})
-        index.usage.record_searches(
-            SearchRecord(id=f"s{n}", at=n, query="q", mode="bm25", results=("x",), latency_ms=1.0)
-            for n in range(count)
-        )
-        index.usage.record_outcomes(
-            OutcomeRecord(
-                at=n % 7,
-                tool_id=f"tool {n % 3}",
-                success=n % 2 == 0,
-                latency_ms=None if n % 5 == 0 else n / 3,
-                search_id=None if n % 4 == 0 else f"s{n}",
-            )
-            for n in range(count)
-        )
-        before = rows_kept(index)
-    overwrite(kept, root_page(kept, table), root_page(kept, table))
-    with ToolIndex(path) as index:
-        with pytest.raises(DamagedDatabaseError):
-            index.check()
-        assert index.set_aside() is not None
-        after = rows_kept(index)
-    # Data that the index or another part of the file also contains is restored from there.
-    if table == "embeddings":
-        before[table] = [row for row in before[table] if "spare" not in row[1]]
-        after[table] = [(1, *row[1:3], before[table][0][3], row[4]) for row in after[table]]
-    elif table != "outcomes":
-        before[table] = []
-    assert after == before
-
-
-def test_data_that_a_killed_process_left_in_the_log_is_recovered(path, kept, start):
-    program = """
-import os, signal, sys
-from toolindex import ToolIndex
-index = ToolIndex(sys.argv[1])
-index.put_vectors("m", {f"text {n}": [1.0, n] for n in range(9)})
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    ToolIndex(path).close()
-    start(program, path).communicate(timeout=60)
-    assert path.with_name("search.db-kept-wal").stat().st_size > 0
-    with closing(apsw.Connection(str(kept))) as connection:
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
-        connection.execute("DROP TABLE outcomes")
-    with ToolIndex(path) as index:
-        assert index.damaged is not None
-        with index.reading() as reader:
-            assert reader.connection.execute("SELECT count(*) FROM embeddings").get == 9
-
-
 def break_tables(path):
     """Break both files."""
     with closing(apsw.Connection(f"{path}-kept")) as connection:
@@ -391,33 +224,6 @@ def test_a_sound_file_is_never_set_aside(index, path, fill, contents):
     assert index.set_aside() is None
     assert contents(index) == ONE
     assert set_aside_files(path) == []
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-@pytest.mark.parametrize("step", range(8))
-def test_a_kill_while_a_damaged_index_is_set_aside_loses_no_vector(path, start, fill, step):
-    """The process is killed just before a file is renamed or removed for the n-th time."""
-    with ToolIndex(path) as index:
-        fill(index, MANY, model_id="m")
-    break_tables(path)
-    program = """
-import os, signal, sys
-from toolindex import ToolIndex
-steps = int(sys.argv[2])
-def count(event, arguments):
-    global steps
-    if event in ("os.rename", "os.remove"):
-        if steps == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        steps -= 1
-sys.addaudithook(count)
-ToolIndex(sys.argv[1]).close()
-"""
-    start(program, path, step).communicate(timeout=60)
-    with ToolIndex(path) as index:
-        fill(index, MANY)
-        assert index.pending("m", limit=1) == {}
-    assert not path.with_name("search.db-kept.new").exists()
 
 
 def test_a_damaged_index_that_cannot_be_renamed_is_reported(path, fill, start):

@@ -280,6 +280,10 @@ class SharedStore:
             return local
         return SharedLease(local, self._connections, tree=self.tree, purpose=purpose)
 
+    def back_up(self) -> bool:
+        """Do nothing: what cannot be made again is on the server."""
+        return False
+
     def prune(self) -> PruneReport:
         """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:

@@ -19,9 +19,10 @@ Another store: the `ToolStore` protocol with `StoreReader`, `Candidate`, `UsageS
 Threads: `finish_in_thread`, for calls of all these from async code.
 Search tables, for a ranker: `FTS_TABLE`, `FTS_COLUMNS`, `VectorTable`, `CONTENT_TABLE`,
 `name_key`.
-The files: `kept_path` says where the second one is, `application_id` whose file it is; only this
-package may open them. `remove_index` removes both, unless they are open elsewhere. sqlite-vec:
-`load_sqlite_vec` loads it, or says why it cannot be loaded.
+The files: `kept_path` says where the second one is, `backup_path` where its copy is,
+`application_id` whose file it is; only this package may open them. `remove_index` removes all,
+unless they are open elsewhere. sqlite-vec: `load_sqlite_vec` loads it, or says why it cannot be
+loaded.
 """
 
 from typing import TYPE_CHECKING
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from toolindex._filters import ToolFilter
     from toolindex._header import application_id
     from toolindex._lease import Lease, finish_in_thread
-    from toolindex._parts import kept_path
+    from toolindex._parts import backup_path, kept_path
     from toolindex._pruning import PruneReport
     from toolindex._query_vectors import QueryVectors
     from toolindex._reader import Coverage, IndexReader
@@ -136,6 +137,7 @@ __all__ = [
     "VectorTable",
     "WorkLease",
     "application_id",
+    "backup_path",
     "check_dimensions",
     "finish_in_thread",
     "kept_path",
@@ -153,7 +155,7 @@ _HOMES = {
         "_filters": "ToolFilter",
         "_header": "application_id",
         "_lease": "Lease finish_in_thread",
-        "_parts": "kept_path",
+        "_parts": "backup_path kept_path",
         "_pruning": "PruneReport",
         "_query_vectors": "QueryVectors",
         "_reader": "Coverage IndexReader",

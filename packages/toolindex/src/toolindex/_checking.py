@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._damage import UnreadableRowError
 from toolindex._kept_ids import begin_renewal, kept_id
 from toolindex._meta import bump_generation, forget_reader
 from toolindex._pairing import vectors_changed
 from toolindex._rows import ENTRY_COLUMNS, to_entry
 from toolindex._vectors import fill, vector_tables, writable_tables
+from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from toolindex._damage import UnreadableRowError, diagnosed
 from toolindex._lease import Lease
 from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection
 from toolindex._parts import beside, kept_path
 from toolindex._places import explained, refuse_without_locks
 from toolindex._recognition import is_index
-from toolindex._recovery import finish_renewal
+from toolindex._recovery import diagnosed, restore
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -23,6 +22,7 @@ from toolindex.errors import (
     ReadOnlyIndexError,
     ToolIndexError,
     TooManyFilesError,
+    UnreadableRowError,
 )
 
 if TYPE_CHECKING:
@@ -225,8 +225,9 @@ class ConnectionPool:
             try:
                 return self._open(found), epoch, files
             except DamagedDatabaseError as error:
-                # The file beside the index may have just been created.
-                self._note_damage(error, found._replace(kept=self._look().kept).identity)
+                # Missing files may have just been created.
+                now = self._look()
+                self._note_damage(error, Files(found.main or now.main, now.kept).identity)
                 raise
             except DatabaseError:
                 # Another process may have been replacing it at that moment.
@@ -261,7 +262,8 @@ class ConnectionPool:
             return open_connection(self.path, read_only=True, without_kept=True)
 
     def _open_writable(self, found: Files) -> Opened:
-        if found.main is None or (found.kept is None and is_index(self.path)):
+        is_kept_lost = found.kept is None or not found.kept.size
+        if found.main is None or (is_kept_lost and is_index(self.path)):
             return self._make()
         try:
             return open_connection(self.path, read_only=False)
@@ -282,7 +284,7 @@ class ConnectionPool:
             if lease.obstacle is not None:
                 refuse_without_locks(self.path)
             try:
-                finish_renewal(self.path)
+                restore(self.path)
                 opened = open_connection(self.path, read_only=False, creates=True)
             except DatabaseError as error:
                 if lease.obstacle is None or type(error) is not DatabaseError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from toolindex._descriptors import are_exhausted
+from toolindex._places import are_exhausted
 
 
 def load_sqlite_vec(connection: apsw.Connection) -> str:

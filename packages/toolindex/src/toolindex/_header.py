@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import apsw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _MAGIC = b"SQLite format 3\0"
@@ -51,12 +50,3 @@ def application_id(path: Path) -> int | None:
     if not start.startswith(_MAGIC):
         return None
     return int.from_bytes(start[_MARK].ljust(4, b"\0"), "big")
-
-
-def pages_of(path: Path, size: int, *, start: int) -> Iterator[bytes]:
-    """Yield the complete pages of a database from an index on, read like `application_id`."""
-    name = os.path.realpath(path)
-    count = os.stat(name).st_size // size  # noqa: PTH116
-    with closing(_File("", name, _FLAGS)) as file:
-        for number in range(start, count):
-            yield file.xRead(size, number * size).ljust(size, b"\0")

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
-from toolindex._descriptors import are_exhausted
-from toolindex._places import NO_LOCKS
+from toolindex._places import NO_LOCKS, are_exhausted
 from toolindex.errors import LeaseHeldError, TooManyFilesError
 
 if TYPE_CHECKING:

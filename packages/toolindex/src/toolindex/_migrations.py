@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._descriptors import are_exhausted
 from toolindex._parts import INDEX
+from toolindex._places import are_exhausted
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseError,

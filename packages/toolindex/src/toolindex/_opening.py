@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from toolindex._descriptors import are_exhausted
 from toolindex._extension import load_sqlite_vec
 from toolindex._migrations import check_tables, migrate, sql_of, transaction
 from toolindex._pairing import are_paired, pair
 from toolindex._parts import INDEX, KEPT, PARTS, beside
-from toolindex._places import explained, refuse_without_locks, without_locks
+from toolindex._places import are_exhausted, explained, refuse_without_locks, without_locks
 from toolindex._recognition import broken, recognise, refuse_other_formats
 from toolindex.errors import (
     DamagedDatabaseError,

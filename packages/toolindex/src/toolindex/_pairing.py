@@ -2,8 +2,8 @@
 
 SQLite writes the files one after the other, so after a crash one can be older, and either can be
 removed, restored or created again. Each vector in use is in both: in the index for searches, in the
-other file for keeping. Every change sets the same number in both; if the numbers differ, each file
-gets the vectors that only the other has.
+other file for keeping. Both files store a change counter; if the counters differ, missing vectors
+are copied in both directions.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ def pair(connection: apsw.Connection) -> None:
 
 
 def _keep_searchable(connection: apsw.Connection, table: VectorTable) -> None:
+    # A durable file without a counter is new, or was restored: the index's vectors are later ones.
+    conflict = "IGNORE" if counter(connection, _VECTORS) else "REPLACE"
     connection.execute(
-        "INSERT OR IGNORE INTO embeddings (text_hash, model_id, stored_at, vector) "  # noqa: S608
+        f"INSERT OR {conflict} INTO embeddings (text_hash, model_id, stored_at, vector) "  # noqa: S608
         "SELECT e.text_hash, ?, ?, t.embedding "
         f"FROM {table.name} AS t JOIN entries AS e ON e.rowid = t.rowid",
         (table.model_id, time.time()),

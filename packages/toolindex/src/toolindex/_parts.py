@@ -55,6 +55,8 @@ KEPT = Part(
     ),
 )
 PARTS = INDEX, KEPT
+BACKUP = KEPT._replace(suffix="-kept.backup")
+"""The copy of the durable file; see `ToolIndex.back_up`."""
 FORMER_ID = 0x7079746C  # pytl
 """The mark of early development versions, which kept everything in one file."""
 
@@ -62,6 +64,11 @@ FORMER_ID = 0x7079746C  # pytl
 def kept_path(index: Path) -> Path:
     """Return the path of the file of irreplaceable data."""
     return KEPT.path(index)
+
+
+def backup_path(index: Path) -> Path:
+    """Return the path of the copy of that file."""
+    return BACKUP.path(index)
 
 
 def beside(file: Path) -> tuple[Path, Path]:

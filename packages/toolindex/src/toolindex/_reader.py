@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolindex._damage import UnreadableRowError
 from toolindex._kept_ids import kept_dimensions, kept_id, model_of
 from toolindex._meta import CHANGED_AT, EMBEDDED, GENERATION, get_meta, get_number, is_complete
 from toolindex._rows import ENTRY_COLUMNS, to_entry
@@ -15,6 +14,7 @@ from toolindex._selection import rowids
 from toolindex._statistics import ToolOutcomes
 from toolindex._usage import usage_generation
 from toolindex._vectors import kept_vectors, vector_table
+from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

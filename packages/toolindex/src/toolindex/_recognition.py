@@ -71,7 +71,9 @@ def recognise(connection: apsw.Connection, index: Path, part: Part, *, schema: s
     if not tables:
         return
     mark = connection.pragma("application_id", schema=schema)
-    if mark != part.application_id and part.tables <= tables:
+    # No other program uses the names of our other files, nor their marks.
+    is_ours = part.suffix or part.tables <= tables or mark == KEPT.application_id
+    if mark != part.application_id and is_ours:
         raise DamagedDatabaseError(file, is_former=mark == FORMER_ID)
     if mark != part.application_id:
         raise ForeignDatabaseError(file)

@@ -11,7 +11,7 @@ import apsw
 from toolindex._header import application_id
 from toolindex._lease import Lease
 from toolindex._opening import translated
-from toolindex._parts import PARTS, beside, kept_path
+from toolindex._parts import PARTS, backup_path, beside, kept_path
 from toolindex.errors import LeaseHeldError
 
 # If any of these has a row, something would be lost.
@@ -20,14 +20,14 @@ _MARKS = frozenset(part.application_id for part in PARTS)
 
 
 def remove_index(path: Path, *, only_empty: bool = False) -> bool:
-    """Remove an index: its two files, their logs, its lock files, and damaged copies.
+    """Remove an index: its two files, the copy, their logs, its lock files, and damaged files.
 
     Nobody can open it in the meantime, and later processes create a new one. If this is killed, the
     usage record is left.
 
     Args:
         path: The index. Any other file is left alone.
-        only_empty: Keep an index with tools, vectors or a usage record, and damaged copies.
+        only_empty: Keep an index with tools, vectors or a usage record, and damaged files.
 
     Returns:
         Whether it was removed: not if it is open elsewhere, or not empty.
@@ -38,7 +38,8 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
     # As in `ToolIndex`, links are resolved: the other files are beside the target.
     path = Path(os.path.realpath(path))
     files = [file for file in (path, kept_path(path)) if file.is_file()]
-    if only_empty and any(map(_seems_full, files)):
+    backup = backup_path(path)
+    if only_empty and any(map(_seems_full, [*files, backup] if backup.is_file() else files)):
         return False
     try:
         with Lease(path, "rescue").held(timeout=0), ExitStack() as stack:
@@ -57,8 +58,11 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
                 connection.execute("BEGIN EXCLUSIVE")
                 if only_empty and _holds_something(connection):
                     return False
-            # Damaged copies may have data that a kept index has lost.
-            aside = [] if only_empty else _set_aside(path)
+            # The copy goes before its original: if this is killed, nothing comes back. Damaged
+            # files may have data that a kept index has lost.
+            aside = [backup] if backup.is_file() else []
+            aside += path.parent.glob(f"{_escaped(kept_path(path).name)}*.new")
+            aside += [] if only_empty else _set_aside(path)
             for each in (*aside, *(each for file in files for each in (*beside(file), file))):
                 each.unlink(missing_ok=True)
     except (LeaseHeldError, apsw.BusyError, apsw.LockedError):
@@ -75,7 +79,7 @@ def remove_index(path: Path, *, only_empty: bool = False) -> bool:
 def _set_aside(path: Path) -> list[Path]:
     return [
         each
-        for file in (path, kept_path(path))
+        for file in (path, kept_path(path), backup_path(path))
         for why in ("corrupt", "old")
         for each in path.parent.glob(f"{_escaped(file.name)}.{why}-*")
         if each.is_file()

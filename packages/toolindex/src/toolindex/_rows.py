@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolscan import InvalidToolIdError, Parameter, ToolId, embedding_text, split_identifier
 
-from toolindex._damage import UnreadableRowError
 from toolindex._stored import stamp_columns
+from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 from toolscan import FileStamp
 
-from toolindex._damage import UnreadableRowError
 from toolindex._meta import generation, is_complete, is_current
+from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from toolindex._meta import counter, move_on
 from toolindex._parts import kept_path
+from toolindex._recovery import without_backup
 from toolindex._statistics import compute_statistics, compute_usage
 from toolindex._usage_records import (
     check_number,
@@ -166,12 +167,12 @@ class UsageLog:
             return usage_generation(connection)
 
     def clear(self) -> RemovedRecords:
-        """Delete the whole record."""
+        """Delete the whole record, and the copy of the file that has it."""
         with self._pool.read() as connection:
             sql = "SELECT EXISTS (SELECT 1 FROM searches) OR EXISTS (SELECT 1 FROM outcomes)"
             if not connection.execute(sql).get:
                 return RemovedRecords(searches=0, outcomes=0)
-        with self._pool.write() as connection:
+        with without_backup(self._pool.path), self._pool.write() as connection:
             # Otherwise the texts would stay in the file until they are overwritten.
             connection.execute("PRAGMA secure_delete = ON")
             return _removed(

@@ -130,6 +130,13 @@ class TooManyFilesError(DatabaseError):
         )
 
 
+class UnreadableRowError(Exception):
+    """A row is not as it was written; the index raises `DamagedDatabaseError` from it."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"its {column} is not as it was written")
+
+
 class VectorError(ToolIndexError):
     """An embedding model returned vectors that cannot be stored or searched.
 

@@ -1,6 +1,5 @@
 -- Version 1 of the file beside the index. It contains what cannot be rebuilt from the tools' files:
--- vectors that were paid for, and the usage record. Tables are never dropped and created again, and
--- new ones are added at the end, so that the first page of a new file can replace a damaged one.
+-- vectors that were paid for, and the usage record.
 
 -- Every vector ever paid for, by text and model. It survives renames, moves, deletions, and a change
 -- of model and back.
@@ -58,8 +57,8 @@ CREATE INDEX outcomes_by_tool ON outcomes (tool_id, success, latency_ms);
 CREATE INDEX outcomes_by_time ON outcomes (at);
 CREATE INDEX outcomes_by_search ON outcomes (search_id);
 
--- Numbers that tell states of this file apart: `outcomes` moves on with every change of what is
--- known of outcomes; `vectors` with every change of vectors, and the index knows the same number.
+-- Change counters: `outcomes` moves on with every change of outcomes; `vectors` with every change of
+-- vectors, and the index has the same number.
 CREATE TABLE counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL

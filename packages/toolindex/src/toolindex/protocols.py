@@ -371,6 +371,13 @@ class ToolStore(Protocol):
         """
         ...
 
+    def back_up(self) -> bool:
+        """Copy what cannot be made again, if that is needed and is not done by others.
+
+        Called once a day, when idle. Returns whether a copy was made.
+        """
+        ...
+
     def prune(self) -> PruneReport:
         """Delete the oldest vectors that no tool needs."""
         ...

@@ -40,7 +40,7 @@ _READ_ONLY_PAUSE = 30.0
 # processes with other versions, settings or files may undo each other's changes.
 _CONFIRMING = Backoff(first=1.0, longest=30.0, tries=5)
 _TIDY_AFTER = 30.0
-_TIDY_EVERY = 24 * 3600.0
+_TIDY_EVERY = 6 * 3600.0
 
 
 class Follower(FirstSync):

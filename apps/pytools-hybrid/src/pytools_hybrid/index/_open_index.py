@@ -301,7 +301,7 @@ class OpenIndex:
         return await self.sync.with_repair(lambda: asyncio.to_thread(read, self.store.usage))
 
     async def tidy(self) -> None:
-        """Delete old vectors that no tool needs, and the oldest usage records.
+        """Delete unneeded vectors and the oldest usage records, and copy what cannot be rebuilt.
 
         Raises:
             DatabaseError: The index cannot be written.
@@ -317,6 +317,10 @@ class OpenIndex:
             await asyncio.to_thread(usage.retain, max_age_days=_USAGE_DAYS, max_rows=_USAGE_ROWS)
         elif self.settings.deletes_usage:
             await asyncio.to_thread(usage.clear)
+        try:
+            await self.sync.with_repair(lambda: asyncio.to_thread(self.store.back_up))
+        except DatabaseError as error:
+            _log.info("no copy of the usage record and the vectors was made: %s", error)
 
     async def look(self, at: Callable[[StoreReader], T]) -> T:
         """Read the current state of the index, in a thread."""

@@ -15,6 +15,7 @@ from toolindex import (
     ForeignDatabaseError,
     NewerSchemaError,
     TooManyFilesError,
+    backup_path,
     kept_path,
 )
 
@@ -57,7 +58,9 @@ def damage_note(aside: Path) -> str:
     """Return the message for a file that was renamed, because it is damaged or very old."""
     name, why, _ = re.split(r"\.(corrupt|old)-(?!.*\.(?:corrupt|old)-)", aside.name)
     what = "was damaged" if why == "corrupt" else "is from an older version"
-    return f"{aside.with_name(name)} {what}: it was renamed to {aside}, and is being rebuilt"
+    # What became of the file that cannot be rebuilt is logged by the index.
+    then = "" if name.endswith("-kept") else ", and is being rebuilt"
+    return f"{aside.with_name(name)} {what}: it was renamed to {aside}{then}"
 
 
 def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
@@ -87,7 +90,7 @@ def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQ
 def size_on_disk(database: Path) -> int:
     """Return the size of an index's files and their logs in bytes; a missing file has none."""
     size = 0
-    for part in (database, kept_path(database)):
+    for part in (database, kept_path(database), backup_path(database)):
         for file in (part, part.with_name(f"{part.name}-wal")):
             # SQLite removes a log when its last user closes it.
             with suppress(OSError):

@@ -57,7 +57,9 @@ def look_at_database(
     except NewerSchemaError as error:
         return failed(str(error), install_command("pytools-hybrid", upgrade=True))
     except DamagedDatabaseError as error:
-        return failed(f"{error} (indexing renames and rebuilds it)", commands.index())
+        return failed(
+            f"{error} (indexing renames it, and rebuilds or restores it)", commands.index()
+        )
     except DatabaseError as error:
         return failed(str(error), f"ls -l {quote(str(database))}")
 
