@@ -131,10 +131,10 @@ class TooManyFilesError(DatabaseError):
 
 
 class UnreadableRowError(Exception):
-    """A row is not as it was written; the index raises `DamagedDatabaseError` from it."""
+    """A row has an invalid value; the index raises `DamagedDatabaseError` from it."""
 
     def __init__(self, column: str) -> None:
-        super().__init__(f"its {column} is not as it was written")
+        super().__init__(f"its field {column!r} is invalid")
 
 
 class VectorError(ToolIndexError):
