@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolrank import Fingerprint, RankedHit, group_duplicates
@@ -28,6 +28,8 @@ _TELLING_WORDS = 5
 _SAME = 0.95
 # The share of its score that a deprecated tool keeps.
 _DEPRECATED_SHARE = 0.75
+# A few kilobytes each.
+_MOST_TRAITS = 4_096
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 # A name of any other type may mean something else in another module.
@@ -54,6 +56,44 @@ class Equals(NamedTuple):
 _ALONE = Equals()
 
 
+class Traits(NamedTuple):
+    """What tells whether tools are equal, computed from an entry once.
+
+    Attributes:
+        words: The distinct words of the description.
+        count: How many words it has.
+        parameters: Each parameter with its type and default.
+        identity: What equal tools of different servers have in common; None if it cannot be told.
+    """
+
+    words: frozenset[str]
+    count: int
+    parameters: frozenset[str]
+    identity: Hashable | None
+
+    @classmethod
+    def of(cls, entry: ToolEntry) -> Traits:
+        """Return the traits of an entry."""
+        words = _WORD.findall(entry.description.casefold())
+        parameters = (f"{p.name}: {p.annotation} = {p.default}" for p in entry.parameters)
+        return cls(frozenset(words), len(words), frozenset(parameters), _identity(entry))
+
+
+class TraitsCache:
+    """The traits of some tools in one state of the store."""
+
+    def __init__(self) -> None:
+        self._state: Hashable = None
+        self._known: dict[str, Traits] = {}
+
+    def of_state(self, state: Hashable) -> dict[str, Traits]:
+        """Return the traits known in a state, to which more may be added."""
+        if self._state != state or len(self._known) > _MOST_TRAITS:
+            # A new dictionary: another search may still be reading the last one.
+            self._state, self._known = state, {}
+        return self._known
+
+
 class Details:
     """Reads what a search needs to know about the tools it has ranked, from one state of the store.
 
@@ -64,6 +104,7 @@ class Details:
         model_id: The model whose vectors were searched, or an empty string.
         outcomes: The outcomes of using tools, by id.
         deprecated: The notices of deprecated tools, by id.
+        traits: The traits of tools in this state, as far as they are known.
     """
 
     def __init__(
@@ -74,6 +115,7 @@ class Details:
         model_id: str,
         outcomes: Mapping[str, ToolOutcomes],
         deprecated: Mapping[str, str],
+        traits: dict[str, Traits],
     ) -> None:
         self._reader = reader
         self._query = query
@@ -81,6 +123,7 @@ class Details:
         self._model_id = model_id
         self._outcomes = outcomes
         self._deprecated = deprecated
+        self._traits = traits
         self._entries: dict[str, ToolEntry] = {}
 
     def with_deprecated_lower(
@@ -146,23 +189,21 @@ class Details:
 
     def _resolved(self, root: str, alike: Mapping[str, Sequence[str]]) -> dict[str, Equals]:
         """Return which of the tools with one name to show, each with those that it stands for."""
-        entries = self._read(alike[root])
+        traits = self._traits_of(alike[root])
 
         def fingerprint(id_: str) -> Fingerprint | None:
-            if (entry := entries.get(id_)) is None:
+            if (its := traits.get(id_)) is None:
                 return None
-            words = _WORD.findall(entry.description.casefold())
-            if len(words) < _TELLING_WORDS and not _has_servers_prefix(id_, root):
+            if its.count < _TELLING_WORDS and not _has_servers_prefix(id_, root):
                 return None
-            parameters = (f"{p.name}: {p.annotation} = {p.default}" for p in entry.parameters)
-            return Fingerprint(frozenset({_server(id_), *parameters}), frozenset(words))
+            return Fingerprint(its.parameters | {_server(id_)}, its.words)
 
         bare = [RankedHit(id=id_, score=0.0, contributions=()) for id_ in alike[root]]
         kept = group_duplicates(bare, fingerprint=fingerprint, similarity=_SAME)
         equal: dict[Hashable, list[RankedHit]] = defaultdict(list)
         for hit in kept:
-            entry = entries.get(hit.id)
-            equal[hit.id if entry is None else _identity(entry) or hit.id].append(hit)
+            its = traits.get(hit.id)
+            equal[hit.id if its is None else its.identity or hit.id].append(hit)
         shown: dict[str, Equals] = {}
         for hits in equal.values():
             first = hits[0]
@@ -250,6 +291,12 @@ class Details:
             self._entries.update(self._reader.entries(missing))
         return self._entries
 
+    def _traits_of(self, ids: Sequence[str]) -> Mapping[str, Traits]:
+        if missing := [id_ for id_ in ids if id_ not in self._traits]:
+            entries = self._read(missing)
+            self._traits.update((id_, Traits.of(entries[id_])) for id_ in missing if id_ in entries)
+        return self._traits
+
     def _told(self, entry: ToolEntry) -> ToolEntry:
         """Return an entry whose texts begin with its notice of deprecation, if it has one."""
         if not (notice := self._deprecated.get(str(entry.id))):
@@ -266,25 +313,22 @@ def _server(id_: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _keys(id_: str) -> tuple[str, ...]:
-    """Return a tool's server with the letters of its last word, of the last two, and so on."""
+def _keys(id_: str) -> tuple[str, tuple[str, ...]]:
+    """Return a tool's server with the letters of its name, and with those of its last words."""
     server, _, name = id_.rpartition(":")
     words = split_identifier(name)
-    return tuple(f"{server}:{''.join(words[at:])}" for at in range(len(words) - 1, -1, -1))
+    keys = [f"{server}:{''.join(words[at:])}" for at in range(len(words) - 1, -1, -1)] or [id_]
+    return keys[-1], tuple(keys[:-1])
 
 
 def _roots(ids: Sequence[str]) -> dict[str, str]:
     """Return the letters of each tool's name, without a prefix if its server has the rest alone."""
-    keys = [_keys(id_) or (id_,) for id_ in ids]
-    have = {each[-1] for each in keys}
-    shorter = {key for each in keys for key in each[:-1]} & have
+    keys = [*map(_keys, ids)]
+    have = {whole for whole, _ in keys}
+    shorter = have.intersection(chain.from_iterable(ends for _, ends in keys))
     return {
-        id_: (
-            each[-1]
-            if not shorter
-            else next(key for key in each if key in shorter or key == each[-1])
-        ).rpartition(":")[2]
-        for id_, each in zip(ids, keys, strict=True)
+        id_: next((key for key in ends if key in shorter), whole).rpartition(":")[2]
+        for id_, (whole, ends) in zip(ids, keys, strict=True)
     }
 
 

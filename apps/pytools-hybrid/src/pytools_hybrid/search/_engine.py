@@ -24,7 +24,7 @@ from pytools_hybrid.search._channels import (
     unembedded,
 )
 from pytools_hybrid.search._deprecation import deprecation
-from pytools_hybrid.search._details import Details
+from pytools_hybrid.search._details import Details, TraitsCache
 from pytools_hybrid.search._query_vectors import QueryEncoder, QueryVector
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
@@ -84,6 +84,7 @@ class Searcher:
         # An answer depends on its key alone, so it does not expire.
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._newcomers = Newcomers()
+        self._traits = TraitsCache()
         self._used: tuple[Hashable, _Usage] = None, _Usage({}, {})
         self._deprecated: tuple[Hashable, Mapping[str, str]] = None, {}
         self._lock = Lock()
@@ -213,7 +214,13 @@ class Searcher:
         model_id = "" if vector is None else vector.model_id
         ran = frozenset(channel.retriever.name for channel in channels)
         details = Details(
-            reader, query, ran, model_id, usage.outcomes, self._deprecated_tools(reader)
+            reader,
+            query,
+            ran,
+            model_id,
+            usage.outcomes,
+            self._deprecated_tools(reader),
+            self._traits.of_state(reader.state_of()),
         )
         place_of = request.place_of
 
