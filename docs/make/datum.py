@@ -231,7 +231,7 @@ to 50, which merely resemble the request.
 
 def fusion(found: Sequence[FoundTool]) -> None:
     """Show how two rankings become one."""
-    from pytools_hybrid.search._fusion_weights import UNITS
+    from toolrank import UNITS
 
     scores = [{each.retriever: each.score for each in it.contributions} for it in found]
     best = {

@@ -14,12 +14,12 @@ from toolrank import (
     Contribution,
     Explanation,
     Filter,
-    Fingerprint,
     FullTextTable,
     FusedScores,
     FuzzyRetriever,
     Hit,
     HybridRanker,
+    HybridSearch,
     LLMReranker,
     NameRetriever,
     NumpyVectorRetriever,
@@ -29,6 +29,8 @@ from toolrank import (
     Reranker,
     RerankOutcome,
     Retriever,
+    SearchResult,
+    Tables,
     TermMatch,
     TermStatistics,
     VectorMatrix,
@@ -76,6 +78,20 @@ def both_drivers_will_do(standard: sqlite3.Connection, other: apsw.Connection) -
     NumpyVectorRetriever(standard, table="docs_vec", matrix=matrix)
     names = NameRetriever(standard, content=Content(table="names", column="slug"), keys=["key"])
     assert_type(names.retrieve(Query(text="TarteTatin"), depth=3), list[Hit])
+
+
+def a_search_needs_tables_and_a_function(standard: sqlite3.Connection) -> None:
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[0.1, 0.2] for _ in texts]
+
+    content = Content(table="recipes", column="slug")
+    tables = Tables(standard, "recipes_fts", content=content, vectors="recipes_vec", text="method")
+    search = HybridSearch(tables, embed=embed, group=lambda id_: id_[:1])
+    assert_type(search.search("soup", limit=3), list[SearchResult])
+    for found in search.search("soup"):
+        assert_type(found.confidence, float)
+        assert_type(found.hit, RankedHit)
+    HybridSearch("recipes_fts")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def a_path_is_no_connection() -> None:
@@ -134,19 +150,13 @@ async def rerankers_say_what_they_did(candidates: list[Candidate], request: str)
     LLMReranker("m", when="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-def _words(id_: str) -> Fingerprint:
-    return Fingerprint(name=frozenset(id_.split()), description=frozenset())
-
-
-def the_parts_of_a_ranking_stand_alone(hits: list[RankedHit]) -> None:
+def the_parts_of_a_ranking_stand_alone() -> None:
     assert_type(toolrank.query_terms("createIssue"), list[str])
     assert_type(toolrank.name_key("createIssue"), str)
     assert_type(toolrank.name_share("open an issue", "createIssue"), float)
     assert_type([Query(text=part) for part in toolrank.split_request("a, then b")], list[Query])
     assert_type(toolrank.usage_prior(3, 1), float)
     assert_type(toolrank.confidence(toolrank.Evidence(strength=0.4)), float)
-    told_once = toolrank.group_duplicates(hits, fingerprint=_words)
-    assert_type(told_once, list[RankedHit])
 
 
 def rankings_are_measured() -> None:

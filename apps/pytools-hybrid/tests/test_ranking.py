@@ -5,16 +5,14 @@ import asyncio
 import pytest
 from pytools_hybrid import Roots, SearchMode, ToolFilter, ToolSearch
 from pytools_hybrid.index import open_store
-from pytools_hybrid.search._fusion_weights import _CATEGORY_WEIGHT as CATEGORY_WEIGHT
-from pytools_hybrid.search._fusion_weights import _PART_SHARE as PART_SHARE
-from pytools_hybrid.search._fusion_weights import UNITS
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import OutcomeRecord
-from toolrank import USAGE_BOUND, usage_prior
+from toolrank import UNITS, USAGE_BOUND, usage_prior
 
 from .conftest import PATIENCE
 
 BY_WORDS_AND_MEANING = (SearchMode.HYBRID, SearchMode.VECTOR)
+PART_SHARE, CATEGORY_WEIGHT = 0.3, 0.3
 MERGE, SLUGIFY = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
 SEND, POST = "mcptools:mail:send_email", "mcptools:slack:post_message"
 ISSUE = "Open a new issue in a repository, to report a bug."

@@ -17,7 +17,7 @@ from pytools_hybrid.search import (
     Reranking,
     Searcher,
     SearchRequest,
-    hybrid_ranker,
+    hybrid_search,
 )
 from pytools_hybrid.settings import check_model_name
 from toolembed import Backoff
@@ -62,7 +62,7 @@ def rerank(settings, toolbox):
             ) as tools:
                 await tools.index.refresh()
                 searcher = Searcher(
-                    tools.index.store, bm25_weight=1, vec_weight=1, ranker=hybrid_ranker("linear")
+                    tools.index.store, bm25_weight=1, vec_weight=1, search=hybrid_search()
                 )
                 recorder = Recorder(
                     tools.index.store, keeps_searches=False, repair=tools.index.sync.repair

@@ -20,8 +20,8 @@ from toolrank import (
     ToolRankError,
     match_expression,
     query_terms,
-    quoted_phrases,
 )
+from toolrank._query import quoted_phrases
 
 from .lexical import bm25
 

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Fingerprint, RankedHit, group_duplicates
+from toolrank import RankedHit
+from toolrank._duplicates import Fingerprint, group_duplicates
 
 TEN = "open a new issue in the repository of some project"
 TOOLS = {

@@ -6,7 +6,8 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import MAX_TERMS, STOP_WORDS, match_expression, query_terms, quoted_phrases
+from toolrank import MAX_TERMS, STOP_WORDS, match_expression, query_terms
+from toolrank._query import quoted_phrases
 
 HOSTILE = [
     "",

@@ -1,15 +1,12 @@
 """Rank rows of a SQLite database for a natural-language query.
 
-The package does not care what the rows are. Point a retriever at a table, pass the retrievers to
-a ranker, and search::
+The package does not care what the rows are. Point `HybridSearch` at tables, and search::
 
-    ranker = HybridRanker(
-        [
-            Channel(BM25Retriever(FullTextTable(connection, table="docs_fts", weights=(3, 1)))),
-            Channel(VectorRetriever(connection, table="docs_vec", column="embedding")),
-        ]
-    )
-    hits = ranker.rank(Query(text="merge two pdf files", vector=query_vector), limit=5)
+    tables = Tables(connection, "docs_fts", weights=(3, 1), vectors="docs_vec")
+    for result in HybridSearch(tables, embed=model.encode_queries).search("merge two pdf files"):
+        print(result.id, result.score, result.confidence)
+
+`HybridSearch` returns `SearchResult`s. It is made of the parts below, which can be used alone.
 
 Retrieval: `BM25Retriever` and `FuzzyRetriever` over a `FullTextTable` or another `Lexicon` (with
 `Postings`, each a `Posting`), `NameRetriever`, `VectorRetriever`, `NumpyVectorRetriever`, and the
@@ -18,9 +15,9 @@ Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which return `FusedScores`.
 Besides the channels: parts of a request (`Query.parts`), groups, pinned hits, past use
 (`usage_prior`), and the verbs of request and name (`verb_prior`), all of them steps of
 `HybridRanker` that each hit's `Explanation` shows.
-Whether a hit answers at all: `confidence` of its `Evidence`. Duplicate hits: `group_duplicates`.
+Whether a hit answers at all: `confidence` of its `Evidence`.
 Retrievers of your own: `toolrank.testing.check_retriever`.
-Query analysis: `query_terms`, `split_request`, `quoted_phrases`, `match_expression`.
+Query analysis: `query_terms`, `split_request`, `match_expression`.
 Second opinions: `LLMReranker` (extra `rerank`), and the `Reranker` protocol.
 """
 
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from toolrank._bm25 import BM25Retriever
     from toolrank._byte_matrix import ByteMatrix
     from toolrank._confidence import (
+        ACCURATE_CALIBRATION,
         EXACT_CONFIDENCE,
         RECOMMENDED_CONFIDENCE,
         Calibration,
@@ -40,10 +38,11 @@ if TYPE_CHECKING:
         confidence,
         lexical_strength,
     )
-    from toolrank._duplicates import Fingerprint, group_duplicates
+    from toolrank._equal import Traits
     from toolrank._full_text import FullTextTable
     from toolrank._fusion import (
         PART_DEPTH,
+        UNITS,
         FusedScores,
         Fusion,
         linear_fusion,
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
         MAX_TERMS,
         match_expression,
         query_terms,
-        quoted_phrases,
         split_request,
     )
     from toolrank._ranker import Channel, HybridRanker, Ranking
@@ -72,9 +70,11 @@ if TYPE_CHECKING:
         RerankWhen,
         clear_lead,
     )
+    from toolrank._search import HybridSearch, Placing, SearchResult
     from toolrank._spelling import SimilarTerm
     from toolrank._sql import Content
     from toolrank._stop_words import STOP_WORDS
+    from toolrank._tables import Tables
     from toolrank._terms import TermMatch, TermStatistics
     from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
 else:
@@ -92,6 +92,7 @@ else:
 
 
 __all__ = [
+    "ACCURATE_CALIBRATION",
     "EXACT_CONFIDENCE",
     "MAX_NEIGHBOURS",
     "MAX_PARTS",
@@ -99,6 +100,7 @@ __all__ = [
     "PART_DEPTH",
     "RECOMMENDED_CONFIDENCE",
     "STOP_WORDS",
+    "UNITS",
     "USAGE_BOUND",
     "VERB_PENALTY",
     "BM25Retriever",
@@ -112,18 +114,19 @@ __all__ = [
     "Evidence",
     "Explanation",
     "Filter",
-    "Fingerprint",
     "FullTextTable",
     "FusedScores",
     "Fusion",
     "FuzzyRetriever",
     "Hit",
     "HybridRanker",
+    "HybridSearch",
     "LLMReranker",
     "Lexicon",
     "ModelUsage",
     "NameRetriever",
     "NumpyVectorRetriever",
+    "Placing",
     "Posting",
     "Postings",
     "Query",
@@ -136,23 +139,24 @@ __all__ = [
     "Reranker",
     "RetrievalError",
     "Retriever",
+    "SearchResult",
     "SimilarTerm",
+    "Tables",
     "TermMatch",
     "TermStatistics",
     "ToolRankError",
+    "Traits",
     "VectorMatrix",
     "VectorRetriever",
     "VectorRows",
     "clear_lead",
     "confidence",
-    "group_duplicates",
     "lexical_strength",
     "linear_fusion",
     "match_expression",
     "name_key",
     "name_share",
     "query_terms",
-    "quoted_phrases",
     "reciprocal_rank_fusion",
     "split_request",
     "usage_prior",
@@ -164,24 +168,26 @@ _HOMES = {
     for module, names in {
         "_bm25": "BM25Retriever",
         "_byte_matrix": "ByteMatrix",
-        "_confidence": "EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Calibration Evidence "
-        "confidence lexical_strength",
-        "_duplicates": "Fingerprint group_duplicates",
+        "_confidence": "ACCURATE_CALIBRATION EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Calibration "
+        "Evidence confidence lexical_strength",
+        "_equal": "Traits",
         "_full_text": "FullTextTable",
-        "_fusion": "PART_DEPTH FusedScores Fusion linear_fusion reciprocal_rank_fusion",
+        "_fusion": "PART_DEPTH UNITS FusedScores Fusion linear_fusion reciprocal_rank_fusion",
         "_fuzzy": "FuzzyRetriever",
         "_language_model": "ModelUsage",
         "_names": "VERB_PENALTY NameRetriever name_key name_share verb_prior",
         "_numpy_vector": "NumpyVectorRetriever VectorMatrix VectorRows",
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",
-        "_query": "MAX_PARTS MAX_TERMS match_expression query_terms quoted_phrases split_request",
+        "_query": "MAX_PARTS MAX_TERMS match_expression query_terms split_request",
         "_ranker": "Channel HybridRanker Ranking",
         "_records": "Contribution Explanation Filter Hit Query RankedHit",
         "_rerank": "Candidate LLMReranker RerankOutcome RerankWhen clear_lead",
+        "_search": "HybridSearch Placing SearchResult",
         "_spelling": "SimilarTerm",
         "_sql": "Content",
         "_stop_words": "STOP_WORDS",
+        "_tables": "Tables",
         "_terms": "TermMatch TermStatistics",
         "_vector": "MAX_NEIGHBOURS VectorRetriever",
     }.items()

@@ -69,6 +69,11 @@ class Calibration:
 
 
 _STATIC = Calibration()
+ACCURATE_CALIBRATION = Calibration(
+    alone=(-1.27, 10.83), with_words=(-4.26, 3.83, 1.0, 9.19), unknown=0.35
+)
+"""The calibration of toolembed's accurate model."""
+
 # The coefficients for words (`coverage`, `terms`, `named`), and for `strength` alone.
 _WORDS = (-3.33, 3.73, 1.25, 1.18)
 _LIKENESS = (-1.68, 3.47)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from itertools import islice
 from math import fsum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from toolrank._checks import check_weight
@@ -20,6 +21,10 @@ PART_DEPTH = 50
 effect, and every part costs time. Hits are not compared with deeper ones either."""
 
 _RIVALS = 5
+
+UNITS: Mapping[str, float] = MappingProxyType({"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015})
+"""Units for `linear_fusion` by strength: what a point of a channel's score is worth in cosines.
+They were chosen on sets of tools (docs/decisions/0008 in the repository)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,11 @@ def _wanted(request: str) -> frozenset[str]:
     return frozenset(stem for word in words for term in word.terms for stem in stems(term))
 
 
+def split_words(text: str) -> list[str]:
+    """Split a name or a text into its lower-case words; identifiers are taken apart."""
+    return [part for word in query_words(text) for part in word.parts or (word.surface.lower(),)]
+
+
 class NameRetriever:
     """Find the rows that a request names, however it spells the name.
 
@@ -250,7 +255,7 @@ def _wanted_verb(request: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _told(name: str) -> frozenset[str]:
-    words = [part for word in query_words(name) for part in word.parts or (word.surface.lower(),)]
+    words = split_words(name)
     told = frozenset(action for word in words for action in _BY_WORD.get(word, ()))
     return told | {"many"} if "one" in told and any(map(_is_plural, words)) else told
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolrank._checks import check_weight
 from toolrank._fusion import (
     PART_DEPTH,
+    UNITS,
     FusedScores,
     Fusion,
     contributions_of,
-    reciprocal_rank_fusion,
+    linear_fusion,
 )
 from toolrank._names import VERB_PENALTY, names_an_action, verb_priors
 from toolrank._prior import best_in_group, bounded_usage, lifted
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from toolrank.protocols import Retriever
 
 _DEPTH = 100
+_BY_STRENGTH: Fusion = partial(linear_fusion, units=UNITS)
 _NO_USAGE: Mapping[str, float] = MappingProxyType({})
 
 
@@ -75,7 +78,7 @@ class HybridRanker:
 
     Args:
         channels: The retrievers with their weights; names must differ.
-        fuse: How to combine their rankings.
+        fuse: How to combine their rankings: by default `linear_fusion` with `UNITS`.
         part_share: The weight of a compound request's parts, from 0 (not searched) to 1.
         group: Returns a candidate's group by its id, such as the server of a tool; None for no
             groups.
@@ -92,7 +95,7 @@ class HybridRanker:
         self,
         channels: Iterable[Channel],
         *,
-        fuse: Fusion = reciprocal_rank_fusion,
+        fuse: Fusion = _BY_STRENGTH,
         part_share: float = 0.3,
         group: Callable[[str], str] | None = None,
         group_weight: float = 0.3,

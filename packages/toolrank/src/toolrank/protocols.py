@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 
+    from toolrank._equal import Traits
     from toolrank._postings import Posting
+    from toolrank._ranker import Channel
     from toolrank._records import Filter, Hit, Query, RankedHit
     from toolrank._rerank import Candidate, RerankOutcome
 
-__all__ = ["Connection", "Lexicon", "Ranker", "Reranker", "Retriever"]
+__all__ = ["Candidates", "Connection", "Lexicon", "MakeRanker", "Ranker", "Reranker", "Retriever"]
 
 
 class Connection(Protocol):
@@ -102,6 +104,80 @@ class Retriever(Protocol):
         ...
 
 
+class Candidates(Protocol):
+    """One state of the rows that `HybridSearch` searches; `Tables` reads it from SQLite.
+
+    What is found is best first, each row once, equal scores by id, and any string is a query.
+    """
+
+    def lexical(self, query: str, /, *, depth: int) -> Sequence[Hit]:
+        """Return up to `depth` rows that share words with a query."""
+        ...
+
+    def fuzzy(self, query: str, /, *, depth: int) -> Sequence[Hit]:
+        """Return up to `depth` rows with words that are spelt like those of a query."""
+        ...
+
+    def nearest(
+        self, vector: Sequence[float], /, *, depth: int, then: Sequence[Sequence[float]] = ()
+    ) -> Sequence[Hit]:
+        """Return up to `depth` rows by the cosine of their vectors.
+
+        Args:
+            vector: The vector of a query.
+            depth: How many at most.
+            then: What will be asked for next, for rows that can be scored at the same time.
+        """
+        ...
+
+    def named(self, query: str, /) -> Sequence[Hit]:
+        """Return the rows that a query names, those with the best score first."""
+        ...
+
+    def corrections(self, query: str, /) -> Mapping[str, str]:
+        """Return the words of a query that no row has, with their corrections."""
+        ...
+
+    def coverage(
+        self, query: str, ids: Sequence[str], /, *, unknown: float = 0.0
+    ) -> Mapping[str, float]:
+        """Return the share of a query's terms that some rows have, by id.
+
+        Of a term that no row has, `unknown` counts as had. Rows without any may be left out.
+        """
+        ...
+
+    def scale(self, query: str, /) -> float:
+        """Return the divisor that makes scores by words comparable between queries."""
+        ...
+
+    @property
+    def unfiltered(self) -> Candidates | None:
+        """The same without the filter, to compare what passes it with; None without a filter."""
+        ...
+
+    @property
+    def lacks_vectors(self) -> bool:
+        """Whether some rows have no vector."""
+        ...
+
+    def with_vectors(self, ids: Collection[str], /) -> Collection[str]:
+        """Return which of some rows have a vector."""
+        ...
+
+    def existing(self, ids: Sequence[str], /) -> Collection[str]:
+        """Return which of some ids can be shown."""
+        ...
+
+    def traits(self, ids: Sequence[str], /) -> Mapping[str, Traits]:
+        """Return what tells whether rows of one name are equal; one without is kept as it is."""
+        ...
+
+    def state(self) -> Hashable:
+        """Return a key of the state, until which traits are cached."""
+        ...
+
+
 class Ranker(Protocol):
     """Combines several retrievers' candidates into one ranking: `HybridRanker`, or your own."""
 
@@ -110,6 +186,14 @@ class Ranker(Protocol):
 
         Scores are in [0, 1]. A larger limit only adds to the end.
         """
+        ...
+
+
+class MakeRanker(Protocol):
+    """Makes the ranker of one search."""
+
+    def __call__(self, channels: Sequence[Channel], usage: Mapping[str, float], /) -> Ranker:
+        """Return the ranker for some channels, given the factors of past use by id."""
         ...
 
 

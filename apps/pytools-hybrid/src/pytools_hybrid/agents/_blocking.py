@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
     from toolembed import LimitedEmbedder
     from toolindex import ToolFilter, ToolStore
+    from toolrank.protocols import MakeRanker
 
-    from pytools_hybrid.search import RankerFactory, SearchMode
+    from pytools_hybrid.search import SearchMode
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 P = ParamSpec("P")
@@ -172,7 +173,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,
-        ranker: RankerFactory | None = None,
+        ranker: MakeRanker | None = None,
     ) -> None:
         tools = ToolSearch(
             root,

@@ -26,7 +26,7 @@ from pytools_hybrid.search import (
     SearchRequest,
     TuningFile,
     cut_query,
-    hybrid_ranker,
+    hybrid_search,
     observed,
 )
 from pytools_hybrid.settings import MAX_LIMIT, Settings
@@ -202,7 +202,7 @@ class ToolCorpus:
                     store,
                     bm25_weight=settings.bm25_weight,
                     vec_weight=settings.vec_weight,
-                    ranker=hybrid_ranker(settings.fusion, settings.rrf_k),
+                    search=hybrid_search(settings.fusion, settings.rrf_k),
                     tuning=TuningFile(settings.tuning),
                 )
                 self._opened = store, searcher

@@ -1,4 +1,4 @@
-"""The BM25 parameters of the index: how much words count in each part of a tool, and others."""
+"""How much words count in each part of a tool."""
 
 from __future__ import annotations
 
@@ -30,12 +30,6 @@ _FIELDS = {
     "category": "category_words",
     "tags": "tag_words",
 }
-# Terms in a larger share of the tools distinguish nothing, and cost the most.
-COMMON = 0.3
-# A tool with all the words of a request is better than one that repeats some of them.
-EVENNESS = 0.75
-SIMILAR_WEIGHT = 0.7
-SYNONYM_WEIGHT = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

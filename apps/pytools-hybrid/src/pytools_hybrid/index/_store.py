@@ -14,38 +14,30 @@ from toolindex import (
     FTS_TABLE,
     DamagedDatabaseError,
     IndexReader,
+    ToolFilter,
     ToolIndex,
 )
 from toolrank import (
-    BM25Retriever,
     ByteMatrix,
     Content,
     Filter,
     FullTextTable,
-    FuzzyRetriever,
-    NameRetriever,
     NumpyVectorRetriever,
     Postings,
     Query,
     RetrievalError,
+    Tables,
     VectorRetriever,
     VectorRows,
-    lexical_strength,
 )
 
-from pytools_hybrid.index._bm25_weights import (
-    COMMON,
-    EVENNESS,
-    SIMILAR_WEIGHT,
-    SYNONYM_WEIGHT,
-    ColumnWeights,
-)
+from pytools_hybrid.index._bm25_weights import ColumnWeights
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from toolindex import Coverage, ToolFilter
+    from toolindex import Coverage
     from toolrank import Hit, Retriever, VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
@@ -57,6 +49,7 @@ if TYPE_CHECKING:
 
 _CONTENT = Content(table=CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
+_EVERY = ToolFilter()
 # Up to 32 MB.
 _FLOATS_IN_MEMORY = 8 << 20
 # A byte per number, so up to 64 MB; larger tables are read for each search.
@@ -66,7 +59,6 @@ _LOOKS_BEFORE_NUMPY = 2
 # Each has 16 bytes: 16 MB, and more above 100,000 tools, where a few common words would fill it.
 _LEAST_POSTINGS = 1_000_000
 _POSTINGS_PER_TOOL = 10
-_NAMED = 50
 # For ten thousand tools, one takes about 500 kB.
 _FILTERS = 16
 
@@ -99,22 +91,20 @@ class SQLiteReader(IndexReader):
         self._looks = looks
         self._weights = weights
         self._uses_numpy: bool | None = None
+        self._by_filter: dict[ToolFilter, Tables] = {}
         self._by_vector: dict[object, Retriever | None] = {}
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Return the tools that share words with a query, best first by BM25."""
-        return self._words(self._filter(where)).retrieve(Query(text=query), depth=depth)
+        return self._candidates(where).lexical(query, depth=depth)
 
     def named(self, query: str, *, where: ToolFilter) -> list[Hit]:
         """Return the tools that a query mentions, exact names first."""
-        retriever = NameRetriever(
-            self.connection, content=_CONTENT, keys=_KEYS, where=self._filter(where)
-        )
-        return retriever.retrieve(Query(text=query), depth=_NAMED)
+        return self._candidates(where).named(query)
 
     def corrections(self, query: str) -> dict[str, str]:
         """Return the words of a query that no tool has, with their corrections."""
-        return self._words().corrections(query)
+        return self._candidates().corrections(query)
 
     def terms(self, query: str, ids: Sequence[str]) -> dict[str, dict[str, float]]:
         """Return the terms of a query that some tools have, each with its part of the score."""
@@ -125,41 +115,35 @@ class SQLiteReader(IndexReader):
                 else f"{match.term}→{match.held}": match.score
                 for match in matches
             }
-            for id_, matches in self._words().matches(query, ids).items()
+            for id_, matches in self._candidates().bm25.matches(query, ids).items()
         }
 
     def lexical_coverage(
         self, query: str, ids: Sequence[str], *, unknown: float = 0.0
     ) -> dict[str, float]:
         """Return the share of a query's terms that some tools have; rare terms count the most."""
-        return self._words().coverage(query, ids, unknown=unknown)
+        return self._candidates().coverage(query, ids, unknown=unknown)
 
     def lexical_scale(self, query: str) -> float:
         """Return the divisor that makes scores by words comparable between queries."""
-        one = lexical_strength(1.0, self._words().statistics(query))
-        return 1 / one if one else 0.0
+        return self._candidates().scale(query)
 
     def fuzzy(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Return the tools with words similar to a query's, best first; names count the most."""
-        retriever = FuzzyRetriever(
-            self._table(self._weights.fuzzy),
-            where=self._filter(where),
-            postings=self._remembered(),
-            common=COMMON,
-            evenness=EVENNESS,
-        )
-        return retriever.retrieve(Query(text=query), depth=depth)
+        return self._candidates(where).fuzzy(query, depth=depth)
 
-    def _words(self, where: Filter | None = None) -> BM25Retriever:
-        return BM25Retriever(
-            self._words_table,
-            where=where,
-            postings=self._remembered(),
-            common=COMMON,
-            evenness=EVENNESS,
-            similar_weight=SIMILAR_WEIGHT,
-            synonym_weight=SYNONYM_WEIGHT,
-        )
+    def _candidates(self, where: ToolFilter = _EVERY) -> Tables:
+        if where not in self._by_filter:
+            self._by_filter[where] = Tables(
+                self.connection,
+                self._words_table,
+                content=_CONTENT,
+                keys=_KEYS,
+                where=self._filter(where),
+                similar=self._table(self._weights.fuzzy),
+                postings=self._remembered(),
+            )
+        return self._by_filter[where]
 
     @cached_property
     def _words_table(self) -> FullTextTable:

@@ -1,9 +1,8 @@
 """Searching an index: from a request to ranked tools, with reasons."""
 
 from pytools_hybrid.search._answering import Answering, observed
-from pytools_hybrid.search._confidence import calibration_of
 from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
-from pytools_hybrid.search._engine import Searcher
+from pytools_hybrid.search._engine import Searcher, calibration_of, hybrid_search
 from pytools_hybrid.search._explain import (
     ChannelScore,
     Placement,
@@ -11,7 +10,6 @@ from pytools_hybrid.search._explain import (
     channel_shares,
     reason,
 )
-from pytools_hybrid.search._fusion_weights import RankerFactory, hybrid_ranker
 from pytools_hybrid.search._lookup import (
     MAX_NAME,
     MAX_NAMES,
@@ -48,7 +46,6 @@ __all__ = [
     "MatchType",
     "Placement",
     "QueryEmbedder",
-    "RankerFactory",
     "RerankReport",
     "Reranking",
     "Scope",
@@ -66,7 +63,7 @@ __all__ = [
     "check_categories",
     "cut_query",
     "found_as",
-    "hybrid_ranker",
+    "hybrid_search",
     "module_name",
     "nearest_first",
     "observed",

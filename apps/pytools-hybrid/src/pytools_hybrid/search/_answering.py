@@ -11,7 +11,7 @@ from toolrank import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
 from pytools_hybrid.observing import LOST_CHANNELS, SEARCHES, Observed, transport
-from pytools_hybrid.search._engine import corrected
+from pytools_hybrid.search._engine import spelled
 from pytools_hybrid.search._query_vectors import QueryEmbedder, QueryEncoder, QueryVector
 from pytools_hybrid.search._types import SearchMode
 
@@ -120,7 +120,7 @@ class Answering:
             coverage = reader.coverage(wanted.model_id)
             if coverage.vectors < coverage.tools:
                 return None
-            return corrected(reader, text, known=known)
+            return spelled(reader, text, known)
 
     async def _looked_up(
         self,

@@ -1,24 +1,23 @@
-"""The channels of a search: words, meaning, and the meaning of tools that have no vector yet."""
+"""The candidates of a search from the store, and the meaning of tools that have no vector yet."""
 
 from __future__ import annotations
 
 import math
+import re
 from array import array
-from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, zip_longest
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
-from toolrank import PART_DEPTH, Channel, Hit, Query, split_request
+from toolrank import PART_DEPTH, Hit, Query, Traits, split_request
 from toolscan import embedding_text
 
 from pytools_hybrid.tracing import span
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from toolindex import Candidate, Coverage, StoreReader, ToolEntry
 
@@ -32,7 +31,15 @@ _MOST_CHARACTERS = 30_000
 _REMEMBERED = 4_096
 _DEPTH = 100
 _EVERY = ToolFilter()
-_SPANS = {name: f"channel {name}" for name in ("bm25", "fuzzy", "vector")}
+_WORD = re.compile(r"[^\W_]+")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+# A name of any other type may mean something else in another module.
+_PLAIN_TYPES = frozenset(
+    """
+    str int float bool bytes list dict tuple set frozenset None Any Literal Optional Union List Dict
+    Tuple Set True False typing
+    """.split()  # noqa: SIM905 - a block of words reads better than a list of strings
+)
 
 
 class Asked(NamedTuple):
@@ -53,58 +60,134 @@ class Asked(NamedTuple):
     encode: Encode | None
 
 
-class _AsksWords(Protocol):
-    """A method of a store's reader that retrieves by words."""
-
-    def __call__(self, query: str, *, where: ToolFilter, depth: int) -> Sequence[Candidate]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A ranker channel with a store's candidates by words."""
-
-    name: str
-    ask: _AsksWords
-    where: ToolFilter
-
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        with span(_SPANS[self.name]):
-            return _hits(self.ask(query.text, where=self.where, depth=depth))
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """A ranker channel with a store's candidates by the vectors of a model.
+class StoreCandidates:
+    """The candidates of one search from a state of the store.
 
     Some tools may have vectors here that are not stored yet.
+
+    Args:
+        reader: The state.
+        asked: The request.
+        own: Vectors by id, for tools that have none in the store yet.
+        where: Which tools, if not those of the request.
     """
 
-    reader: StoreReader
-    where: ToolFilter
-    model_id: str
-    own: Mapping[str, Sequence[float]] = field(default_factory=dict[str, "Sequence[float]"])
+    def __init__(
+        self,
+        reader: StoreReader,
+        asked: Asked,
+        own: Mapping[str, Sequence[float]] | None = None,
+        *,
+        where: ToolFilter | None = None,
+    ) -> None:
+        self._reader = reader
+        self._asked = asked
+        self._own = own or {}
+        self._where = asked.request.where if where is None else where
+        self._entries: dict[str, ToolEntry] = {}
+        self._words: dict[tuple[str, int], Sequence[Hit]] = {}
+
+    def embedded(self, own: Mapping[str, Sequence[float]]) -> StoreCandidates:
+        """Return the same with the vectors of some more tools."""
+        same = StoreCandidates(self._reader, self._asked, own, where=self._where)
+        same._words = self._words
+        return same
+
+    def lexical(self, query: str, /, *, depth: int) -> Sequence[Hit]:
+        """Return the tools that share words with a query."""
+        if (query, depth) not in self._words:
+            with span("channel bm25"):
+                found = self._reader.lexical(query, where=self._where, depth=depth)
+            self._words[query, depth] = _hits(found)
+        return self._words[query, depth]
+
+    def fuzzy(self, query: str, /, *, depth: int) -> Sequence[Hit]:
+        """Return the tools with words similar to a query's."""
+        with span("channel fuzzy"):
+            return _hits(self._reader.fuzzy(query, where=self._where, depth=depth))
+
+    def nearest(
+        self, vector: Sequence[float], /, *, depth: int, then: Sequence[Sequence[float]] = ()
+    ) -> Sequence[Hit]:
+        """Return the tools whose vectors are nearest to a vector."""
+        model_id = self._asked.vector.model_id if self._asked.vector else ""
+        with span("channel vector"):
+            near = self._reader.nearest(
+                vector, model_id=model_id, where=self._where, depth=depth, then=then
+            )
+        if not self._own:
+            return _hits(near)
+        found = [*_hits(near), *_nearest(vector, self._own)]
+        return sorted(found, key=lambda hit: (-hit.score, hit.id))[:depth]
+
+    def named(self, query: str, /) -> Sequence[Hit]:
+        """Return the tools that a query mentions."""
+        return _hits(self._reader.named(query, where=self._where))
+
+    def corrections(self, query: str, /) -> Mapping[str, str]:
+        """Return the words of a query that no tool has, with their corrections."""
+        return self._reader.corrections(query)
+
+    def coverage(
+        self, query: str, ids: Sequence[str], /, *, unknown: float = 0.0
+    ) -> Mapping[str, float]:
+        """Return the share of a query's terms that some tools have."""
+        return self._reader.lexical_coverage(query, ids, unknown=unknown)
+
+    def scale(self, query: str, /) -> float:
+        """Return the divisor of scores by words."""
+        return self._reader.lexical_scale(query)
 
     @property
-    def name(self) -> str:
-        return "vector"
+    def unfiltered(self) -> StoreCandidates | None:
+        """The same for all tools; None if there is no filter."""
+        if self._where == _EVERY:
+            return None
+        return StoreCandidates(self._reader, self._asked, self._own, where=_EVERY)
 
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        if query.vector is None:
-            return []
-        with span(_SPANS[self.name]):
-            found = _hits(
-                self.reader.nearest(
-                    query.vector,
-                    model_id=self.model_id,
-                    where=self.where,
-                    depth=depth,
-                    then=[part.vector for part in query.parts if part.vector is not None],
-                )
-            )
-        if not self.own:
-            return found
-        found = [*found, *_nearest(query.vector, self.own)]
-        return sorted(found, key=lambda hit: (-hit.score, hit.id))[:depth]
+    @property
+    def lacks_vectors(self) -> bool:
+        """Whether some tools have no vector in the store."""
+        return self._asked.coverage.vectors < self._asked.coverage.tools
+
+    def with_vectors(self, ids: Collection[str], /) -> Collection[str]:
+        """Return which of some tools have a vector."""
+        vector = self._asked.vector
+        has: Collection[str] = ()
+        if vector is not None:
+            length = len(vector.values)
+            has = self._reader.with_vectors(ids, model_id=vector.model_id, dimensions=length)
+        return {*has, *(id_ for id_ in ids if id_ in self._own)}
+
+    def entries(self, ids: Sequence[str]) -> Mapping[str, ToolEntry]:
+        """Return the entries of some tools, and perhaps of others; each is read once."""
+        if missing := [id_ for id_ in ids if id_ not in self._entries]:
+            self._entries.update(self._reader.entries(missing))
+        return self._entries
+
+    def existing(self, ids: Sequence[str], /) -> Collection[str]:
+        """Return the ids that have an entry in the same state; others are damaged."""
+        return self.entries(ids).keys()
+
+    def traits(self, ids: Sequence[str], /) -> Mapping[str, Traits]:
+        """Return what tells whether tools are equal."""
+        entries = self.entries(ids)
+        return {id_: _traits(entries[id_]) for id_ in ids if id_ in entries}
+
+    def state(self) -> Hashable:
+        """Return the state of the tools."""
+        return self._reader.state_of()
+
+
+def _traits(entry: ToolEntry) -> Traits:
+    types = " ".join(_QUOTED.sub("", parameter.annotation) for parameter in entry.parameters)
+    is_plain = _PLAIN_TYPES.issuperset(_WORD.findall(types))
+    text = " ".join(entry.description.split())
+    return Traits.of(
+        _WORD.findall(entry.description.casefold()),
+        details=(f"{p.name}: {p.annotation} = {p.default}" for p in entry.parameters),
+        identity=(text, entry.parameters) if is_plain else None,
+    )
 
 
 def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
@@ -116,58 +199,27 @@ def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
     return Query(text=request.text, vector=vector.values, parts=parts)
 
 
-def channels_of(
-    reader: StoreReader,
-    asked: Asked,
-    words: Words,
-    own: Mapping[str, Sequence[float]],
-    weights: Mapping[str, float],
-) -> list[Channel]:
-    """Return the channels of a search.
-
-    Args:
-        reader: The state of the store.
-        asked: The request.
-        words: The channel of words.
-        own: Vectors by id, for tools that have none in the store yet.
-        weights: The weight of each channel, by name.
-    """
-    request, vector, coverage = asked.request, asked.vector, asked.coverage
-    channels: list[Channel] = []
-    if "bm25" in weights:
-        channels.append(Channel(words, weights["bm25"]))
-    if "fuzzy" in weights:
-        alike = Words("fuzzy", reader.fuzzy, request.where)
-        channels.append(Channel(alike, weights["fuzzy"]))
-    if "vector" in weights and vector is not None:
-        meaning = Meaning(reader, request.where, vector.model_id, own)
-        length = len(vector.values)
-        # The best of a few embedded tools says little about the best of all tools, unless these few
-        # fit best by words: docs/decisions/0017.
-        share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
-        weight = weights["vector"] * share**2
-        judges = (
-            partial(_judged, reader, own, model_id=vector.model_id, dimensions=length)
-            if coverage.vectors < coverage.tools
-            else None
-        )
-        # Of the few tools that pass a filter, all may be good, or none.
-        everything = replace(meaning, where=_EVERY)
-        unfiltered = None if meaning == everything else everything
-        channels.append(
-            Channel(meaning, weight, absent="last", judges=judges, unfiltered=unfiltered)
-        )
-    return channels
+def channel_weights(asked: Asked, weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of a search's channels, with less for the vectors of a few tools."""
+    coverage = asked.coverage
+    # The best of a few embedded tools says little about the best of all tools, unless these few
+    # fit best by words: docs/decisions/0017.
+    share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
+    return {
+        name: weight * share**2 if name == "vector" else weight for name, weight in weights.items()
+    }
 
 
-def unembedded(reader: StoreReader, words: Words, query: Query, asked: Asked) -> tuple[str, ...]:
+def unembedded(
+    reader: StoreReader, words: StoreCandidates, query: Query, asked: Asked
+) -> tuple[str, ...]:
     """Return the tools without a vector among the best ones by words, best first."""
     model_id = asked.vector.model_id if asked.vector else asked.wanted
     if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
         return ()
     # The ranker's default depth, so that it need not ask again.
     depths = [(query, _DEPTH), *((part, PART_DEPTH) for part in query.parts)]
-    found = [[hit.id for hit in words.retrieve(each, depth=depth)] for each, depth in depths]
+    found = [[hit.id for hit in words.lexical(each.text, depth=depth)] for each, depth in depths]
     in_turn = dict.fromkeys(id_ for id_ in chain.from_iterable(zip_longest(*found)) if id_)
     length = None if query.vector is None else len(query.vector)
     has = reader.with_vectors(list(in_turn), model_id=model_id, dimensions=length)
@@ -179,18 +231,6 @@ def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
     if candidates and isinstance(candidates[0], Hit):
         return cast("list[Hit]", candidates)
     return [Hit(id=found.id, score=found.score) for found in candidates]
-
-
-def _judged(
-    reader: StoreReader,
-    own: Mapping[str, Sequence[float]],
-    ids: Collection[str],
-    *,
-    model_id: str,
-    dimensions: int,
-) -> set[str]:
-    has = reader.with_vectors(ids, model_id=model_id, dimensions=dimensions)
-    return {*has, *(id_ for id_ in ids if id_ in own)}
 
 
 class Newcomers:

@@ -2,58 +2,60 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import OrderedDict
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache, partial
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolembed import EmbeddingError
+from toolembed.providers import ACCURATE
 from toolindex import ToolFilter
-from toolrank import HybridRanker, RankedHit, Ranking, usage_prior
+from toolrank import (
+    ACCURATE_CALIBRATION,
+    Calibration,
+    HybridRanker,
+    HybridSearch,
+    Placing,
+    reciprocal_rank_fusion,
+    usage_prior,
+)
+from toolscan import split_identifier
 
 from pytools_hybrid.search._channels import (
     Asked,
     Newcomers,
-    Words,
-    channels_of,
+    StoreCandidates,
+    channel_weights,
     query_of,
     unembedded,
 )
-from pytools_hybrid.search._deprecation import deprecation
-from pytools_hybrid.search._details import Details
+from pytools_hybrid.search._deprecation import deprecation, with_deprecated_lower, with_notice
 from pytools_hybrid.search._query_vectors import QueryEncoder, QueryVector
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
     FoundTool,
-    Placing,
+    MatchType,
     SearchMode,
     SearchRequest,
     SearchResponse,
 )
-from pytools_hybrid.settings import MAX_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
-    from toolrank import Query, Ranker
+    from toolrank import Channel, SearchResult
+    from toolrank.protocols import MakeRanker
 
-    from pytools_hybrid.search._fusion_weights import RankerFactory
     from pytools_hybrid.search._query_vectors import Encode
 
 _CACHED_RESULTS = 512
-# Spare candidates keep the list full after near-identical tools are merged.
-_SPARE = 5
-# How many candidates a channel is asked for, at least.
-_DEPTH = 100
 # In capitals it is not corrected to a similar word.
 _DEPRECATED = "DEPRECATED"
 _MOST_DEPRECATED = 1_000
-_WORD = re.compile(r"[^\W_]+")
+_CALIBRATION = Calibration()
 
 
 class Searcher:
@@ -63,7 +65,7 @@ class Searcher:
         store: What to search.
         bm25_weight: The weight of words in hybrid mode.
         vec_weight: The weight of meaning in hybrid mode.
-        ranker: Creates the ranker of a search from its channels and the usage factors by id.
+        search: Ranks the tools.
         tuning: What was learned from the user's own requests.
     """
 
@@ -73,13 +75,13 @@ class Searcher:
         *,
         bm25_weight: float,
         vec_weight: float,
-        ranker: RankerFactory,
+        search: HybridSearch,
         tuning: TuningFile | None = None,
     ) -> None:
         self._store = store
         self._bm25_weight = bm25_weight
         self._vec_weight = vec_weight
-        self._ranker = ranker
+        self._search = search
         self._tuning = tuning or TuningFile(None)
         # An answer depends on its key alone, so it does not expire.
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
@@ -124,7 +126,7 @@ class Searcher:
             encode: Encode | None = None
             if isinstance(query, QueryEncoder):
                 try:
-                    text = corrected(reader, request.text, known=query.knows)
+                    text = spelled(reader, request.text, query.knows)
                     vector, encode = query.vector(text), query.documents
                 except EmbeddingError as error:
                     shortfall = why = str(error)
@@ -199,37 +201,29 @@ class Searcher:
 
     def _rank(self, reader: StoreReader, asked: Asked) -> _Ranked:
         request, vector = asked.request, asked.vector
-        named = {hit.id: hit.score for hit in reader.named(request.text, where=request.where)}
-        query = query_of(request, vector)
-        words = Words("bm25", cache(reader.lexical), request.where)
-        new = unembedded(reader, words, query, asked)
-        own: Mapping[str, Sequence[float]] = {}
+        query, tools = query_of(request, vector), StoreCandidates(reader, asked)
+        new = unembedded(reader, tools, query, asked)
         if new and vector is not None and asked.encode is not None:
             own = self._newcomers.vectors(reader.entries(new), new, asked.encode)
-        weights = self._weights(request.mode, has_vector=vector is not None)
-        channels = channels_of(reader, asked, words, own, weights)
-        usage = self._usage(reader)
-        ranker = self._ranker(channels, usage.factors)
-        model_id = "" if vector is None else vector.model_id
-        ran = frozenset(channel.retriever.name for channel in channels)
-        details = Details(
-            reader, query, ran, model_id, usage.outcomes, self._deprecated_tools(reader)
+            tools = tools.embedded(own)
+        usage, deprecated = self._usage(reader), self._deprecated_tools(reader)
+        found = self._search.run(
+            tools,
+            query,
+            limit=request.limit,
+            weights=channel_weights(
+                asked, self._weights(request.mode, has_vector=vector is not None)
+            ),
+            usage=usage.factors,
+            calibration=calibration_of("" if vector is None else vector.model_id),
+            adjust=partial(with_deprecated_lower, deprecated, request.text),
+            whole=request.place_of is not None,
         )
-        place_of = request.place_of
-
-        def rank(depth: int) -> Ranking:
-            ranking = _ranking(ranker, query, depth, named, whole=place_of is not None)
-            return details.with_deprecated_lower(ranking, ranking.ids[:depth], named)
-
-        # For any limit the same tools are ranked, so that a longer answer begins with the shorter.
-        most = max(request.limit, MAX_LIMIT)
-        depth = most + _SPARE + len(named)
-        tools = details.tools(rank, depth, most=most, at_once=request.limit)
-        sure = (tool for tool in tools if tool.confidence >= request.min_confidence)
-        shown = tuple(islice(sure, request.limit))
-        if place_of is None:
-            return _Ranked(shown, new)
-        return _placed(place_of, shown, rank(depth), depth, details, new)
+        sure = (it for it in found.results() if it.confidence >= request.min_confidence)
+        results, placing = tuple(islice(sure, request.limit)), None
+        if request.place_of is not None:
+            results, placing = found.place(request.place_of, results)
+        return _Ranked(tuple(_tool(it, tools, usage, deprecated) for it in results), new, placing)
 
     def _usage(self, reader: StoreReader) -> _Usage:
         # Keyed by the store too: another database may have the same count.
@@ -265,21 +259,78 @@ class Searcher:
         return {"bm25": self._bm25_weight or 1.0}
 
 
-def corrected(reader: StoreReader, text: str, *, known: Callable[[str], bool]) -> str:
-    """Return a request in the form that suits our models.
+def spelled(reader: StoreReader, text: str, known: Callable[[str], bool]) -> str:
+    """Return a request in the tools' spelling, but for the words that a model knows."""
+    return HybridSearch.correct_spelling(reader.corrections(text), text, known=known)
 
-    Misspelt words that the model does not know get the tools' spelling, acronyms that no tool has
-    are followed by the tools' own names, and compatibility characters become plain ones.
+
+def calibration_of(model_id: str) -> Calibration:
+    """Return the calibration of a model's similarities, or the default if it has none."""
+    is_accurate = model_id.partition(":")[0] == ACCURATE
+    return ACCURATE_CALIBRATION if is_accurate else _CALIBRATION
+
+
+def hybrid_search(
+    fusion: Literal["linear", "rrf"] = "linear",
+    rrf_k: float = 60.0,
+    *,
+    ranker: MakeRanker | None = None,
+) -> HybridSearch:
+    """Return the search that ranks tools, by default with the ranker that the settings describe.
+
+    Args:
+        fusion: How to fuse the rankings of channels: by score or by rank.
+        rrf_k: The constant k of fusion by rank.
+        ranker: Another ranker.
     """
-    found = reader.corrections(text)
-    corrections = {
-        word: right
-        for word, right in found.items()
-        if right.startswith(f"{word} ") or not known(word)
-    }
-    if corrections:
-        text = _WORD.sub(lambda word: corrections.get(word[0].lower(), word[0]), text)
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    fuse = partial(reciprocal_rank_fusion, rrf_k=rrf_k)
+
+    def by_rank(channels: Sequence[Channel], usage: Mapping[str, float]) -> HybridRanker:
+        return HybridRanker(channels, fuse=fuse, group=_server, name=_name, usage=usage)
+
+    return HybridSearch(
+        group=_server,
+        name=_name,
+        label=_category,
+        split=split_identifier,
+        ranker=ranker or (by_rank if fusion == "rrf" else None),
+    )
+
+
+def _name(id_: str) -> str:
+    return id_.rpartition(":")[2]
+
+
+@lru_cache(maxsize=1 << 16)
+def _server(id_: str) -> str:
+    return id_.rpartition(":")[0]
+
+
+def _category(server: str) -> str:
+    return server.partition(":")[2]
+
+
+def _tool(
+    result: SearchResult, tools: StoreCandidates, usage: _Usage, deprecated: Mapping[str, str]
+) -> FoundTool:
+    entry = tools.entries([result.id])[result.id]
+    if notice := deprecated.get(result.id):
+        entry = replace(
+            entry,
+            summary=with_notice(notice, entry.summary),
+            description=with_notice(notice, entry.description),
+        )
+    return FoundTool(
+        entry=entry,
+        score=result.score,
+        match_type=MatchType(result.match),
+        confidence=result.confidence,
+        duplicates=result.duplicates,
+        also=result.also,
+        contributions=result.hit.contributions,
+        explanation=result.hit.explanation,
+        outcomes=usage.outcomes.get(result.id),
+    )
 
 
 class _Ranked(NamedTuple):
@@ -295,83 +346,6 @@ class _Usage(NamedTuple):
 
     outcomes: Mapping[str, ToolOutcomes]
     factors: Mapping[str, float]
-
-
-def _sorted(hits: Sequence[RankedHit], named: Mapping[str, float]) -> Sequence[RankedHit]:
-    if len(named) <= 1:
-        return hits
-
-    def place(hit: RankedHit) -> tuple[float, float]:
-        if hit.id not in named or hit.explanation is None:
-            return 0.0, 0.0
-        return -named[hit.id], -hit.explanation.merged
-
-    return sorted(hits, key=place)
-
-
-def _ranking(
-    ranker: Ranker, query: Query, depth: int, named: Mapping[str, float], *, whole: bool
-) -> Ranking:
-    """Return what a ranker finds for the first `depth` places; if `whole`, beyond as far as it can.
-
-    Of several tools with the same name, the one that fits best comes first.
-    """
-    if isinstance(ranker, HybridRanker):
-        ranking = ranker.ranking(
-            query,
-            depth=max(depth, _DEPTH),
-            pinned=list(named),
-            limit=None if whole else depth,
-        )
-        if len(named) <= 1:
-            return ranking
-        first = _sorted(ranking.hits(ranking.ids[: len(named)]), named)
-        return ranking._replace(ids=[*(hit.id for hit in first), *ranking.ids[len(named) :]])
-    hits = _sorted(ranker.rank(query, limit=depth, pinned=list(named)), named)
-    of = {hit.id: hit for hit in hits}
-
-    def made(ids: Sequence[str]) -> list[RankedHit]:
-        return [of[id_] for id_ in ids]
-
-    return Ranking(list(of), {id_: hit.score for id_, hit in of.items()}, made)
-
-
-def _placed(
-    id_: str,
-    shown: tuple[FoundTool, ...],
-    ranking: Ranking,
-    depth: int,
-    details: Details,
-    new: tuple[str, ...],
-) -> _Ranked:
-    """Return the tool whose place is asked for, and the one that it is compared with.
-
-    Args:
-        id_: The tool.
-        shown: The answer of a search.
-        ranking: What that search ranked.
-        depth: How many of these tools were considered for the answer.
-        details: What it knows of the tools.
-        new: The tools that fit but have no vector.
-    """
-    ids = ranking.ids
-    for at, tool in enumerate(shown):
-        if tool.id == id_:
-            before = shown[at - 1 : at]
-            return _Ranked((tool, *before), new, Placing(rank=at + 1, ranked=len(ids)))
-    last = shown[-1:]
-    if id_ not in ids:
-        return _Ranked(last, new, Placing(ranked=len(ids)))
-    distinct = dict(details.distinct(ids[:depth] if id_ in ids[:depth] else ids))
-    if id_ not in distinct:
-        numbered = enumerate(distinct.items(), start=1)
-        same = next(((number, it) for number, (it, equal) in numbered if id_ in equal.ids), None)
-        return _Ranked((), new, Placing(ranked=len(ids), same=same))
-    kept = [*distinct]
-    # All scores are relative to the confidence of the first.
-    found = details.one(ranking, kept[0], id_)
-    rank = max(kept.index(id_), len(shown)) + 1
-    return _Ranked((*found, *last), new, Placing(rank=rank, ranked=len(ids)))
 
 
 def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolrank import RECOMMENDED_CONFIDENCE
+from toolrank import RECOMMENDED_CONFIDENCE, UNITS
 
 from pytools_hybrid.search._deprecation import deprecation
-from pytools_hybrid.search._fusion_weights import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytools_hybrid.search._types import FoundTool, Placing, SearchResponse
+    from toolrank import Placing
+
+    from pytools_hybrid.search._types import FoundTool, SearchResponse
     from pytools_hybrid.settings import Settings
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}

@@ -15,9 +15,8 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Index, Recording, open_store
 from pytools_hybrid.search._answering import Answering, observed
 from pytools_hybrid.search._describe import DetailLevel, describe
-from pytools_hybrid.search._engine import Searcher
+from pytools_hybrid.search._engine import Searcher, hybrid_search
 from pytools_hybrid.search._explain import Placement, placed
-from pytools_hybrid.search._fusion_weights import hybrid_ranker
 from pytools_hybrid.search._lookup import categories, found_as
 from pytools_hybrid.search._notes import broken, doubt, search_record, stale, unknown, why_empty
 from pytools_hybrid.search._request import search_request, under_policy
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
 
     from toolembed import LimitedEmbedder
     from toolindex import StoreReader, ToolEntry, ToolStore
+    from toolrank.protocols import MakeRanker
 
     from pytools_hybrid.search._describe import ToolDescription
-    from pytools_hybrid.search._fusion_weights import RankerFactory
     from pytools_hybrid.search._lookup import CategoryCount
     from pytools_hybrid.search._rerank import Reranking
     from pytools_hybrid.settings import Roots, RootsLike, Settings
@@ -76,13 +75,14 @@ class ToolSearch:
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,
-        ranker: RankerFactory | None = None,
+        ranker: MakeRanker | None = None,
     ) -> None:
         self.index: Index = Index(
             root, settings, embedder=embedder, refresh=refresh, follow=follow, store=store
         )
         self.settings: Settings = self.index.settings
-        self._ranker = ranker or hybrid_ranker(self.settings.fusion, self.settings.rrf_k)
+        fusion, rrf_k = self.settings.fusion, self.settings.rrf_k
+        self._search = hybrid_search(fusion, rrf_k, ranker=ranker)
         self.roots: Roots = self.index.roots
         self.policy: ToolFilter = self.settings.policy
         self.tuning: TuningFile = TuningFile(self.settings.resolved_tuning(self.roots))
@@ -112,7 +112,7 @@ class ToolSearch:
                 store,
                 bm25_weight=settings.bm25_weight,
                 vec_weight=settings.vec_weight,
-                ranker=self._ranker,
+                search=self._search,
                 tuning=self.tuning,
             )
             self._answers = Answering(store, searcher, self.index.recorder, self.index.embedder)

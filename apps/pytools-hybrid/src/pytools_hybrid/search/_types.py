@@ -16,7 +16,7 @@ from pytools_hybrid.settings import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
-    from toolrank import Contribution, Explanation
+    from toolrank import Contribution, Explanation, Placing
     from toolscan import Layout
 
     from pytools_hybrid.settings import Roots
@@ -199,21 +199,6 @@ class RerankReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         return {**asdict(self), "milliseconds": round(self.milliseconds, 1)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placing:
-    """A tool's place in the ranking for a request.
-
-    Attributes:
-        ranked: How many were ranked.
-        rank: Its place, from 1, or None if it is not among them.
-        same: The place and the id of a near-identical tool that represents it, if one does.
-    """
-
-    ranked: int
-    rank: int | None = None
-    same: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
