@@ -79,8 +79,10 @@ async def _serve(
 ) -> None:
     if search is None:
         server = create_server(None, None, settings=settings, root=roots)
-        await asyncio.to_thread(_warn_of_idle_patterns, settings, roots)
+        # The client is answered at once, even if the tree is large.
+        warning = asyncio.create_task(asyncio.to_thread(_warn_of_idle_patterns, settings, roots))
         await _transport(None, None, settings, server)
+        warning.cancel()
         return
     from pytools_hybrid.index import Follower
 
@@ -110,7 +112,11 @@ def _warn_of_idle_patterns(settings: Settings, roots: Roots) -> None:
     if not settings.patterns:
         return
     browser = ToolBrowser(roots, ToolFilter(), outside_links=settings.outside_links)
-    idle = browser.unmatched(pattern for _, pattern in settings.patterns)
+    try:
+        idle = browser.unmatched(pattern for _, pattern in settings.patterns)
+    except PytoolsError as error:
+        _log.warning("include and exclude patterns were not checked: %s", error)
+        return
     for name, pattern in settings.patterns:
         if pattern in idle:
             _log.warning(IDLE_PATTERN, name, pattern)
