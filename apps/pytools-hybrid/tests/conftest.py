@@ -10,6 +10,7 @@ import pytest
 import typer.main
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from mcp.client.client import Client
 from pytools_hybrid import Follower, Settings, ToolSearch
 from pytools_hybrid.index import has_numpy
 from pytools_hybrid.serve.metrics import ToolMetrics
@@ -219,3 +220,41 @@ def without_numpy(monkeypatch):
     has_numpy.cache_clear()
     yield
     has_numpy.cache_clear()
+
+
+@pytest.fixture
+def trusted(imported, monkeypatch, tmp_path):
+    """Record the user's trust in what a module has imported, as `pytools-hybrid import` does."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    from pytools_hybrid.serve.calls import trust
+
+    trust(imported / "servers.json", imported / "tools")
+    return tmp_path / "config" / "pytools-hybrid"
+
+
+@pytest.fixture
+def served(imported, settings, trusted):
+    """Talk to a server of imported tools in this process, as through pipes."""
+    from pytools_hybrid.serve.http import create_app
+    from pytools_hybrid.serve.mcp import create_server
+
+    @asynccontextmanager
+    async def serve(ask=None, mode="auto", callbacks=None, **values):
+        usual = {"root": imported / "tools", "tools": "call", "watch": False}
+        given = settings(**usual | values)
+        async with ToolSearch(settings=given, refresh=False) as search:
+            follower = Follower(search.index)
+            working = asyncio.create_task(follower.run())
+            try:
+                assert await follower.looked(within=PATIENCE)
+                server = create_server(search, follower, settings=given, root=search.roots)
+                answering = {"elicitation_callback": ask} | (callbacks or {})
+                async with Client(server, mode=mode, **answering) as client:
+                    client.search, client.index = search, search.index
+                    client.app = create_app(search, follower, server, given)
+                    yield client
+            finally:
+                working.cancel()
+                await asyncio.wait([working])
+
+    return serve

@@ -1,17 +1,10 @@
 """What a tool's server answers and logs during a call reaches the client."""
 
-import asyncio
 import json
 import sys
-from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from mcp.client.client import Client
-from pytools_hybrid import ToolSearch
-from pytools_hybrid.index import Follower
-from pytools_hybrid.serve.calls import trust
-from pytools_hybrid.serve.mcp import create_server
 from toolimport import ImportOptions, import_servers
 from toolimport.runtime import close
 
@@ -101,30 +94,6 @@ def imported(tmp_path_factory):
     close()
 
 
-@pytest.fixture
-def served(imported, settings, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    trust(imported / "servers.json", imported / "tools")
-
-    @asynccontextmanager
-    async def serve(**options):
-        given = settings(root=imported / "tools", tools="call", watch=False)
-        async with ToolSearch(settings=given, refresh=False) as search:
-            follower = Follower(search.index)
-            working = asyncio.create_task(follower.run())
-            try:
-                assert await follower.looked(within=PATIENCE)
-                server = create_server(search, follower, settings=given, root=search.roots)
-                async with Client(server, **options) as client:
-                    client.search = search
-                    yield client
-            finally:
-                working.cancel()
-                await asyncio.wait([working])
-
-    return serve
-
-
 async def call(client, name, **arguments):
     given = {"id": f"mcptools:odd:{name}", "arguments": arguments}
     return await client.call_tool("call_tool", given)
@@ -169,7 +138,7 @@ async def test_log_messages_of_the_server_reach_the_client_at_its_level(served):
     async def log(params):
         told.append((params.level, params.logger, params.data))
 
-    async with served(mode="legacy", logging_callback=log) as client:
+    async with served(mode="legacy", callbacks={"logging_callback": log}) as client:
         await call(client, "logs")
         assert len(told) == 60
         assert told[1] == ("warning", "odd: till", told[1][2])
@@ -181,11 +150,11 @@ async def test_log_messages_of_the_server_reach_the_client_at_its_level(served):
         assert {level for level, *_ in told} == {"error"}
         assert len(told) == 20
     told.clear()
-    async with served(logging_callback=log, log_level="warning") as client:
+    async with served(callbacks={"logging_callback": log, "log_level": "warning"}) as client:
         await call(client, "logs")
     assert {level for level, *_ in told} == {"warning", "error"}
     assert len(told) == 40
     told.clear()
-    async with served(logging_callback=log) as client:
+    async with served(callbacks={"logging_callback": log}) as client:
         await call(client, "logs")
     assert told == []

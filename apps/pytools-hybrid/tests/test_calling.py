@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import httpx2
 import pytest
-from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     CreateMessageResult,
@@ -24,11 +22,9 @@ from mcp.types import (
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from pytools_hybrid import SettingsError, ToolSearch, load_tool
-from pytools_hybrid.index import Follower
-from pytools_hybrid.serve.calls import compact_form, trust
-from pytools_hybrid.serve.http import check_exposure, create_app
-from pytools_hybrid.serve.mcp import create_server
+from pytools_hybrid import SettingsError, load_tool
+from pytools_hybrid.serve.calls import compact_form
+from pytools_hybrid.serve.http import check_exposure
 from toolimport import ImportOptions, import_servers
 from toolimport.runtime import close
 
@@ -211,40 +207,6 @@ def imported(tmp_path_factory):
     module.write_text("def run(tea: str) -> str:\n    '''Taste a tea.'''\n")
     yield folder
     close()
-
-
-@pytest.fixture
-def trusted(imported, monkeypatch, tmp_path):
-    """Record the user's trust, as `pytools-hybrid import` does."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    trust(imported / "servers.json", imported / "tools")
-    return tmp_path / "config" / "pytools-hybrid"
-
-
-@pytest.fixture
-def served(imported, settings, trusted):
-    """Talk to a server in this process, which answers the same as through pipes."""
-
-    @asynccontextmanager
-    async def serve(ask=None, mode="auto", callbacks=None, **values):
-        usual = {"root": imported / "tools", "tools": "call", "watch": False}
-        given = settings(**usual | values)
-        async with ToolSearch(settings=given, refresh=False) as search:
-            follower = Follower(search.index)
-            working = asyncio.create_task(follower.run())
-            try:
-                assert await follower.looked(within=PATIENCE)
-                server = create_server(search, follower, settings=given, root=search.roots)
-                answering = {"elicitation_callback": ask} | (callbacks or {})
-                async with Client(server, mode=mode, **answering) as client:
-                    client.search, client.index = search, search.index
-                    client.app = create_app(search, follower, server, given)
-                    yield client
-            finally:
-                working.cancel()
-                await asyncio.wait([working])
-
-    return serve
 
 
 async def call(client, name, **arguments):

@@ -1,23 +1,13 @@
 """A tool's own name, on its server, means that tool, and never another one spelled like it."""
 
-import asyncio
 import json
 import sys
-from contextlib import asynccontextmanager
 
 import anyio
 import httpx2
 import pytest
-from mcp.client.client import Client
-from pytools_hybrid import ToolSearch
-from pytools_hybrid.index import Follower
-from pytools_hybrid.serve.calls import trust
-from pytools_hybrid.serve.http import create_app
-from pytools_hybrid.serve.mcp import create_server
 from toolimport import ImportOptions, import_servers
 from toolimport.runtime import close
-
-from .conftest import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -84,32 +74,6 @@ def imported(tmp_path_factory):
     module.write_text("def run(name: str) -> str:\n    '''Give a person another name.'''\n")
     yield folder
     close()
-
-
-@pytest.fixture
-def served(imported, settings, monkeypatch, tmp_path):
-    """Talk to a server of the tree in this process."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    trust(imported / "servers.json", imported / "tools")
-
-    @asynccontextmanager
-    async def serve(**values):
-        given = settings(root=imported / "tools", watch=False, **({"tools": "call"} | values))
-        async with ToolSearch(settings=given, refresh=False) as search:
-            follower = Follower(search.index)
-            working = asyncio.create_task(follower.run())
-            try:
-                assert await follower.looked(within=PATIENCE)
-                server = create_server(search, follower, settings=given, root=search.roots)
-                async with Client(server) as client:
-                    client.app = create_app(search, follower, server, given)
-                    client.search = search
-                    yield client
-            finally:
-                working.cancel()
-                await asyncio.wait([working])
-
-    return serve
 
 
 async def called(client, name):
