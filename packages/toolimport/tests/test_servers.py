@@ -295,7 +295,7 @@ def test_a_reference_that_is_not_replaced_is_reported(write, run):
 def tail(monkeypatch):
     """What a server that has ended wrote, a thread that has yet to read it, and an open end."""
     threads = []
-    monkeypatch.setattr(_client, "start", threads.append)
+    monkeypatch.setattr(_client, "start_thread", threads.append)
     tail = StderrTail()
     with tail.writing() as errors:
         errors.write("cannot open the shop\n")
