@@ -157,7 +157,7 @@ def test_a_provider_that_changes_back_finds_its_earlier_vectors(use, openai):
 def test_another_length_for_a_moment_costs_no_tool_its_vector(
     use, openai, write_tool, tmp_path, monkeypatch, searches
 ):
-    monkeypatch.setattr(_embed, "_DOUBT_SECONDS", 0.2)
+    monkeypatch.setattr(_embed, "_RECHECK_SECONDS", 0.2)
     monkeypatch.setattr(_follow, "_REFUSED_SECONDS", 0.2)
 
     async def job(tools):
