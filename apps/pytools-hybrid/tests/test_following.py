@@ -301,6 +301,36 @@ class TrustsTheTimesOfFiles(ToldWhatChanged):
             tick.touch()
 
 
+@pytest.mark.anyio
+async def test_a_file_that_is_left_out_is_reported_once_and_not_at_each_rescan(
+    root, settings, monkeypatch
+):
+    monkeypatch.setattr("toolwatch._root._RESCAN_SECONDS", 0.01)
+    (root / "mcptools" / "github" / "broken.py").write_text("def run(:")
+    rescans, reports, enough = 0, [], asyncio.Event()
+    async with ToolSearch(settings=settings(root=[root]), refresh=False) as search:
+        index = search.index
+        follower = Follower(index, on_sync=reports.append)
+        refresh_index = follower._index.refresh
+
+        async def counted(within=None):
+            nonlocal rescans
+            rescans += within is None
+            if rescans == 4:
+                enough.set()
+            return await refresh_index(within)
+
+        monkeypatch.setattr(type(follower._index), "refresh", lambda _, within: counted(within))
+        following = asyncio.create_task(follower.run())
+        async with asyncio.timeout(PATIENCE):
+            await enough.wait()
+        following.cancel()
+        await asyncio.wait([following])
+    paths = [issue.path for report in reports for issue in report.issues]
+    assert len(reports) == 1
+    assert "mcptools/github/broken.py" in paths
+
+
 class Watched(AnyFileOperations):
     """Leaves the detection of changes to the follower of a server."""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from toolindex import SyncReport
+    from toolscan import ScanIssue
     from toolwatch import ChangeBatch
 
     from pytools_hybrid.index._open_index import OpenIndex
@@ -51,7 +52,7 @@ class Follower(FirstSync):
 
     Args:
         index: The index.
-        on_sync: Called after a scan that changed the index or left files out.
+        on_sync: Called after a scan that changed the index or left out further files.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Follower(FirstSync):
     ) -> None:
         super().__init__(index)
         self._on_sync = on_sync
+        self._issues: set[ScanIssue] = set()
         # Places to scan again; None: everywhere.
         self._unconfirmed: set[PurePosixPath] | None = set()
         self._is_unconfirmed = asyncio.Event()
@@ -187,9 +189,12 @@ class Follower(FirstSync):
                         report.updated,
                         report.removed,
                     )
-                if self._on_sync is not None and (is_changed or report.issues):
+                issues = set(report.issues)
+                news = issues - self._issues
+                self._issues = issues if within is None else self._issues | issues
+                if self._on_sync is not None and (is_changed or news):
                     self._on_sync(report)
-                for issue in report.issues:
+                for issue in sorted(news, key=lambda it: it.path):
                     _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
                 self._warn_of_broken()
                 if is_changed and self._synced.is_set():
