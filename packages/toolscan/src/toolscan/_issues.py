@@ -15,8 +15,6 @@ class Reason(StrEnum):
     NAME_ENCODING = "name_encoding"
     DUPLICATE_ID = "duplicate_id"
     NO_LAYOUT = "no_layout"
-    OVER_LIMIT = "over_limit"
-    """There are more tools than a limit allows; only used by callers of a scan."""
     # The file system
     NOT_A_FILE = "not_a_file"
     UNREADABLE = "unreadable"

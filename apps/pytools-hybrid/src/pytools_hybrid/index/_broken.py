@@ -20,7 +20,7 @@ _FAULTS = {
     *(Reason.SYNTAX_ERROR, Reason.TOO_DEEP, Reason.SURROGATE, Reason.ENCODING, Reason.NUL_BYTES),
     *(Reason.TOO_LARGE, Reason.UNREADABLE, Reason.EMPTY),
 }
-_NO_FAULTS = {Reason.PRIVATE, Reason.DUPLICATE_ID, Reason.OVER_LIMIT, Reason.VANISHED}
+_NO_FAULTS = {Reason.PRIVATE, Reason.DUPLICATE_ID, Reason.VANISHED}
 _LINE = re.compile(r"Line (\d+): (.*)", re.DOTALL)
 
 
