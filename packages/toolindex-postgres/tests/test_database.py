@@ -12,7 +12,7 @@ from toolindex_postgres import (
     SchemaError,
     UnreachableStoreError,
 )
-from toolindex_postgres._connection import Connection
+from toolindex_postgres._connections import Connection
 
 from .test_faults import until
 from .trees import MODEL, embed, ids, known, sync

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from toolindex import DatabaseBusyError, DatabaseError, OutcomeRecord
 from toolindex_postgres import Database, SharedStore, UnreachableStoreError
-from toolindex_postgres import _pool as limits
-from toolindex_postgres._pool import Connections
+from toolindex_postgres import _connections as limits
+from toolindex_postgres._connections import Connections
 from toolindex_postgres._refresh import Refresher
 
 from .sqlite_store import SQLiteStore
@@ -186,7 +186,7 @@ def test_a_writer_that_waits_too_long_for_another_reports_a_busy_index(
 def hurried():
     """Make the server cancel statements early, and allow a slow machine long for the reply."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "_LOOK_MS", 100)
+        patch.setattr(limits, "_POLL_MS", 100)
         patch.setattr(limits, "_READ_MS", 100)
         patch.setattr(limits, "_MARGIN_SECONDS", PATIENCE)
         patch.setattr(limits.Connection, "patience", PATIENCE)

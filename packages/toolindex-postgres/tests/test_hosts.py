@@ -292,7 +292,7 @@ def test_unchanged_aliases_wait_for_no_lock(host, database, tree):
 
 
 def test_pruning_deletes_unneeded_data_on_the_server(host, database, tree, monkeypatch):
-    monkeypatch.setattr("toolindex_postgres._tree_changes._SPARES", 1)
+    monkeypatch.setattr("toolindex_postgres._tree._SPARES", 1)
     here = host()
     for tools in (TWO, ONE, {"mail/send": "Send it."}):
         sync(here, tools)

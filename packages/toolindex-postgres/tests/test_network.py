@@ -21,9 +21,9 @@ from toolindex_postgres import (
     Database,
     SharedStore,
     UnreachableStoreError,
-    _pool,
+    _connections,
 )
-from toolindex_postgres._pool import Connections
+from toolindex_postgres._connections import Connections
 
 from .postgres import Replica, pooling, serving
 from .sqlite_store import SQLiteStore
@@ -336,7 +336,7 @@ def test_a_connection_that_falls_silent_within_an_answer_delays_only_one_search(
         assert ids(store) == ["mail:send"]
         left[0] = before - left[0] - lacking
         with monkeypatch.context() as patch:
-            patch.setattr(_pool.Connection, "patience", 0.5)
+            patch.setattr(_connections.Connection, "patience", 0.5)
             assert ids(store) == ["mail:send"]
         assert "cannot be reached" in store.freshness(asks=False).problem
         left[0] = 1_000_000
@@ -364,7 +364,7 @@ def test_checking_a_silent_server_does_not_block_other_threads(server, database,
         assert connections.ask("SELECT 1") == (1,)
         left[0] = 0
         with monkeypatch.context() as patch:
-            patch.setattr(_pool.Connection, "patience", 0.5)
+            patch.setattr(_connections.Connection, "patience", 0.5)
             with pytest.raises(UnreachableStoreError):
                 connections.ask("SELECT 1")
         left[0] = 1_000_000

@@ -13,7 +13,7 @@ import pytest
 from toolindex import DatabaseError, OutcomeRecord, SearchRecord, ToolFilter
 from toolindex_postgres import Database, SharedStore
 from toolindex_postgres._notes import Notes
-from toolindex_postgres._pool import Connections
+from toolindex_postgres._connections import Connections
 
 from .sqlite_store import SQLiteStore
 from .test_faults import killed, until
@@ -214,7 +214,7 @@ def test_an_event_that_is_recorded_again_after_a_failure_counts_once(
 ):
     here = host()
     sync(here, ONE)
-    write = type(here._copy.usage).record_outcomes
+    write = type(here.copy.usage).record_outcomes
     attempts = []
 
     def fails_once(usage, outcomes):
@@ -223,7 +223,7 @@ def test_an_event_that_is_recorded_again_after_a_failure_counts_once(
             raise DatabaseError("here.db", "disk is full")
         write(usage, outcomes)
 
-    monkeypatch.setattr(type(here._copy.usage), "record_outcomes", fails_once)
+    monkeypatch.setattr(type(here.copy.usage), "record_outcomes", fails_once)
     with pytest.raises(DatabaseError):
         here.usage.record_outcomes([outcome(at=1.0)])
     here.usage.record_outcomes([outcome(at=1.0)])

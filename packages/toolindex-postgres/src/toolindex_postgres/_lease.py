@@ -10,23 +10,21 @@ import psycopg.errors
 from toolindex import LeaseHeldError, finish_in_thread
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._pool import SETTINGS, UNLIMITED
-from toolindex_postgres._texts import encoded
+from toolindex_postgres._connections import BEGIN_UNLIMITED
+from toolindex_postgres._rows import encoded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from toolindex import WorkLease
 
-    from toolindex_postgres._connection import Connection
-    from toolindex_postgres._pool import Connections
+    from toolindex_postgres._connections import Connection, Connections
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 _EMBEDDING = "embed-"
-_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {SETTINGS}; {UNLIMITED}"
 _OF = "(SELECT %s, CASE WHEN %s THEN current_user ELSE '' END, %s)"
-MAKE = f"INSERT INTO toolindex.lease {_OF} ON CONFLICT DO NOTHING"
-LOCK = f"SELECT FROM toolindex.lease WHERE (tree, role, purpose) = {_OF} FOR UPDATE SKIP LOCKED"
+_MAKE = f"INSERT INTO toolindex.lease {_OF} ON CONFLICT DO NOTHING"
+_LOCK = f"SELECT FROM toolindex.lease WHERE (tree, role, purpose) = {_OF} FOR UPDATE SKIP LOCKED"
 # A server that refuses a lease for these reasons also refuses the results of the work.
 _REFUSED = (
     psycopg.errors.InsufficientPrivilege,
@@ -131,15 +129,15 @@ class SharedLease:
 
     def _lock(self, patient: bool) -> bool:
         """Lock the row on the server, and keep the transaction only if that worked."""
-        connection = self._connections.begin(_BEGIN, patient=patient)
+        connection = self._connections.begin(BEGIN_UNLIMITED, patient=patient)
         try:
             with self._connections.explaining():
-                is_ours = bool(connection.execute(LOCK, self._key).rowcount)
+                is_ours = bool(connection.execute(_LOCK, self._key).rowcount)
                 # Committed at once, because others would wait for an uncommitted row.
-                if not is_ours and connection.execute(MAKE, self._key).rowcount:
+                if not is_ours and connection.execute(_MAKE, self._key).rowcount:
                     connection.execute("COMMIT")
-                    connection.execute(_BEGIN)
-                    is_ours = bool(connection.execute(LOCK, self._key).rowcount)
+                    connection.execute(BEGIN_UNLIMITED)
+                    is_ours = bool(connection.execute(_LOCK, self._key).rowcount)
             if is_ours:
                 self._connection = connection
         except DatabaseError as error:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._texts import encoded
-from toolindex_postgres._tree import as_bytes, vector_of
+from toolindex_postgres._rows import as_bytes, encoded, vector_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from toolindex import VectorCache
 
-    from toolindex_postgres._pool import Connections
+    from toolindex_postgres._connections import Connections
 
 
 class SharedQueryVectors:

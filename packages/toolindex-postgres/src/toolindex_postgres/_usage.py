@@ -20,16 +20,15 @@ import psycopg.errors
 from toolindex import OutcomeRecord, SearchRecord
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._texts import decoded, encoded
+from toolindex_postgres._rows import decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
-    from toolindex import RemovedRecords, ToolUsage, UsageStatistics, UsageStore
+    from toolindex import RemovedRecords, ToolUsage, UsageStatistics
 
-    from toolindex_postgres._notes import Notes
-    from toolindex_postgres._pool import Connections
+    from toolindex_postgres._connections import Connections
+    from toolindex_postgres._copy import Copy
     from toolindex_postgres._tree import State
 
 T = TypeVar("T", SearchRecord, OutcomeRecord)
@@ -51,31 +50,20 @@ class SharedUsage:
     Implements `toolindex.UsageStore`. `clear` only deletes the record on this host.
 
     Args:
-        local: The copy's record.
-        notes: The queue, and how far the server's record has been read.
+        copy: The copy.
         connections: The server.
         tree: The tree.
-        turn: Returns a lease for fetching, which one thread of this host has at a time; it waits
-            for some seconds at most.
         prunes: Whether old events are deleted on the server, too.
     """
 
-    def __init__(
-        self,
-        local: UsageStore,
-        notes: Notes,
-        connections: Connections,
-        *,
-        tree: str,
-        turn: Callable[[float], AbstractContextManager[bool]],
-        prunes: bool,
-    ) -> None:
-        self._local = local
-        self._notes = notes
+    def __init__(self, copy: Copy, connections: Connections, tree: str, *, prunes: bool) -> None:
+        self._copy = copy
+        self._local = copy.store.usage
+        self._notes = copy.notes
         self._connections = connections
+        # To this server, or to another one in the address, if this one is a standby.
         self._sender = connections
         self._tree = encoded(tree)
-        self._turn = turn
         self._prunes = prunes
         self._recording = Lock()
         self._numbers = Counter[OutcomeRecord]()
@@ -206,7 +194,7 @@ class SharedUsage:
         """Fetch new outcomes of other hosts, or the first of them if there are many."""
         if not self.is_behind(now):
             return
-        with self._turn(0.0) as is_ours:
+        with self._copy.turn(0.0) as is_ours:
             if is_ours and not self._fetch_outcomes(now.database, now.tree):
                 self._followed = now.database, now.tree, now.outcome
 
@@ -216,7 +204,7 @@ class SharedUsage:
             return
         self.send()
         # Wait for a fetch that a search may have started.
-        with suppress(DatabaseError), self._turn(_PATIENCE) as is_ours:
+        with suppress(DatabaseError), self._copy.turn(_PATIENCE) as is_ours:
             if is_ours:
                 with self._connections.reading() as connection:
                     row = connection.execute(

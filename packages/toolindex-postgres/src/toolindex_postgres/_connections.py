@@ -1,57 +1,118 @@
-"""A pool of connections to one address, which lends them for one transaction at a time."""
+"""Connections to one address, each lent for one transaction, and what their errors mean."""
 
 from __future__ import annotations
 
 import os
 import queue
+import re
 import time
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 import psycopg.errors
-from toolindex.errors import DatabaseError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from toolindex.errors import DatabaseBusyError, DatabaseError
 
-from toolindex_postgres._address import redacted
-from toolindex_postgres._connection import Connection, SilentError, explained, reason_of
-from toolindex_postgres.errors import AddressError, UnreachableStoreError
+from toolindex_postgres._address import SECRET, Address
+from toolindex_postgres._tree import SUPPORTED
+from toolindex_postgres.errors import (
+    AddressError,
+    DeniedError,
+    SchemaError,
+    UnreachableStoreError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from contextlib import AbstractContextManager
 
-_CONNECT_SECONDS = 2
+    from psycopg.abc import PQGen
+
+_T = TypeVar("_T")
+_Row = tuple[Any, ...]
+
+_URLS = "postgresql://", "postgres://"
 _READ_MS = 2_000
-_LOOK_MS = 1_200
+_POLL_MS = 1_200
+# Longer than the server's own limit for a request, so that only a server that does not enforce its
+# limits counts as silent.
+_PATIENCE_SECONDS = 1.5
 _MARGIN_SECONDS = 1.0
 # Shorter than the statement timeout, so that waiting for a lock is not mistaken for a slow server.
 _LOCK_MS, _WRITE_MS = 110_000, 120_000
 # The first copy of a large tree takes a while on a slow network.
 _COPY_MS = 60_000
+_FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
+# How often psycopg checks for Ctrl-C while it waits.
+_INTERVAL = 0.1
 # Functions that other roles have created in other schemas must not run with this role's rights.
 _SAFE = "SET LOCAL search_path = pg_catalog, pg_temp"
 # The server must notice a host that has vanished, because its locks block all other writers.
-SETTINGS = (
+_SETTINGS = (
     f"{_SAFE}; SET LOCAL tcp_keepalives_idle = 10; SET LOCAL tcp_keepalives_interval = 2; "
     "SET LOCAL tcp_keepalives_count = 5"
 )
+_BEGIN = "BEGIN {}; SET LOCAL statement_timeout = {}; " + _SETTINGS
+_ASK = f"BEGIN; SET LOCAL statement_timeout = {{}}; {_SAFE}; {{}}; COMMIT"
 # A server may limit how long transactions last, since PostgreSQL 17.
-UNLIMITED = (
+BEGIN_UNLIMITED = (
+    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {_SETTINGS}; "
     "SELECT set_config('transaction_timeout', '0', true) "
     "WHERE current_setting('transaction_timeout', true) IS NOT NULL"
 )
-_BEGIN = "BEGIN {}; SET LOCAL statement_timeout = {}; " + SETTINGS
-_ASK = f"BEGIN; SET LOCAL statement_timeout = {{}}; {_SAFE}; {{}}; COMMIT"
-_FIRST_DELAY, _LONGEST_DELAY = 1.0, 30.0
-# How long to wait in a network that swallows packets, until the server's host counts as silent.
-_NETWORK = {"tcp_user_timeout": "2000", "keepalives_idle": "10", "keepalives_interval": "2"}
+"""Begins a transaction that may last for hours."""
+_DEFAULTS = {
+    "connect_timeout": 2,
+    "application_name": "toolindex",
+    # How long to wait in a network that swallows packets, until the host counts as silent.
+    "tcp_user_timeout": 2000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 2,
+}
+# Classes of errors after which the server counts as unreachable. Without a code there is no
+# connection; otherwise it was lost, ended, refused, or one too many.
+_UNREACHABLE = {"", "08", "57", "53", "28", "3D"}
+# libpq's message on a parameter of the address, unlike that on a host called "invalid" or on an
+# "invalid response" of something other than PostgreSQL.
+_INVALID = re.compile(r"(^|: )(invalid|missing) ")
+_UNDEFINED = {"3F000", "42P01", "42883", "42703"}
+
+
+class _SilentError(psycopg.OperationalError):
+    """The server accepted a statement and does not answer."""
+
+
+class Connection(psycopg.Connection[_Row]):
+    """A connection that is closed when the server has been silent for too long.
+
+    A stopped server does not enforce its own time limits, and a network that swallows packets
+    reports no error.
+
+    Attributes:
+        patience: How many seconds to wait for a statement.
+    """
+
+    patience: float = _PATIENCE_SECONDS
+
+    def wait(self, gen: PQGen[_T], interval: float = _INTERVAL, timeout: float | None = None) -> _T:
+        """Wait for the answer to a statement; without one in time, the connection is lost."""
+        try:
+            return super().wait(gen, interval, self.patience if timeout is None else timeout)
+        except psycopg.OperationalError as error:
+            if error.sqlstate or self.closed:
+                raise
+            self.close()
+            raise _SilentError("it is silent") from error
 
 
 class Connections:
     """Idle connections to one address, each lent to one thread at a time.
 
     No session state is used between transactions, so a pooler in front of the server may give each
-    transaction another session.
+    transaction another session. psycopg_pool is not used, because it connects in the background:
+    the reason of a failure goes to a log, not to the caller (decision 26).
 
     Args:
         address: An address for libpq: `postgresql://…`, or words with `=`.
@@ -64,17 +125,24 @@ class Connections:
     """
 
     def __init__(self, address: str) -> None:
-        self.where: str = redacted(address)
+        try:
+            url = Address.parse(address) if address.startswith(_URLS) else None
+            given = conninfo_to_dict(url.url if url else address)
+            harmless = {name: it for name, it in given.items() if not SECRET.search(name)}
+            self.where: str = url.shown if url else make_conninfo("", **harmless)
+        except (psycopg.Error, ValueError):
+            # The driver's message may contain a part of the password.
+            raise AddressError from None
         self.closed: bool = False
-        self._address = self._completed(address)
+        self._address = make_conninfo("", **(_DEFAULTS | given))
         self._idle: queue.LifoQueue[Connection] = queue.LifoQueue()
         self._process = os.getpid()
         self._inherited: list[Connection] = []
         self._lock = Lock()
         self._primary: Connections | None = None
         self._reason = "it was not a moment ago"
-        self._is_silent = False
-        self._is_unsure = False
+        # Whether connecting took too long, or a connection has fallen silent since.
+        self._is_silent = self._is_unsure = False
         self._retry_at = float("-inf")
         self._delay = _FIRST_DELAY
 
@@ -88,8 +156,9 @@ class Connections:
         """Whether the server could not be reached a moment ago, and should not be tried yet."""
         return time.monotonic() < self._retry_at
 
-    @contextmanager
-    def reading(self, *, patient: bool = False, copies: bool = False) -> Generator[Connection]:
+    def reading(
+        self, *, patient: bool = False, copies: bool = False
+    ) -> AbstractContextManager[Connection]:
         """Lend a connection whose statements all see one state of the database.
 
         Args:
@@ -101,14 +170,23 @@ class Connections:
             UnreachableStoreError: The server cannot be reached, or takes longer.
             DatabaseError: It refuses; the message says what to do.
         """
-        with self._transaction(
-            "ISOLATION LEVEL REPEATABLE READ READ ONLY", _COPY_MS if copies else _READ_MS, patient
-        ) as it:
-            yield it
+        kind = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        return self._transaction(kind, _COPY_MS if copies else _READ_MS, patient)
 
-    def ask(
-        self, statement: str, *parameters: str, patient: bool = False
-    ) -> tuple[Any, ...] | None:
+    def writing(self, *, patient: bool = True) -> AbstractContextManager[Connection]:
+        """Lend a connection inside a transaction, which is committed unless the block raises.
+
+        Args:
+            patient: As for `reading`.
+
+        Raises:
+            UnreachableStoreError: The server cannot be reached. All of it has been changed, if only
+                the reply was lost, or nothing.
+            DatabaseError: The server refuses; nothing has changed.
+        """
+        return self._transaction("", _WRITE_MS, patient)
+
+    def ask(self, statement: str, *parameters: str, patient: bool = False) -> _Row | None:
         """Run one statement, in one round trip; return its first row.
 
         Args:
@@ -122,33 +200,13 @@ class Connections:
             DatabaseError: It refuses; the message says what to do.
         """
         with self.explaining():
-            begin = _ASK.format(_LOOK_MS, statement)
+            begin = _ASK.format(_POLL_MS, statement)
             connection, rows = self._begun(begin, patient, parameters)
             self._give_back(connection)
             return rows[0]
 
-    @contextmanager
-    def writing(self, *, patient: bool = True) -> Generator[Connection]:
-        """Lend a connection inside a transaction, which is committed unless the block raises.
-
-        Args:
-            patient: As for `reading`.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached. All of it has been changed, if only
-                the reply was lost, or nothing.
-            DatabaseError: The server refuses; nothing has changed.
-        """
-        with self._transaction("", _WRITE_MS, patient) as connection:
-            yield connection
-
     def begin(self, statement: str, *, patient: bool = False) -> Connection:
-        """Begin a transaction that lasts until `end`.
-
-        Args:
-            statement: The statement that begins it.
-            patient: As for `reading`.
-        """
+        """Begin a transaction, with a statement, that lasts until `end`."""
         with self.explaining():
             return self._begun(statement, patient)[0]
 
@@ -179,12 +237,11 @@ class Connections:
     @property
     def primary(self) -> Connections:
         """Connections to the server that accepts writes, if the address names it, too."""
-        from psycopg.conninfo import make_conninfo
-
         with self._lock:
             if self._primary is None:
-                address = make_conninfo(self._address, target_session_attrs="read-write")
-                self._primary = Connections(address)
+                self._primary = Connections(
+                    make_conninfo(self._address, target_session_attrs="read-write")
+                )
                 self._primary.closed = self.closed
             return self._primary
 
@@ -194,6 +251,19 @@ class Connections:
         if self._primary is not None:
             self._primary.close()
         self._drop_idle()
+
+    @contextmanager
+    def explaining(self) -> Generator[None]:
+        """Translate the driver's errors in a block into those of this package."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if isinstance(error, _SilentError):
+                # Other connections are lost, too, and no thread should wait for each of them.
+                self._drop_idle()
+                self._is_unsure = True
+                self._rest()
+            raise _explained(self.where, error) from error
 
     @contextmanager
     def _transaction(self, kind: str, timeout_ms: int, patient: bool) -> Generator[Connection]:
@@ -216,37 +286,23 @@ class Connections:
 
     def _begun(
         self, begin: str, patient: bool, parameters: Sequence[str] = ()
-    ) -> tuple[Connection, list[tuple[Any, ...] | None]]:
+    ) -> tuple[Connection, list[_Row | None]]:
         with suppress(queue.Empty):
             connection = self._take()
             try:
-                return connection, self._first_rows(connection, begin, parameters)
+                return connection, _first_rows(connection, begin, parameters)
             except psycopg.Error as error:
                 is_lost = not self.end(connection)
-                if not is_lost or isinstance(error, SilentError):
+                if not is_lost or isinstance(error, _SilentError):
                     raise
                 # The server has ended an idle connection, and probably all of them.
                 self._drop_idle()
         connection = self._connect(patient)
         try:
-            return connection, self._first_rows(connection, begin, parameters)
+            return connection, _first_rows(connection, begin, parameters)
         except psycopg.Error:
             self.end(connection)
             raise
-
-    def _first_rows(
-        self, connection: Connection, statements: str, parameters: Sequence[str]
-    ) -> list[tuple[Any, ...] | None]:
-        # This is the only kind of cursor that can send several statements with parameters.
-        cursor = psycopg.ClientCursor(connection)
-        cursor.execute(statements.encode(), parameters or None)
-        rows: list[tuple[Any, ...] | None] = []
-        is_more: bool | None = True
-        while is_more:
-            if cursor.description is not None:
-                rows.append(cursor.fetchone())
-            is_more = cursor.nextset()
-        return rows
 
     def _take(self) -> Connection:
         if self.closed:
@@ -265,44 +321,22 @@ class Connections:
         if self.is_resting and not patient:
             raise UnreachableStoreError(self.where, self._reason)
         try:
-            connection = Connection.connect(
-                self._address,
-                autocommit=True,
-                # A pooler may give each transaction another session.
-                prepare_threshold=None,
-            )
+            # A pooler may give each transaction another session, so nothing is prepared.
+            connection = Connection.connect(self._address, autocommit=True, prepare_threshold=None)
         except psycopg.OperationalError as error:
             # Until the next attempt, the last error is reported.
-            self._reason = reason_of(error)
+            self._reason = _reason_of(error)
             self._is_silent = isinstance(error, psycopg.errors.ConnectionTimeout)
             self._is_unsure = False
-            self._fail()
+            self._rest()
             raise
         self._is_silent = self._is_unsure = False
         self._retry_at, self._delay = float("-inf"), _FIRST_DELAY
         return connection
 
-    def _fail(self) -> None:
+    def _rest(self) -> None:
         self._retry_at = time.monotonic() + self._delay
         self._delay = min(2 * self._delay, _LONGEST_DELAY)
-
-    def _completed(self, address: str) -> str:
-        from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
-        scheme, _, rest = address.partition("://")
-        if rest and scheme in {"postgresql", "postgres"} and rest.partition("?")[0].count("@") > 1:
-            # The text after the first @ would be shown as a host name.
-            raise AddressError(self.where)
-        try:
-            given = conninfo_to_dict(address)
-        except psycopg.Error:
-            # The driver's message may contain a part of the password.
-            raise AddressError(self.where) from None
-        defaults: dict[str, Any] = {
-            "connect_timeout": _CONNECT_SECONDS,
-            "application_name": "toolindex",
-        }
-        return make_conninfo("", **(defaults | _NETWORK | given))
 
     def _give_back(self, connection: Connection) -> bool:
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -319,19 +353,45 @@ class Connections:
             while True:
                 self._idle.get_nowait().close()
 
-    @contextmanager
-    def explaining(self) -> Generator[None]:
-        """Translate the driver's errors in a block.
 
-        Raises:
-            DatabaseError: There was one.
-        """
-        try:
-            yield
-        except psycopg.Error as error:
-            if isinstance(error, SilentError):
-                # Other connections are lost, too, and no thread should wait for each of them.
-                self._drop_idle()
-                self._is_unsure = True
-                self._fail()
-            raise explained(self.where, error) from error
+def _first_rows(
+    connection: Connection, statements: str, parameters: Sequence[str]
+) -> list[_Row | None]:
+    # This is the only kind of cursor that can send several statements with parameters.
+    cursor = psycopg.ClientCursor(connection)
+    cursor.execute(statements.encode(), parameters or None)
+    return [results.fetchone() for results in cursor.results() if results.description is not None]
+
+
+def _reason_of(error: psycopg.Error) -> str:
+    """Return what went wrong, in one line, without libpq's advice."""
+    # Of several addresses, the last one. libpq indents its advice by a tab.
+    lines = [line for line in str(error).splitlines() if line and not line[0].isspace()]
+    failed = (lines or [type(error).__name__])[-1].rpartition("connection failed: ")[2]
+    return (error.diag.message_primary or failed).strip()
+
+
+def _explained(where: str, error: psycopg.Error) -> DatabaseError:
+    code, reason = error.sqlstate or "", _reason_of(error)
+    if code in _UNDEFINED:
+        return SchemaError(where, found=None, supported=SUPPORTED)
+    if code == "42501":
+        return DeniedError(where, reason)
+    if code == "25006":
+        return DatabaseError(
+            where,
+            "this server accepts no writes: it is a replica, or was made read-only; for a replica, "
+            "add target_session_attrs=read-write to the address",
+        )
+    if code == "53100":
+        return DatabaseError(where, f"the server's disk is full ({reason}); make room there")
+    if code in {"55P03", "40001", "40P01"}:
+        return DatabaseBusyError(where)
+    if code == "57014":
+        return UnreachableStoreError(where, "it took too long")
+    if not code and _INVALID.search(reason):
+        # The message is not shown: it may quote a part of a password.
+        return AddressError()
+    if isinstance(error, psycopg.OperationalError) and code[:2] in _UNREACHABLE:
+        return UnreachableStoreError(where, reason)
+    return DatabaseError(where, reason)
