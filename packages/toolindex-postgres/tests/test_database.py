@@ -6,7 +6,6 @@ import psycopg
 import pytest
 from toolindex import DatabaseError, NewerSchemaError, OutcomeRecord
 from toolindex_postgres import (
-    AddressError,
     Database,
     DeniedError,
     SchemaError,
@@ -422,24 +421,3 @@ def test_a_refused_login_says_what_to_check(server, own, role):
         finally:
             hba.write_text(before)
             connection.execute("SELECT pg_reload_conf()")
-
-
-def test_invalid_addresses_are_refused_without_showing_passwords(tmp_path):
-    for address in (
-        "postgresql://me:s3cret@[h/db",
-        "host=h password=s3cret nonsense",
-    ):
-        with pytest.raises(AddressError) as refused:
-            Database(address)
-        assert "s3cret" not in str(refused.value)
-    for address in ("postgresql://me:s3cr@et@h/db", "postgresql://me:s3cret@h@i/db"):
-        with pytest.raises(AddressError, match="%40") as refused:
-            Database(address)
-        assert "et@" not in str(refused.value)
-    # Because of the slash in the password, the text before it is read as a port.
-    for address in (f"host={tmp_path} password=s3cret", "postgresql://me:s3cret/s3cret@h/db"):
-        with Database(address) as away, pytest.raises(UnreachableStoreError) as lost:
-            away.init()
-        assert "s3cret" not in str(lost.value)
-    with pytest.raises(DatabaseError, match="closed"):
-        away.status()

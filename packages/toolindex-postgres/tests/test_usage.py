@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from toolindex import DatabaseError, OutcomeRecord, SearchRecord, ToolFilter
 from toolindex_postgres import Database, SharedStore
-from toolindex_postgres._notes import Notes
 from toolindex_postgres._connections import Connections
+from toolindex_postgres._notes import Notes
 
 from .sqlite_store import SQLiteStore
 from .test_faults import killed, until

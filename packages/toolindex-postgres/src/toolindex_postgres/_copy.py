@@ -99,12 +99,12 @@ class Copy:
     def changing(self) -> Generator[None]:
         """Change only the copy in a block, and record that its state of the tree is the same."""
         with self.alone():
-            note = self.notes.read()
+            note = self.notes.state()
             is_known = note is not None and note.copy == self._generation()
             yield
             if is_known and note is not None:
                 self._seen = replace(note, copy=self._generation())
-                self.notes.write(self._seen)
+                self.notes.put_state(self._seen)
 
     def is_at(self, state: State) -> bool:
         """Return whether the copy is known to have a state of the tree."""
@@ -113,7 +113,7 @@ class Copy:
 
     def bring_to(self, tree: Tree) -> None:
         """Bring the copy to the state of the tree; the caller is its only writer."""
-        note, now = self.notes.read(), self._note_of(tree.state)
+        note, now = self.notes.state(), self._note_of(tree.state)
         if note is not None and now == replace(
             note, generation=now.generation, left_out=now.left_out
         ):
@@ -130,17 +130,17 @@ class Copy:
     def note(self, state: State, left_out: Mapping[str, str]) -> None:
         """Record that the copy has a state of the tree, without some rows."""
         self._seen = replace(self._note_of(state), left_out=left_out)
-        self.notes.write(self._seen)
+        self.notes.put_state(self._seen)
 
     def left_out(self) -> Mapping[str, str]:
         """Return the reasons why rows of the tree cannot be read, by display name."""
-        note = self._seen or self.notes.read()
+        note = self._seen or self.notes.state()
         return {} if note is None else note.left_out
 
     def forget(self) -> None:
         """Forget the copy's state, so that it is compared with the whole tree."""
         self._seen = None
-        self.notes.forget()
+        self.notes.put_state(None)
 
     def close(self) -> None:
         """Close the copy, and the file beside it."""

@@ -13,8 +13,6 @@ from toolindex import DatabaseError, ToolIndex, backup_path, kept_path
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolindex import StoreReader
-
     from toolindex_postgres._address import Address
     from toolindex_postgres._store import SharedStore
 
@@ -52,7 +50,7 @@ def to_server(source: Path, store: SharedStore, address: Address, progress: Prog
         store.usage.record_outcomes(outcomes)
     where = str(address.of(store.tree))
     with store.reading() as reader:
-        return _report(where, reader, vectors, len(searches), len(outcomes))
+        return _report(where, reader.coverage("").tools, vectors, len(searches), len(outcomes))
 
 
 def fetched(store: SharedStore) -> Path | None:
@@ -90,12 +88,13 @@ def to_file(copy: Path, target: Path) -> str:
     with closing(ToolIndex(target, read_only=True)) as index, index.reading() as reader:
         vectors = sum(reader.coverage(model).vectors for model in reader.models())
         usage = index.usage
-        return _report(str(target), reader, vectors, len(usage.searches()), len(usage.outcomes()))
+        counts = len(usage.searches()), len(usage.outcomes())
+        return _report(str(target), reader.coverage("").tools, vectors, *counts)
 
 
-def _report(where: str, reader: StoreReader, vectors: int, searches: int, outcomes: int) -> str:
+def _report(where: str, tools: int, vectors: int, searches: int, outcomes: int) -> str:
     return (
-        f"{where} has {reader.coverage('').tools} tools; copied: {vectors} vectors, "
+        f"{where} has {tools} tools; copied: {vectors} vectors, "
         f"{searches} searches, {outcomes} outcomes"
     )
 

@@ -143,7 +143,7 @@ class Refresher:
 
     def _has_copy(self) -> bool:
         if self.as_of is None:
-            self.as_of = self._copy.notes.as_of()
+            self.as_of = self._copy.notes.get("as_of")
         return self.as_of is not None
 
     def _update_within_patience(self) -> None:
@@ -203,7 +203,7 @@ class Refresher:
         self._noted_at = time.monotonic()
         if self.as_of is not None:
             with suppress(DatabaseError):
-                self._copy.notes.write_as_of(self.as_of)
+                self._copy.notes.put("as_of", self.as_of)
 
     def _start(self, now: State | None) -> tuple[Future[None], bool]:
         """Return the fetch that is running in a thread, and whether it was just started."""

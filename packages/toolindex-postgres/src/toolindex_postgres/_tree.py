@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -81,19 +81,12 @@ class State:
     outcome: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
-    """The changes of a tree.
+class Delta(NamedTuple):
+    """The tools of changed files; removed tools with their file's hash; changed aliases."""
 
-    Attributes:
-        changed: The tools of the files that changed.
-        removed: Removed tools, by id, with the hash of their file.
-        aliases: The aliases of tools whose aliases changed.
-    """
-
-    changed: Sequence[ToolRecord] = ()
-    removed: Mapping[str, str] = field(default_factory=dict[str, str])
-    aliases: Mapping[str, Sequence[str]] = field(default_factory=dict[str, "Sequence[str]"])
+    changed: Sequence[ToolRecord]
+    removed: Mapping[str, str]
+    aliases: Mapping[str, Sequence[str]]
 
 
 class Unreadable(NamedTuple):
