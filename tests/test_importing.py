@@ -93,7 +93,7 @@ USES = {
     "showing the address of a shared index": (
         "import toolindex_postgres\ntoolindex_postgres.Address.parse('postgresql://')",
         "toolindex_postgres",
-        {"psycopg", "toolindex", "apsw", "sqlite3"},
+        {"psycopg", "apsw"},
     ),
 }
 

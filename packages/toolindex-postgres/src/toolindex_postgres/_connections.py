@@ -122,6 +122,8 @@ class Connections:
 
     Raises:
         AddressError: The address is invalid.
+        UnreachableStoreError: (in methods) The server cannot be reached, or takes too long.
+        DatabaseError: (in methods) It refuses; the message says what to do.
     """
 
     def __init__(self, address: str) -> None:
@@ -165,10 +167,6 @@ class Connections:
             patient: Whether to try at once even if the server could not be reached a moment ago.
             copies: Whether a statement may take a minute, because it fetches data for a copy;
                 otherwise two seconds.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached, or takes longer.
-            DatabaseError: It refuses; the message says what to do.
         """
         kind = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
         return self._transaction(kind, _COPY_MS if copies else _READ_MS, patient)
@@ -176,28 +174,16 @@ class Connections:
     def writing(self, *, patient: bool = True) -> AbstractContextManager[Connection]:
         """Lend a connection inside a transaction, which is committed unless the block raises.
 
-        Args:
-            patient: As for `reading`.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached. All of it has been changed, if only
-                the reply was lost, or nothing.
-            DatabaseError: The server refuses; nothing has changed.
+        If the server becomes unreachable, everything has been changed, if only the reply was lost,
+        or nothing.
         """
         return self._transaction("", _WRITE_MS, patient)
 
     def ask(self, statement: str, *parameters: str, patient: bool = False) -> _Row | None:
         """Run one statement, in one round trip; return its first row.
 
-        Args:
-            statement: It may run twice, if the connection was lost.
-            parameters: The values of its placeholders.
-            patient: As for `reading`.
-
-        Raises:
-            UnreachableStoreError: The server cannot be reached, takes longer than 1.2 s, or is
-                silent for 1.5 s, for example because it was stopped.
-            DatabaseError: It refuses; the message says what to do.
+        The server may take 1.2 s, and be silent for 1.5 s. The statement may run twice, if the
+        connection was lost.
         """
         with self.explaining():
             begin = _ASK.format(_POLL_MS, statement)
@@ -211,11 +197,7 @@ class Connections:
             return self._begun(statement, patient)[0]
 
     def end(self, connection: Connection) -> bool:
-        """Roll a transaction back, if it has changed anything, and take its connection back.
-
-        Returns:
-            Whether the connection can be used again; another thread may already be using it.
-        """
+        """Roll a transaction back; return whether its connection can be used again."""
         with suppress(psycopg.Error):
             connection.execute("ROLLBACK")
         return self._give_back(connection)
@@ -305,8 +287,7 @@ class Connections:
             raise
 
     def _take(self) -> Connection:
-        if self.closed:
-            raise DatabaseError(self.where, "the index has been closed")
+        self._check_open()
         with self._lock:
             if self._process != os.getpid():
                 # These belong to the parent process: closing them here would end its sessions.
@@ -316,8 +297,7 @@ class Connections:
         return self._idle.get_nowait()
 
     def _connect(self, patient: bool) -> Connection:
-        if self.closed:
-            raise DatabaseError(self.where, "the index has been closed")
+        self._check_open()
         if self.is_resting and not patient:
             raise UnreachableStoreError(self.where, self._reason)
         try:
@@ -333,6 +313,10 @@ class Connections:
         self._is_silent = self._is_unsure = False
         self._retry_at, self._delay = float("-inf"), _FIRST_DELAY
         return connection
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise DatabaseError(self.where, "the index has been closed")
 
     def _rest(self) -> None:
         self._retry_at = time.monotonic() + self._delay

@@ -159,13 +159,7 @@ class Copy:
         within: Collection[str] | None,
         now: State | None,
     ) -> tuple[SyncPlan, bool, bool | None]:
-        """Plan a sync, and find out what is then known about the tree's reader.
-
-        Args:
-            scanned: As for `SharedStore.sync`; so are the next two.
-            reader_version: The version of the reader.
-            within: The paths that were scanned.
-            now: The state of the tree, which the copy has, if it is known.
+        """Plan a sync in the state of the tree, which the copy has, if it is known.
 
         Returns:
             The plan; whether it changes anything on the server; and whether all records are then
@@ -196,12 +190,7 @@ class Copy:
         )
 
     def differences(self, tree: Tree, *, besides: Collection[str]) -> list[str]:
-        """Return the differences between the tree and a copy of its state, as sentences.
-
-        Args:
-            tree: The tree.
-            besides: Ids of tools to ignore.
-        """
+        """Return how the copy differs from the tree, besides some tools, as sentences."""
         found: list[str] = []
         mine = self.store.stored(reader_version=tree.state.reader_version or _NO_READER)
         differing = {id_ for id_, _ in tree.listing().items() ^ _listing(mine).items()}
@@ -216,12 +205,9 @@ class Copy:
     def vectors_to_restore(
         self, tree: Tree, *, among: Collection[str], besides: str | None
     ) -> Iterator[tuple[str, dict[str, array[float]]]]:
-        """Yield vectors that the copy has and the server lacks, by model and text hash.
+        """Yield vectors of some texts that the copy has and the server lacks, by model and hash.
 
-        Args:
-            tree: The tree.
-            among: The hashes of the texts.
-            besides: A model to ignore.
+        One model may be ignored (`besides`).
         """
         with self.store.reading() as reader:
             for model in reader.models() if among else ():

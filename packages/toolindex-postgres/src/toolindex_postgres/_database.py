@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolindex.errors import DatabaseError, NewerSchemaError
 
-from toolindex_postgres._refresh import note_of_unreadable
+from toolindex_postgres._refresh import Freshness
 from toolindex_postgres._rows import encoded, shown
 from toolindex_postgres._tree import SUPPORTED, Tree, check_version
 
@@ -118,7 +118,7 @@ class Database:
         """Return the status of the database."""
         with self._connections.reading(patient=True, copies=True) as connection:
             found = _found_version(connection)
-            server = str(_one(connection, "SHOW server_version"))
+            server: str = _one(connection, "SHOW server_version")
             if not found:
                 return DatabaseStatus(
                     server=server, schema=None, supported=SUPPORTED, trees=(), size=0
@@ -133,7 +133,7 @@ class Database:
                 schema=found,
                 supported=SUPPORTED,
                 trees=_trees(connection) if found <= SUPPORTED else (),
-                size=int(str(size)),
+                size=size,
             )
 
     def unreadable(self, tree: str) -> dict[str, str]:
@@ -164,8 +164,8 @@ class Database:
             unreadable = self.unreadable(tree) if is_read else {}
         except DatabaseError as error:
             return "failed", str(error), "connect"
-        if unreadable:
-            return "warning", note_of_unreadable(unreadable), "repair"
+        if note := Freshness(as_of=None, problem="", left_out=unreadable).left_out_note:
+            return "warning", note, "repair"
         answers = f"{self.where}: PostgreSQL {status.server}, answers in {milliseconds:.0f} ms"
         schema = status.schema
         if schema is None:
@@ -190,10 +190,8 @@ class Database:
             trees: Their names; they need not exist yet. If there are none, all trees are granted.
 
         Raises:
-            ValueError: A name is empty, or `*`, which means all trees in the table of grants.
-            DatabaseError: There is no such role.
-            DeniedError: Only the owner of the schema may grant.
-            SchemaError: There is no schema yet.
+            ValueError: The name of a tree is empty or `*`.
+            DatabaseError: There is no such role, or only the owner may grant.
         """
         from psycopg import sql
 
@@ -266,18 +264,16 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
     )
 
 
-def _one(connection: Connection, statement: str) -> object:
+def _one(connection: Connection, statement: str) -> Any:  # noqa: ANN401 - any column
     row = connection.execute(statement.encode()).fetchone()
     return None if row is None else row[0]
 
 
 def _found_version(connection: Connection) -> int | None:
-    is_there = "SELECT to_regclass('toolindex.state') IS NOT NULL"
-    row = connection.execute(is_there).fetchone()
-    if row is None or not row[0]:
+    if not _one(connection, "SELECT to_regclass('toolindex.state') IS NOT NULL"):
         return None
-    row = connection.execute("SELECT version FROM toolindex.state").fetchone()
-    return None if row is None else int(row[0])
+    version: int | None = _one(connection, "SELECT version FROM toolindex.state")
+    return version
 
 
 def _migrate(connection: Connection, where: str) -> int:

@@ -17,9 +17,6 @@ from toolindex.errors import DatabaseError
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-# The server's number of an event, and the event's id.
-Place = tuple[int, str | None]
-
 _KEPT_SECONDS = 3_600.0
 # How long to wait for another process that is writing the file.
 _BUSY_SECONDS = 5.0
@@ -105,19 +102,13 @@ class Notes:
             self._host = str(self.get("host"))
         return self._host
 
-    def fetched(self, database: str, tree: int) -> dict[str, Place]:
-        """Return, by kind, the last event of a tree's record that has been fetched."""
+    def fetched(self, kind: str, database: str, tree: int) -> tuple[int, str | None]:
+        """Return the number and id of the last event of a kind that was fetched of a tree."""
         with suppress(TypeError, ValueError):
-            of, *places = self.get("fetched")
+            of, number, event = self.get(f"fetched {kind}")
             if of == [database, tree]:
-                numbered = ((int(number), event) for number, event in places)
-                return dict(zip(("outcomes", "searches"), numbered, strict=True))
-        return {"outcomes": (0, None), "searches": (0, None)}
-
-    def note_fetched(self, database: str, tree: int, kind: str, place: Place) -> None:
-        """Record the last event of a kind that has been fetched."""
-        places = {**self.fetched(database, tree), kind: place}
-        self.put("fetched", [[database, tree], places["outcomes"], places["searches"]])
+                return int(number), event
+        return 0, None
 
     def add_events(self, events: Sequence[tuple[str, str]]) -> None:
         """Add events, by id, to the end of the queue."""

@@ -62,20 +62,15 @@ class Freshness:
     @property
     def left_out_note(self) -> str:
         """A note on rows that cannot be read, or ""."""
-        return note_of_unreadable(self.left_out)
-
-
-def note_of_unreadable(left_out: Mapping[str, str]) -> str:
-    """Return a note on rows that cannot be read, from their reasons by display name, or ""."""
-    if not left_out:
-        return ""
-    first = "; ".join(f"{name}: {left_out[name]}" for name in sorted(left_out)[:_SHOWN])
-    more = "; …" if len(left_out) > _SHOWN else ""
-    rows = "1 row" if len(left_out) == 1 else f"{len(left_out)} rows"
-    return (
-        f"left out {rows} of the shared index that cannot be read ({first}{more}); run "
-        "pytools-hybrid index --check on a host that has the tools"
-    )
+        if not (reasons := self.left_out):
+            return ""
+        first = "; ".join(f"{name}: {reasons[name]}" for name in sorted(reasons)[:_SHOWN])
+        more = "; …" if len(reasons) > _SHOWN else ""
+        rows = "1 row" if len(reasons) == 1 else f"{len(reasons)} rows"
+        return (
+            f"left out {rows} of the shared index that cannot be read ({first}{more}); run "
+            "pytools-hybrid index --check on a host that has the tools"
+        )
 
 
 class Refresher:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from toolindex import DatabaseError, ReadOnlyIndexError
 
 from toolindex_postgres._copy import Copy, checked
-from toolindex_postgres._query_vectors import SharedQueryVectors
 from toolindex_postgres._refresh import Freshness, Refresher
 from toolindex_postgres._tree import Tree, name_of_vector
 from toolindex_postgres.errors import UnreachableStoreError
@@ -61,15 +60,11 @@ class SharedStore:
     """
 
     def __init__(
-        self,
-        copy: ToolStore,
-        address: str,
-        *,
-        tree: str,
-        read_only: bool = False,
+        self, copy: ToolStore, address: str, *, tree: str, read_only: bool = False
     ) -> None:
         # Imported here, so that an address can be shown without waiting for the driver.
         from toolindex_postgres._connections import Connections
+        from toolindex_postgres._shared import SharedQueryVectors
         from toolindex_postgres._usage import SharedUsage
 
         self.copy: ToolStore = copy
@@ -122,7 +117,7 @@ class SharedStore:
                 read.
         """
         if asks:
-            self._refresh(patient=True)
+            self._refresher.refresh(patient=True)
         waiting = 0 if self.copy.read_only else self._usage.waiting(sends=asks)
         return Freshness(
             as_of=self._refresher.as_of,
@@ -149,7 +144,7 @@ class SharedStore:
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
         """Return what is stored about the files; stamps are those of this host."""
-        self._refresh()
+        self._refresher.refresh()
         return self.copy.stored(reader_version=reader_version, within=within)
 
     def sync(
@@ -165,7 +160,7 @@ class SharedStore:
         A scan that changes nothing needs no server.
         """
         self._check_writable()
-        self._refresh()
+        self._refresher.refresh()
         with self._local.alone():
             state = self._refresher.polled
             if not self._local.plan(scanned, reader_version, within, state)[1]:
@@ -190,7 +185,7 @@ class SharedStore:
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
         """Set the aliases of tools from a mapping, on the server and in the copy."""
         self._check_writable()
-        self._refresh()
+        self._refresher.refresh()
         if not self._refresher.problem and not self._local.changes_aliases(aliases, keep):
             return 0
         with self._local.alone():
@@ -208,7 +203,7 @@ class SharedStore:
         Vectors of other trees are reused first. While the server cannot be reached, no texts are
         returned, because vectors that were paid for could not be stored.
         """
-        self._refresh()
+        self._refresher.refresh()
         texts = self.copy.pending(model_id, limit=limit, among=among)
         if self.read_only:
             return texts
@@ -227,7 +222,7 @@ class SharedStore:
 
     def count_pending(self, model_id: str) -> int:
         """Count the texts that this model has neither embedded nor refused."""
-        self._refresh()
+        self._refresher.refresh()
         return self.copy.count_pending(model_id)
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
@@ -262,7 +257,7 @@ class SharedStore:
 
     def lease(self, purpose: str) -> WorkLease:
         """Return the lease of one kind of work on this tree, for all hosts together."""
-        from toolindex_postgres._lease import SharedLease
+        from toolindex_postgres._shared import SharedLease
 
         local = self.copy.lease(purpose)
         if self.read_only:
@@ -347,7 +342,7 @@ class SharedStore:
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
         """Read one state of the tree, the newest available."""
-        self._refresh()
+        self._refresher.refresh()
         with self.copy.reading() as reader:
             yield reader
 
@@ -376,10 +371,6 @@ class SharedStore:
         """Record that the copy has a tree's new state, in which some rows were written."""
         left_out = {it: why for it, why in self._local.left_out().items() if it not in written}
         self._local.note(tree.state, left_out)
-
-    def _refresh(self, *, patient: bool = False) -> None:
-        """Bring the copy up to date if the server can be reached; otherwise record why not."""
-        self._refresher.refresh(patient=patient)
 
     def _reuse(self, model_id: str, texts: Collection[str]) -> set[str]:
         """Take vectors of texts from other trees; return the hashes of these texts."""

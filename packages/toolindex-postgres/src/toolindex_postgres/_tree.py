@@ -313,10 +313,7 @@ class Tree:
     ) -> dict[str, array[float]]:
         """Return a model's vectors of texts, from any tree that this role may write.
 
-        Args:
-            model: The model.
-            hashes: The hashes of the texts.
-            dimensions: The length of the vectors, or 0 for that in the newest tree.
+        Their length is `dimensions`, or that in the newest tree if it is 0.
         """
         found: dict[int, dict[str, array[float]]] = {}
         for batch in _batches(hashes):

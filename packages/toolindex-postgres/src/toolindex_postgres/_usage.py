@@ -187,7 +187,7 @@ class SharedUsage:
         if self.read_only or (now.database, now.tree, now.outcome) == self._followed:
             return False
         with suppress(DatabaseError):
-            return now.outcome != self._notes.fetched(now.database, now.tree)["outcomes"][0]
+            return now.outcome != self._notes.fetched("outcomes", now.database, now.tree)[0]
         return False
 
     def follow(self, now: State) -> None:
@@ -232,53 +232,52 @@ class SharedUsage:
         self.send()
 
     def _fetch_outcomes(self, database: str, tree: int) -> bool:
-        rows = self._rows(
-            database, tree, "outcomes", "at, tool_id, success, latency_ms, search_id", "IS NULL"
-        )
+        columns = "at, tool_id, success, latency_ms, search_id"
+        return self._fetch(database, tree, "outcomes", columns, "IS NULL", self._add_outcomes)
+
+    def _add_outcomes(self, rows: list[tuple[Any, ...]]) -> None:
         given = list(_readable(_outcome, rows))
-        if given:
-            # A process that was killed after writing some of them has not recorded that.
-            oldest = min(it.at for it in given)
-            held = Counter(self._local.outcomes(since=oldest))
-            new: list[OutcomeRecord] = []
-            for it in given:
-                held[it] -= 1
-                if held[it] < 0:
-                    new.append(it)
-            self._local.record_outcomes(new)
-        return self._fetched(database, tree, "outcomes", rows)
+        # A process that was killed after writing some of them has not recorded that.
+        oldest = min((it.at for it in given), default=0.0)
+        held = Counter(self._local.outcomes(since=oldest)) if given else Counter[OutcomeRecord]()
+        new: list[OutcomeRecord] = []
+        for it in given:
+            held[it] -= 1
+            if held[it] < 0:
+                new.append(it)
+        self._local.record_outcomes(new)
 
     def _fetch_searches(self, database: str, tree: int) -> bool:
-        rows = self._rows(database, tree, "searches", "search", "IS NOT NULL")
-        self._local.record_searches(_readable(_search, rows))
-        return self._fetched(database, tree, "searches", rows)
+        def add(rows: list[tuple[Any, ...]]) -> None:
+            self._local.record_searches(_readable(_search, rows))
 
-    def _rows(
-        self, database: str, tree: int, kind: str, columns: str, is_search: str
-    ) -> list[tuple[Any, ...]]:
-        last, event = self._notes.fetched(database, tree)[kind]
+        return self._fetch(database, tree, "searches", "search", "IS NOT NULL", add)
+
+    def _fetch(
+        self,
+        database: str,
+        tree: int,
+        kind: str,
+        columns: str,
+        search: str,
+        add: Callable[[list[tuple[Any, ...]]], None],
+    ) -> bool:
+        """Fetch and add the next events of a kind; return whether there may be more."""
+        last, event = self._notes.fetched(kind, database, tree)
         with self._connections.reading(copies=True) as connection:
-            return connection.execute(
+            rows = connection.execute(
                 # A replacement server may have given the number to another event. Then all events
                 # are fetched again, and known ones are ignored.
                 f"SELECT no, event::text, {columns} FROM toolindex.event WHERE tree_id = %(tree)s "  # noqa: S608
                 "AND no > coalesce((SELECT e.no FROM toolindex.event AS e WHERE e.tree_id = "
                 "%(tree)s AND e.event = %(event)s::uuid AND e.no = %(last)s), 0) "
-                f"AND search {is_search} AND host <> %(host)s::uuid ORDER BY no "
-                "LIMIT %(most)s".encode(),
-                {
-                    "tree": tree,
-                    "event": event,
-                    "last": last,
-                    "host": self._notes.host(),
-                    "most": _FETCHED,
-                },
+                f"AND search {search} AND host <> %(host)s::uuid ORDER BY no "
+                f"LIMIT {_FETCHED}".encode(),
+                {"tree": tree, "event": event, "last": last, "host": self._notes.host()},
             ).fetchall()
-
-    def _fetched(self, database: str, tree: int, kind: str, rows: list[tuple[Any, ...]]) -> bool:
-        """Record how far this kind has been fetched; return whether there may be more."""
+        add(rows)
         if rows:
-            self._notes.note_fetched(database, tree, kind, rows[-1][:2])
+            self._notes.put(f"fetched {kind}", [[database, tree], *rows[-1][:2]])
         return len(rows) == _FETCHED
 
 
@@ -287,15 +286,10 @@ def _events(
     records: Iterable[SearchRecord | OutcomeRecord],
     numbers: Counter[OutcomeRecord],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the id and the JSON of each event.
+    """Yield the id and the JSON of each event, and count equal outcomes in `numbers`.
 
     The id is derived from the event and its host, so that a record that is written again after a
     failure is the same event.
-
-    Args:
-        host: This host.
-        records: What happened.
-        numbers: How many outcomes equal to each have been recorded; these are counted, too.
     """
     for record in records:
         key: object

@@ -74,11 +74,6 @@ nothing is embedded again. If the command is interrupted, run it again to contin
 
 
 class _OnStore(Protocol):
-    """Opens the tree of an address, and does some work in it.
-
-    With `updates`, the tree is first brought up to date with the files of the roots.
-    """
-
     def __call__(
         self,
         address: str,
@@ -96,7 +91,8 @@ class Commands:
 
     Attributes:
         server: Returns the server that an option or, for None, the settings name; None for a file.
-        on_store: Opens a tree, optionally updates it from files, and does some work in it.
+        on_store: Opens the tree of an address, brings it up to date with the files of some roots
+            if `updates`, and does some work in it.
         invalid: Makes the error for an option and what is wrong with its value.
         say: Shows something that is not a result.
         print_lines: Prints a result of several lines.
