@@ -34,6 +34,13 @@ def until(condition, what):
         time.sleep(0.005)
 
 
+def ready(server):
+    """Create the schema in a server's first database; return its address."""
+    with Database(server.address()) as owner:
+        owner.init()
+    return server.address()
+
+
 @contextmanager
 def repeating(*steps):
     """Repeat steps, each in a thread; yield how long each run took, and what failed."""
@@ -61,71 +68,59 @@ def repeating(*steps):
 
 
 def test_reads_continue_while_the_server_is_stopped_and_recover_afterwards(
-    mortal, tmp_path, monkeypatch
+    mortal, host, monkeypatch
 ):
     # A clock that is never set back.
     clock = SimpleNamespace(time=count(1).__next__, monotonic=time.monotonic)
     monkeypatch.setattr("toolindex_postgres._refresh.time", clock)
-    address = mortal.address()
-    with Database(address) as owner:
-        owner.init()
-    here = SharedStore(SQLiteStore(tmp_path / "here.db"), address, tree="t")
-    there = SharedStore(SQLiteStore(tmp_path / "there.db"), address, tree="t")
-    try:
-        sync(here, ONE)
-        embed(here)
-        expected = known(there, ["message"])
-        assert there.freshness().problem == ""
-        as_of = there.freshness().as_of
+    address = ready(mortal)
+    here, there = host(address=address), host(address=address)
+    sync(here, ONE)
+    embed(here)
+    expected = known(there, ["message"])
+    assert there.freshness().problem == ""
+    as_of = there.freshness().as_of
 
-        def read():
-            assert known(there, ["message"]) == expected
+    def read():
+        assert known(there, ["message"]) == expected
 
-        with repeating(read, read) as (stalls, failures):
-            until(lambda: len(stalls) > 4, "searches run")
-            mortal.stop()
-            done = len(stalls)
-            until(lambda: len(stalls) > done + 10, "searches continue")
-        assert not failures
+    with repeating(read, read) as (stalls, failures):
+        until(lambda: len(stalls) > 4, "searches run")
+        mortal.stop()
+        done = len(stalls)
+        until(lambda: len(stalls) > done + 10, "searches continue")
+    assert not failures
 
-        stale = there.freshness()
-        assert "cannot be reached" in stale.problem
-        assert stale.as_of >= as_of
-        assert sync(here, ONE).unchanged == 1
-        with pytest.raises(UnreachableStoreError, match="check that the server runs"):
-            sync(here, TWO)
-        with pytest.raises(UnreachableStoreError):
-            here.annotate({"mcptools:mail:send": ["post"]})
-        assert ids(here) == ["mail:send"]
-        assert not here.pending(MODEL, limit=9)
-
-        mortal.start()
+    stale = there.freshness()
+    assert "cannot be reached" in stale.problem
+    assert stale.as_of >= as_of
+    assert sync(here, ONE).unchanged == 1
+    with pytest.raises(UnreachableStoreError, match="check that the server runs"):
         sync(here, TWO)
-        until(lambda: not there.freshness().problem, "the server is found again")
-        assert ids(there) == ["mail:read", "mail:send"]
-    finally:
-        here.close()
-        there.close()
+    with pytest.raises(UnreachableStoreError):
+        here.annotate({"mcptools:mail:send": ["post"]})
+    assert ids(here) == ["mail:send"]
+    assert not here.pending(MODEL, limit=9)
+
+    mortal.start()
+    sync(here, TWO)
+    until(lambda: not there.freshness().problem, "the server is found again")
+    assert ids(there) == ["mail:read", "mail:send"]
 
 
-def test_a_copy_whose_server_was_never_reached_is_empty_and_reports_the_reason(tmp_path):
-    store = SharedStore(SQLiteStore(tmp_path / "a.db"), f"host={tmp_path} user=u", tree="t")
-    try:
-        store.bind(str(tmp_path))
-        assert ids(store) == []
-        assert store.freshness().as_of is None
-        problem = store.freshness().problem
-        assert "cannot be reached" in problem
-        assert "No such file or directory" in problem, (
-            "the reason is reported, without libpq's advice"
-        )
-        with pytest.raises(UnreachableStoreError):
-            sync(store, ONE)
-        lease = store.lease("files")
-        assert lease.acquire(timeout=0)
-        lease.release()
-    finally:
-        store.close()
+def test_a_copy_whose_server_was_never_reached_is_empty_and_reports_the_reason(host, tmp_path):
+    store = host(address=f"host={tmp_path} user=u")
+    store.bind(str(tmp_path))
+    assert ids(store) == []
+    assert store.freshness().as_of is None
+    problem = store.freshness().problem
+    assert "cannot be reached" in problem
+    assert "No such file or directory" in problem, "the reason is reported, without libpq's advice"
+    with pytest.raises(UnreachableStoreError):
+        sync(store, ONE)
+    lease = store.lease("files")
+    assert lease.acquire(timeout=0)
+    lease.release()
 
 
 def sessions(database, name):

@@ -320,6 +320,8 @@ def outcome(at):
         "search_id = '\\u12'",
         "search = 'no JSON'",
         "search = '[]'",
+        "search = repeat('[', 5000)",
+        "at = 'Infinity'",
         f"search = '{json.dumps({'id': 'a', 'at': 10**400})}'",
         f"search = '{json.dumps({'id': 'a', 'at': 'x'})}'",
     ],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolindex import DatabaseError, ToolIndex, backup_path, kept_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from toolindex_postgres._address import Address
     from toolindex_postgres._store import SharedStore
@@ -53,8 +53,8 @@ def to_server(source: Path, store: SharedStore, address: Address, progress: Prog
         return _report(where, reader.coverage("").tools, vectors, len(searches), len(outcomes))
 
 
-def fetched(store: SharedStore) -> Path | None:
-    """Fetch everything of a tree into its copy; return the copy's file, or None without tools.
+def fetched(store: SharedStore) -> str:
+    """Fetch everything of a tree into its copy; return the copy's file, or "" without tools.
 
     Raises:
         DatabaseError: The server cannot be reached.
@@ -64,10 +64,10 @@ def fetched(store: SharedStore) -> Path | None:
         raise DatabaseError(where, reason)
     with store.reading() as reader:
         if not reader.coverage("").tools:
-            return None
+            return ""
     # This includes the records of other hosts.
     store.usage.statistics()
-    return Path(store.copy.where)
+    return store.copy.where
 
 
 def to_file(copy: Path, target: Path) -> str:

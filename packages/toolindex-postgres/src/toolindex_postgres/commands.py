@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Commands"]
 
-_T = TypeVar("_T")
-_Progress = Callable[[str, int, int | None], object]
+_Work = Callable[["SharedStore", Callable[[str, int, int | None], object]], str]
+"""Work in a tree, which reports its progress: a stage, what is done, and the total."""
+
 _DATABASE = "--database / PYTOOLS_DATABASE"
 _Server = Annotated[
     str | None,
@@ -73,26 +74,14 @@ For a server, the tools are read from the files again. Vectors are copied from t
 nothing is embedded again. If the command is interrupted, run it again to continue."""
 
 
-class _OnStore(Protocol):
-    def __call__(
-        self,
-        address: str,
-        work: Callable[[SharedStore, _Progress], _T],
-        /,
-        *,
-        root: list[Path] | None = None,
-        updates: bool = False,
-    ) -> _T: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Commands:
     """The commands, with what an application does in its own way.
 
     Attributes:
         server: Returns the server that an option or, for None, the settings name; None for a file.
-        on_store: Opens the tree of an address, brings it up to date with the files of some roots
-            if `updates`, and does some work in it.
+        on_store: Opens the tree of an address, for the roots that an option or, for None, the
+            settings name; brings it up to date with their files, or not; and does some work in it.
         invalid: Makes the error for an option and what is wrong with its value.
         say: Shows something that is not a result.
         print_lines: Prints a result of several lines.
@@ -100,7 +89,7 @@ class Commands:
     """
 
     server: Callable[[str | None], Address | None]
-    on_store: _OnStore
+    on_store: Callable[[str, list[Path] | None, bool, _Work], str]
     invalid: Callable[[str, str], Exception]
     say: Callable[[str], object]
     print_lines: Callable[[str], object]
@@ -266,19 +255,16 @@ class Commands:
                     "FROM", f"{file} does not exist; pytools-hybrid cache lists indexes"
                 )
             report = self.on_store(
-                target,
-                lambda store, progress: to_server(file, store, wanted, progress),
-                root=root,
-                updates=True,
+                target, root, True, lambda store, progress: to_server(file, store, wanted, progress)
             )
         else:
             if (there := existing_file(file)) is not None:
                 raise self.invalid("TO", f"{there} exists already; give the path of a new file")
-            copy = self.on_store(source, lambda store, _: fetched(store))
-            if copy is None:
+            copy = self.on_store(source, None, False, lambda store, _: fetched(store))
+            if not copy:
                 nothing = "has no tools; pytools-hybrid database status lists the trees"
                 raise self.invalid("FROM", f"{given} {nothing}")
-            report = to_file(copy, file)
+            report = to_file(Path(copy), file)
         self.say(report)
 
     def _opened(self, db: str | None) -> tuple[Address, Database]:

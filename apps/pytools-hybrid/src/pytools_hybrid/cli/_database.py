@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._run import run, settings_from
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from toolindex_postgres import Address, SharedStore
 
-_T = TypeVar("_T")
-
 
 def _server(database: str | None) -> Address | None:
     return settings_from(database=database).server
@@ -25,12 +23,10 @@ def _server(database: str | None) -> Address | None:
 
 def _on_store(
     address: str,
-    work: Callable[[SharedStore, Progress], _T],
-    /,
-    *,
-    root: list[Path] | None = None,
-    updates: bool = False,
-) -> _T:
+    root: list[Path] | None,
+    updates: bool,
+    work: Callable[[SharedStore, Progress], str],
+) -> str:
     """Do some work in the tree of an address, after updating it from the files if `updates`."""
     from toolindex import finish_in_thread
 
@@ -48,7 +44,7 @@ def _on_store(
         settings = settings.model_copy(update={"sync": False})
         roots, _ = settings.resolved_root()
 
-    async def in_tree(progress: Progress) -> _T:
+    async def in_tree(progress: Progress) -> str:
         async with ToolSearch(roots, settings, refresh=False) as tools:
             if updates:
                 done = await tools.index.bring_up_to_date(vectors=False, progress=progress)
