@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Row = tuple[Any, ...]
 
-_URLS = "postgresql://", "postgres://"
 _READ_MS = 2_000
 _POLL_MS = 1_200
 # Longer than the server's own limit for a request, so that only a server that does not enforce its
@@ -128,7 +127,8 @@ class Connections:
 
     def __init__(self, address: str) -> None:
         try:
-            url = Address.parse(address) if address.startswith(_URLS) else None
+            is_url = address and "=" not in address.partition("/")[0]
+            url = Address.parse(address) if is_url else None
             given = conninfo_to_dict(url.url if url else address)
             harmless = {name: it for name, it in given.items() if not SECRET.search(name)}
             self.where: str = url.shown if url else make_conninfo("", **harmless)
