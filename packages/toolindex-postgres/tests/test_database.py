@@ -14,10 +14,7 @@ from toolindex_postgres import (
 from toolindex_postgres._connections import Connection
 
 from .test_faults import until
-from .trees import MODEL, embed, ids, known, sync
-
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
+from .trees import MODEL, ONE, TWO, embed, ids, known, sync
 
 
 @pytest.fixture

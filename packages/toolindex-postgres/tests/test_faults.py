@@ -19,10 +19,8 @@ from toolindex_postgres._connections import Connections
 from toolindex_postgres._refresh import Refresher
 
 from .sqlite_store import SQLiteStore
-from .trees import MODEL, embed, ids, known, sync
+from .trees import MODEL, ONE, TWO, embed, ids, known, sync
 
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 # Longer than a request may wait, so that one that waited in vain can be repeated.
 PATIENCE = 150
 

@@ -11,15 +11,12 @@ import psycopg
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolindex import ReadOnlyIndexError, VectorError
+from toolindex import ReadOnlyIndexError
 from toolindex_postgres import Database, SharedStore
 
 from .sqlite_store import SQLiteStore
 from .test_faults import until
-from .trees import MODEL, READER, embed, ids, known, report, sync, vector
-
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
+from .trees import MODEL, ONE, READER, TWO, embed, ids, known, sync, vector
 
 
 def test_changes_that_are_too_many_for_one_statement_reach_other_hosts(host, monkeypatch):
@@ -169,17 +166,6 @@ def test_a_read_only_store_follows_the_tree_and_never_writes(host, database, tre
     assert (status.entries, status.vectors) == (2, {})
 
 
-def test_invalid_vectors_never_reach_the_server(host, database, tree):
-    here = host()
-    sync(here, TWO)
-    hashes = list(here.pending("refused", limit=9))
-    for bad in ([[1.0], [1.0, 2.0]], [[0.0], [1.0]], [[float("nan")], [1.0]]):
-        with pytest.raises(VectorError):
-            here.put_vectors("refused", dict(zip(hashes, bad, strict=True)))
-    with Database(database) as owner:
-        assert all(not it.vectors for it in owner.status().trees if it.name == tree)
-
-
 def test_texts_that_postgresql_cannot_store_are_shared_too(host):
     here, there = host(), host()
     sync(here, {"odd/nul": r"Say \0 and \ud800 and メール."})
@@ -287,14 +273,6 @@ def test_a_read_only_copy_is_searched_and_reported(host, tmp_path):
     assert ids(store) == ["mail:send"]
     assert "cannot be written" in store.freshness().problem
     store.close()
-
-
-def test_records_of_tools_are_available_without_their_files(host):
-    sync(host(), ONE)
-    (record,) = host(read_only=True).records(["mcptools:mail:send"])
-    (scanned,) = report(ONE).records
-    assert record.definitions == scanned.definitions
-    assert record.signature == scanned.signature
 
 
 NAMES = [f"{category}/{name}" for category in "ab" for name in ("get", "send", "merge")]

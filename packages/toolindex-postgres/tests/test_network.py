@@ -29,10 +29,8 @@ from .postgres import Replica, pooling, serving
 from .sqlite_store import SQLiteStore
 from .test_faults import PATIENCE, repeating, sessions, until
 from .test_usage import has_sent, outcome, stored
-from .trees import MODEL, embed, ids, known, sync
+from .trees import MODEL, ONE, TWO, embed, ids, known, sync
 
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 _EXAMPLES = count(1)
 
 

@@ -15,10 +15,8 @@ from toolindex_postgres._notes import Notes
 
 from .sqlite_store import SQLiteStore
 from .test_faults import killed, ready, until
-from .trees import ids, sync
+from .trees import ONE, TWO, ids, sync
 
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 SEND, READ = "mcptools:mail:send", "mcptools:mail:read"
 
 
