@@ -1,27 +1,32 @@
-"""Commands for an index on a server, to be added to a typer application: `database`, `migrate`.
-
-Typer is not a dependency of this package: the application has it.
-"""
+"""Commands for an index on a server, to be added to a typer application: `database`, `migrate`."""
 
 from __future__ import annotations
 
+import sqlite3
+from array import array
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from toolindex.errors import DatabaseError
 
 if TYPE_CHECKING:
+    from toolindex import ToolIndex
+
     from toolindex_postgres._address import Address
     from toolindex_postgres._database import Database
     from toolindex_postgres._store import SharedStore
 
 __all__ = ["Commands"]
 
-_Work = Callable[["SharedStore", Callable[[str, int, int | None], object]], str]
-"""Work in a tree, which reports its progress: a stage, what is done, and the total."""
+_Progress = Callable[[str, int, int | None], object]
+"""Called with a stage, what is done, and the total if it is known."""
+_Work = Callable[["SharedStore", _Progress], str]
 
+_BATCH = 500
 _DATABASE = "--database / PYTOOLS_DATABASE"
 _Server = Annotated[
     str | None,
@@ -241,7 +246,7 @@ class Commands:
 
         FROM is not changed.
         """
-        from toolindex_postgres._migrate import existing_file, fetched, to_file, to_server
+        from toolindex import backup_path, kept_path
 
         given, wanted = self.server(source), self.server(target)
         if (given is None) == (wanted is None):
@@ -255,16 +260,20 @@ class Commands:
                     "FROM", f"{file} does not exist; pytools-hybrid cache lists indexes"
                 )
             report = self.on_store(
-                target, root, True, lambda store, progress: to_server(file, store, wanted, progress)
+                target,
+                root,
+                True,
+                lambda store, progress: _to_server(file, store, wanted, progress),
             )
         else:
-            if (there := existing_file(file)) is not None:
-                raise self.invalid("TO", f"{there} exists already; give the path of a new file")
-            copy = self.on_store(source, None, False, lambda store, _: fetched(store))
+            for there in (file, kept_path(file), backup_path(file)):
+                if there.exists():
+                    raise self.invalid("TO", f"{there} exists already; give the path of a new file")
+            copy = self.on_store(source, None, False, lambda store, _: _fetched(store))
             if not copy:
                 nothing = "has no tools; pytools-hybrid database status lists the trees"
                 raise self.invalid("FROM", f"{given} {nothing}")
-            report = to_file(Path(copy), file)
+            report = _to_file(Path(copy), file)
         self.say(report)
 
     def _opened(self, db: str | None) -> tuple[Address, Database]:
@@ -272,3 +281,104 @@ class Commands:
         if server is None:
             raise self.invalid(_DATABASE, "name the server: postgresql://owner@host/database")
         return server, server.database()
+
+
+def _to_server(source: Path, store: SharedStore, address: Address, progress: _Progress) -> str:
+    """Copy vectors and the usage record of a file; repeating it only adds what is missing.
+
+    Args:
+        source: The file.
+        store: The tree, which already has the tools of their files.
+        address: Its address.
+        progress: Called with a stage, what is done, and the total.
+
+    Returns:
+        What was copied, as a sentence.
+    """
+    from toolindex import ToolIndex
+
+    with closing(ToolIndex(source, read_only=True)) as old:
+        vectors = _add_vectors(old, store, progress)
+        # The copy has what this host has already sent; other hosts do not send this record.
+        known = store.copy.usage
+        ids, equal = {it.id for it in known.searches()}, set(known.outcomes())
+        searches = [it for it in old.usage.searches() if it.id not in ids]
+        outcomes = [it for it in old.usage.outcomes() if it not in equal]
+        store.usage.record_searches(searches)
+        store.usage.record_outcomes(outcomes)
+    where = str(address.of(store.tree))
+    with store.reading() as reader:
+        return _report(where, reader.coverage("").tools, vectors, len(searches), len(outcomes))
+
+
+def _fetched(store: SharedStore) -> str:
+    """Fetch everything of a tree into its copy; return the copy's file, or "" without tools.
+
+    Raises:
+        DatabaseError: The server cannot be reached.
+    """
+    if problem := store.freshness().problem:
+        where, _, reason = problem.partition(": ")
+        raise DatabaseError(where, reason)
+    with store.reading() as reader:
+        if not reader.coverage("").tools:
+            return ""
+    # This includes the records of other hosts.
+    store.usage.statistics()
+    return store.copy.where
+
+
+def _to_file(copy: Path, target: Path) -> str:
+    """Make a new file from the file of a copy, complete or not at all."""
+    from toolindex import ToolIndex, kept_path
+
+    partial = target.with_name(f"{target.name}.partial")
+    for source, made in ((copy, partial), (kept_path(copy), kept_path(partial))):
+        # Left over from an interrupted run.
+        made.unlink(missing_ok=True)
+        if source.exists():
+            with (
+                closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as old,
+                closing(sqlite3.connect(made)) as new,
+            ):
+                old.backup(new)
+    if kept_path(partial).exists():
+        kept_path(partial).replace(kept_path(target))
+    partial.replace(target)
+    with closing(ToolIndex(target, read_only=True)) as index, index.reading() as reader:
+        vectors = sum(reader.coverage(model).vectors for model in reader.models())
+        usage = index.usage
+        counts = len(usage.searches()), len(usage.outcomes())
+        return _report(str(target), reader.coverage("").tools, vectors, *counts)
+
+
+def _report(where: str, tools: int, vectors: int, searches: int, outcomes: int) -> str:
+    return (
+        f"{where} has {tools} tools; copied: {vectors} vectors, "
+        f"{searches} searches, {outcomes} outcomes"
+    )
+
+
+def _add_vectors(old: ToolIndex, store: SharedStore, progress: _Progress) -> int:
+    added = 0
+    with old.reading() as reader:
+        given = {model: reader.vectors(model) for model in reader.models()}
+    for model, by_id in given.items():
+        floats = {id_: array("f", vector) for id_, vector in by_id.items()}
+        lengths = {len(vector) for vector in floats.values()}
+        if len(lengths) != 1:
+            continue
+        store.use_model(model, dimensions=lengths.pop())
+        with store.reading() as new:
+            held = frozenset(new.with_vectors(floats, model_id=model))
+        missing = [id_ for id_ in floats if id_ not in held]
+        for start in range(0, len(missing), _BATCH):
+            progress("copying vectors", start, len(missing))
+            by_hash: dict[str, array[float]] = {}
+            for id_ in missing[start : start + _BATCH]:
+                # If a file has changed since, its text is different.
+                same = set(old.text_hashes([id_])) & set(store.text_hashes([id_]))
+                by_hash |= dict.fromkeys(same, floats[id_])
+            store.put_vectors(model, by_hash)
+            added += len(by_hash)
+    return added
