@@ -6,10 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import toolindex_postgres
-import toolindex_postgres.errors
-from toolindex_postgres import commands
-
 from .test_faults import PATIENCE
 
 README = Path(__file__).parents[1] / "README.md"
@@ -49,17 +45,3 @@ def test_the_example_prints_the_output_that_is_shown(server, tmp_path):
         check=False,
     )
     assert (ran.stdout, ran.stderr) == (output, "")
-
-
-def test_the_table_of_public_names_is_complete():
-    modules = [toolindex_postgres, toolindex_postgres.errors, commands]
-    names = {
-        name
-        for module in modules
-        for name, it in vars(module).items()
-        if not name.startswith("_")
-        and getattr(it, "__module__", "").startswith("toolindex_postgres")
-    }
-    table = README.read_text("utf-8").partition("## Public names")[2].partition("\n## ")[0]
-    listed = re.findall(r"^\| `(?:commands\.)?(\w+)`", table, re.MULTILINE)
-    assert sorted(names) == sorted(listed)

@@ -40,11 +40,8 @@ _THREAD_SECONDS = 300.0
 class Copy:
     """A copy in a file, with a record of its state in another file beside it.
 
-    Args:
-        store: The store in the file.
-
     Attributes:
-        store: The store.
+        store: The store in the file.
         notes: The file beside it.
     """
 

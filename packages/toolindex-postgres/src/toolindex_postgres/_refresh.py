@@ -79,11 +79,7 @@ class Refresher:
     The server may be slow or unreachable, another host may change the tree for minutes, and a
     thousand tools may be new: longer work continues in a thread.
 
-    Args:
-        copy: The copy.
-        connections: The server.
-        tree: The tree.
-        usage: The usage record, which is updated with other hosts' outcomes at the same time.
+    The usage record is updated with other hosts' outcomes at the same time.
 
     Attributes:
         polled: The state of the tree when the server was last asked.

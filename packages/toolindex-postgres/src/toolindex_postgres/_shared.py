@@ -43,11 +43,7 @@ class SharedLease:
     While the server cannot be reached, only the copy's lease is held. Hosts may then do the same
     work twice, but they cannot store its results without the server.
 
-    Args:
-        local: The copy's lease.
-        connections: The server.
-        tree: The tree.
-        purpose: The kind of work; `embed-…` is done for one tree of a role at a time.
+    Work of the purpose `embed-…` is done for one tree of a role at a time.
     """
 
     def __init__(
@@ -157,12 +153,6 @@ class SharedQueryVectors:
     """The copy's vectors of queries, and then the server's.
 
     If the server cannot be reached, only the copy's are used.
-
-    Args:
-        local: The copy's vectors.
-        connections: The server.
-        tree: The tree, whose hosts share them.
-        read_only: Whether nothing is written to the server.
     """
 
     def __init__(

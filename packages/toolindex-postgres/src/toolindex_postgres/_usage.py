@@ -47,13 +47,8 @@ _RECORD = (
 class SharedUsage:
     """The record of a tree: this host's copy of it, and the server's.
 
-    Implements `toolindex.UsageStore`. `clear` only deletes the record on this host.
-
-    Args:
-        copy: The copy.
-        connections: The server.
-        tree: The tree.
-        prunes: Whether old events are deleted on the server, too.
+    Implements `toolindex.UsageStore`. `clear` only deletes the record on this host; `retain` also
+    deletes events on the server, if `prunes`.
     """
 
     def __init__(self, copy: Copy, connections: Connections, tree: str, *, prunes: bool) -> None:
