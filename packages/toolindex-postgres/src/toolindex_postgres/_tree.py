@@ -166,14 +166,14 @@ class Tree:
         self._where = where
         self.left_out: dict[str, str] = {}
         key = (encoded(name),)
+        if locks and not connection.execute(_LOCK, key).rowcount:
+            # An unknown version of the schema is rejected.
+            _state_of(connection.execute(_STATE, key).fetchone(), where)
+            connection.execute(
+                "INSERT INTO toolindex.tree (name) VALUES (%s) ON CONFLICT DO NOTHING", key
+            )
+            connection.execute(_LOCK, key)
         self.state: State = _state_of(connection.execute(_STATE, key).fetchone(), where)
-        if locks:
-            if not connection.execute(_LOCK, key).rowcount:
-                connection.execute(
-                    "INSERT INTO toolindex.tree (name) VALUES (%s) ON CONFLICT DO NOTHING", key
-                )
-                connection.execute(_LOCK, key)
-            self.state = _state_of(connection.execute(_STATE, key).fetchone(), where)
 
     def knows(self, generation: int) -> bool:
         """Return whether a state is among the last states of the tree."""
