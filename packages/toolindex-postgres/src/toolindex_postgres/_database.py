@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from toolindex.errors import DatabaseError, NewerSchemaError
@@ -278,6 +277,8 @@ def _found_version(connection: Connection) -> int | None:
 
 def _migrate(connection: Connection, where: str) -> int:
     # Concurrent callers wait for each other.
+    from importlib.resources import files
+
     found = _found_version(connection)
     if found is None and _is_created(connection):
         found = 0
