@@ -276,14 +276,13 @@ def _found_version(connection: Connection) -> int | None:
 
 
 def _migrate(connection: Connection, where: str) -> int:
-    # Concurrent callers wait for each other.
     from importlib.resources import files
 
     found = _found_version(connection)
     if found is None and _is_created(connection):
         found = 0
     elif found is None or found < SUPPORTED:
-        # Only the owner has the right to this lock.
+        # Only the owner has the right to this lock; concurrent callers wait for it.
         connection.execute("LOCK TABLE toolindex.state IN SHARE ROW EXCLUSIVE MODE")
         found = _found_version(connection) or 0
     if found > SUPPORTED:
