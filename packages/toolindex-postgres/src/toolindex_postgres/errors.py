@@ -6,6 +6,14 @@ import re
 
 from toolindex.errors import DatabaseError
 
+__all__ = [
+    "AddressError",
+    "DeniedError",
+    "SchemaError",
+    "UnreachableStoreError",
+    "UnreadableRowError",
+]
+
 _LOGIN = re.compile(r"password|authentication|pg_hba")
 
 
