@@ -12,7 +12,7 @@ import pytest
 from pytools_hybrid import Recording, SearchMode, Settings, ToolSearch
 from pytools_hybrid.index import _sync
 from toolembed import StaticEmbedder
-from toolindex import kept_path
+from toolindex import durable_path
 
 from .conftest import PATIENCE
 
@@ -170,14 +170,14 @@ def test_the_file_that_cannot_be_rebuilt_is_restored_from_its_daily_copy_and_the
             await fill(search)
             paid = embedder.embedded
             await search.index.tidy()
-            into_the_file(kept_path(database))
+            into_the_file(durable_path(database))
             if is_open:
-                damage(kept_path(database))
+                damage(durable_path(database))
                 await search.search("report a bug")
                 await search.index.refresh()
                 await search.index.embed_pending()
         if not is_open:
-            damage(kept_path(database))
+            damage(durable_path(database))
         async with opened() as search:
             found = await search.search("report a bug", mode=SearchMode.VECTOR)
             await search.index.embed_pending()
@@ -203,7 +203,7 @@ def test_a_damaged_index_in_our_cache_folder_is_recognised_as_ours(root, embedde
                 if not damaged:
                     into_the_file(database)
             if not damaged:
-                kept_path(database).unlink()
+                durable_path(database).unlink()
                 put(0, bytes(100))(database)
         assert [file for file in database.parent.iterdir() if ".corrupt-" in file.name]
 
@@ -212,7 +212,7 @@ def test_a_damaged_index_in_our_cache_folder_is_recognised_as_ours(root, embedde
 
 def test_searches_work_when_the_kept_file_cannot_be_opened(settings, root, embedder, caplog):
     database = settings().db_path
-    kept = kept_path(database)
+    kept = durable_path(database)
 
     async def main():
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
@@ -229,7 +229,7 @@ def test_searches_work_when_the_kept_file_cannot_be_opened(settings, root, embed
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("part", [str, kept_path])
+@pytest.mark.parametrize("part", [str, durable_path])
 def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, caplog, part):
     file = Path(part(settings().db_path))
 
@@ -240,7 +240,7 @@ def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, cap
         DAMAGES["the first page random"](file)
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False):
             assert f"{file} was damaged: it was renamed to {file}.corrupt-" in caplog.text
-            assert ("was restored from its copy" in caplog.text) == (part is kept_path)
+            assert ("was restored from its copy" in caplog.text) == (part is durable_path)
 
     asyncio.run(main())
 

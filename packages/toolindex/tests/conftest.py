@@ -24,7 +24,7 @@ PATIENCE = 120
 PATIENT = f"""
 from toolindex import _connection, _opening
 _connection.BUSY_TIMEOUT_MS = _opening.BUSY_TIMEOUT_MS = {PATIENCE * 1000}
-_connection._RESCUE_SECONDS = {PATIENCE}
+_connection._RECOVERY_SECONDS = {PATIENCE}
 """
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(path: Path) -> Path:
-    """The path of the file with irreplaceable data."""
+def durable(path: Path) -> Path:
+    """The path of the durable file."""
     return path.with_name("search.db-kept")
 
 
@@ -73,7 +73,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let threads wait for each other as long as the programs with `PATIENT`."""
     for module in (_connection, _opening):
         monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", PATIENCE * 1000)
-    monkeypatch.setattr(_connection, "_RESCUE_SECONDS", PATIENCE)
+    monkeypatch.setattr(_connection, "_RECOVERY_SECONDS", PATIENCE)
 
 
 @pytest.fixture

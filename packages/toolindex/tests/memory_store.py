@@ -70,7 +70,7 @@ class Place:
 class MemoryStore:
     read_only = False
     damaged = None
-    kept_problem = ""
+    durable_problem = ""
     where = "memory"
 
     def __init__(self, place=None):
@@ -119,7 +119,7 @@ class MemoryStore:
     def vector_notes(self):
         return ()
 
-    def set_aside(self):
+    def quarantine(self):
         return None
 
     def bind(self, root):
@@ -130,16 +130,16 @@ class MemoryStore:
 
     def stored(self, *, reader_version, within=None):
         state = self.state
-        return StoredFiles.of(
-            (
-                StoredEntry(
-                    id=id_, path=record.path, file_hash=record.file_hash, stamp=record.stamp
+        return StoredFiles(
+            [
+                StoredEntry.of(
+                    id_, path=record.path, file_hash=record.file_hash, stamp=record.stamp
                 )
                 for id_, record in state.records.items()
                 if within is None or any(is_below(record.path, limit) for limit in within)
-            ),
+            ],
             generation=state.generation,
-            within=within,
+            within=None if within is None else frozenset(within),
             is_current=not state.records or state.reader_version == reader_version,
             is_complete=state.is_complete,
         )
@@ -269,7 +269,7 @@ class MemoryLease:
         self.lock.release()
 
     @asynccontextmanager
-    async def turn(self, *, patience):
+    async def acquire_async(self, *, patience):
         assert self.acquire(timeout=patience)
         try:
             yield

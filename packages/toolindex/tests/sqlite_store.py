@@ -42,7 +42,7 @@ class SQLiteReader(IndexReader):
         if not self.coverage(model_id, dimensions=len(vector)).vectors:
             return []
         table = self.vector_table(model_id, dimensions=len(vector))
-        kept = VectorRows(*self.kept_vectors(model_id, dimensions=len(vector)))
+        kept = VectorRows(*self.durable_vectors(model_id, dimensions=len(vector)))
         return self._rows(where, vectors=table.name if table else kept).nearest(vector, depth=depth)
 
     def _rows(self, where=None, vectors=None):

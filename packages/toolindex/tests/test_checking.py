@@ -6,7 +6,7 @@ from contextlib import suppress
 import apsw
 import pytest
 import sqlite_vec
-from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex, kept_path
+from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex, durable_path
 from toolscan import scan
 
 MODEL = "test-model"
@@ -34,7 +34,7 @@ def change(index):
         connection = apsw.Connection(str(index.path))
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
-        connection.execute("ATTACH ? AS kept", (str(kept_path(index.path)),))
+        connection.execute("ATTACH ? AS kept", (str(durable_path(index.path)),))
         connection.execute(sql)
         connection.close()
 
@@ -213,7 +213,7 @@ def test_an_unreadable_row_is_damage_that_a_check_finds_and_a_rebuild_repairs(
             index.rebuild()
         fill()
     except DamagedDatabaseError:
-        index.set_aside()
+        index.quarantine()
         fill()
 
     assert index.check() == ()

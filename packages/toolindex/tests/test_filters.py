@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import FTS_TABLE, FilterError, ToolFilter, ToolOutcomes
 from toolindex._connection import ConnectionPool
-from toolindex._selection import rowids
+from toolindex._filters import rowids
 
 
 @dataclass

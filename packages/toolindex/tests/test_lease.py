@@ -149,20 +149,20 @@ def test_the_lease_of_an_index_reached_by_a_link_is_the_same_lease(index, path, 
 def test_a_turn_is_released_even_if_waiting_for_it_is_cancelled(index):
     async def work():
         first, second = index.lease("files"), index.lease("files")
-        async with first.turn(patience=0):
+        async with first.acquire_async(patience=0):
             waiting = asyncio.create_task(hold(second))
             done, _ = await asyncio.wait([waiting], timeout=0.1)
             assert not done
             waiting.cancel()
             await asyncio.wait([waiting])
             with pytest.raises(LeaseHeldError):
-                async with second.turn(patience=0.05):
+                async with second.acquire_async(patience=0.05):
                     pass
         await hold(second)
         assert index.lease("files").acquire(timeout=0)
 
     async def hold(lease):
-        async with lease.turn(patience=PATIENCE):
+        async with lease.acquire_async(patience=PATIENCE):
             pass
 
     asyncio.run(work())

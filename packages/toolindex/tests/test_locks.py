@@ -10,7 +10,7 @@ from threading import Barrier
 
 import pytest
 from toolindex import ToolIndex, application_id
-from toolindex._parts import INDEX
+from toolindex._files import INDEX
 
 from .conftest import PATIENCE
 

@@ -23,7 +23,7 @@ def stored():
 
     def entries(*records):
         return {
-            str(r.id): StoredEntry(id=str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
+            str(r.id): StoredEntry.of(str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
             for r in records
         }
 

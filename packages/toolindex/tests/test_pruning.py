@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolindex._connection import ConnectionPool
-from toolindex._pruning import KEPT_SPARES, PruneReport, prune
+from toolindex._models import SPARES, PruneReport, prune
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +60,14 @@ def column(pool, sql):
 
 
 def test_some_vectors_without_a_tool_are_kept_in_case_it_comes_back(pool, fill, kept):
-    others = {f"gone {n}" for n in range(KEPT_SPARES)}
+    others = {f"gone {n}" for n in range(SPARES)}
     fill(["used"], [("m", text, 0.0) for text in others | {"used"}])
     assert prune(pool) == PruneReport(vectors=0, models=())
     assert kept("m") == others | {"used"}
 
 
 def test_the_oldest_surplus_vector_is_deleted(pool, fill, kept):
-    others = [f"gone {n}" for n in range(KEPT_SPARES + 1)]
+    others = [f"gone {n}" for n in range(SPARES + 1)]
     fill(["used"], [("m", text, float(n)) for n, text in enumerate([*others, "used"])])
     assert prune(pool) == PruneReport(vectors=1, models=())
     assert kept("m") == {*others[1:], "used"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError, VectorError
 from toolindex._connection import ConnectionPool
-from toolindex._query_vectors import QueryVectors
+from toolindex._models import QueryVectors
 
 
 @pytest.fixture(scope="module")

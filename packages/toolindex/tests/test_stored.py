@@ -15,10 +15,10 @@ STAMPS = st.none() | st.builds(FileStamp, NUMBERS, NUMBERS, NUMBERS, st.integers
 @given(st.dictionaries(st.text(), st.tuples(st.text(), STAMPS)))
 def test_stored_files_return_the_entries_they_were_made_from(entries):
     made = [
-        StoredEntry(id=id_, path=path, file_hash="f", stamp=stamp)
+        StoredEntry.of(id_, path=path, file_hash="f", stamp=stamp)
         for id_, (path, stamp) in entries.items()
     ]
-    files = StoredFiles.of(made, generation=1)
+    files = StoredFiles(made, generation=1)
     assert list(files.entries.values()) == made
     assert files.is_exactly([entry.path for entry in made]) or len(made) > len(
         {entry.path for entry in made}
@@ -28,9 +28,8 @@ def test_stored_files_return_the_entries_they_were_made_from(entries):
 def test_a_stamp_that_cannot_be_kept_exactly_is_not_kept():
     """On a file system with 128-bit inodes, the file is read at each start."""
     stamp = FileStamp(size=1, mtime_ns=1, ctime_ns=1, inode=2**64)
-    entry = StoredEntry(id="a:b:c", path="a/b/c.py", file_hash="f", stamp=stamp)
-    files = StoredFiles.of([entry], generation=1, within=["a"])
-    assert files.within == {"a"}
+    entry = StoredEntry.of("a:b:c", path="a/b/c.py", file_hash="f", stamp=stamp)
+    files = StoredFiles([entry], generation=1, within=frozenset("a"))
     assert files.stamps == {}
     assert files.entries["a:b:c"].stamp is None
 

@@ -183,10 +183,10 @@ def test_a_text_refused_long_ago_starts_again_with_the_shortest_delay(index, fil
     assert index.count_pending("m") == 1
 
 
-def test_a_refusal_dated_in_the_future_does_not_count(index, kept, fill):
+def test_a_refusal_dated_in_the_future_does_not_count(index, durable, fill):
     fill(index, ONE)
     index.refuse("m", dict.fromkeys(index.pending("m", limit=1), "too odd"))
-    with closing(apsw.Connection(str(kept))) as connection:
+    with closing(apsw.Connection(str(durable))) as connection:
         connection.execute("UPDATE refusals SET at = at + 40 * 24 * 3600")
     assert index.count_pending("m") == 1
 
@@ -364,9 +364,9 @@ def test_the_length_used_last_counts_even_if_the_clock_was_set_back(index, fill)
     assert lengths(index) == (2, {2: 3, 3: 0, 4: 3})
 
 
-def test_vectors_of_another_length_replace_those_of_removed_tools(index, kept, fill):
+def test_vectors_of_another_length_replace_those_of_removed_tools(index, durable, fill):
     fill(index, THREE, model_id="m")
-    with closing(apsw.Connection(str(kept))) as connection:
+    with closing(apsw.Connection(str(durable))) as connection:
         connection.execute("DELETE FROM embeddings")
     put(index, 2)
     assert lengths(index) == (2, {2: 3, 3: 0, 4: 0})

@@ -115,9 +115,9 @@ class SharedStore:
         return self._copy.damaged
 
     @property
-    def kept_problem(self) -> str:
+    def durable_problem(self) -> str:
         """Why the usage record of a read-only copy is not used, or ""."""
-        return self._copy.kept_problem
+        return self._copy.durable_problem
 
     @property
     def usage(self) -> UsageStore:
@@ -342,11 +342,11 @@ class SharedStore:
             self._copy.rebuild(forget=forget)
             self._local.forget()
 
-    def set_aside(self) -> Path | None:
+    def quarantine(self) -> Path | None:
         """Replace a damaged copy with an empty one, which the next read fills."""
         with self._local.alone():
             self._local.forget()
-            return self._copy.set_aside()
+            return self._copy.quarantine()
 
     def vector_notes(self) -> Sequence[str]:
         """Return notes for users on limitations of vector search."""

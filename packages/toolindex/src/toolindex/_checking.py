@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._kept_ids import begin_renewal, kept_id
 from toolindex._meta import bump_generation, forget_reader
 from toolindex._pairing import vectors_changed
 from toolindex._rows import ENTRY_COLUMNS, to_entry
-from toolindex._vectors import fill, vector_tables, writable_tables
+from toolindex._vectors import (
+    begin_renewal,
+    durable_id,
+    fill,
+    vector_tables,
+    writable_tables,
+)
 from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
@@ -60,7 +65,7 @@ def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
     for table in tables:
         connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - our own name
     if forget is not None:
-        begin_renewal(connection, kept_id(connection, forget))
+        begin_renewal(connection, durable_id(connection, forget))
         connection.execute("DELETE FROM refusals WHERE model_id = ?", (forget,))
     for table in tables:
         fill(connection, table)

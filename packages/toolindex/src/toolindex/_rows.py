@@ -17,9 +17,15 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolscan import InvalidToolIdError, Parameter, ToolId, embedding_text, split_identifier
+from toolscan import (
+    FileStamp,
+    InvalidToolIdError,
+    Parameter,
+    ToolId,
+    embedding_text,
+    split_identifier,
+)
 
-from toolindex._stored import stamp_columns
 from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
@@ -48,6 +54,8 @@ _SCRIPTS = (
 # Compiled and cached by re with the first text, because a search needs none.
 _RUN = "|".join(f"[{script}]+" for script in _SCRIPTS)
 _UNSPACED = f"[{''.join(_SCRIPTS)}]"
+CONTENT_TABLE = "entries"
+FTS_TABLE = "entries_fts"
 FTS_COLUMNS = (
     *("name_words", "description", "parameter_words", "category_words", "tag_words"),
     *("segments", "alias_words"),
@@ -58,6 +66,8 @@ _WORD = re.compile(r"[^\W_]+")
 _PARAMETER_FIELDS = tuple(field.name for field in fields(Parameter))
 _parameter_values = attrgetter(*_PARAMETER_FIELDS)
 
+_WRAP = 1 << 64
+_SIGNED = 1 << 63
 ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags, aliases"
 
 
@@ -161,6 +171,23 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "ctime_ns": ctime_ns,
         "inode": inode,
     }
+
+
+def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
+    if stamp is None or stamp.inode >= _WRAP:
+        return None, None, None, None
+    # SQLite's integers are signed.
+    inode = stamp.inode - _WRAP if stamp.inode >= _SIGNED else stamp.inode
+    return stamp.size, stamp.mtime_ns, stamp.ctime_ns, inode
+
+
+def to_stamp(
+    size: int | None, mtime_ns: int | None, ctime_ns: int | None, inode: int | None
+) -> FileStamp | None:
+    if size is None or mtime_ns is None or ctime_ns is None or inode is None:
+        return None
+    return FileStamp(size, mtime_ns, ctime_ns, inode if inode >= 0 else inode + _WRAP)
 
 
 def _as_dict(parameter: Parameter) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import time
 from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolindex._extension import has_sqlite_vec
-from toolindex._kept_ids import kept_id, renewed_since
+from toolindex._meta import get_meta, set_meta
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ _SPARE_CHUNKS = 8
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 # How often the use of a model is recorded: otherwise every start would write.
 _NOTED_SECONDS = 24 * 3600.0
+# While all texts are embedded again, a mark says from when on vectors count as new, and old ones
+# stay in use. They are replaced one by one, and deleted only when all are: after a kill it is still
+# known which texts are left.
+_RENEWAL = "renewed since "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,7 @@ def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | No
     return next((table for table in tables if table.model_id == model_id), None)
 
 
-def kept_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
+def durable_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
     """Return a SELECT of the rowid and the kept vector of each entry, with its parameters."""
     # CROSS keeps SQLite from reading all vectors where a few entries are asked for.
     return (
@@ -214,7 +218,7 @@ def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
     """Keep vectors by text hash, make them searchable, and delete refusals of their texts."""
-    kept = kept_id(connection, model_id, dimensions)
+    kept = durable_id(connection, model_id, dimensions)
     at = max(time.time(), renewed_since(connection, kept))
     connection.executemany(
         "INSERT INTO embeddings (text_hash, model_id, vector, stored_at) VALUES (?, ?, ?, ?) "
@@ -267,3 +271,67 @@ def _free_name(connection: apsw.Connection) -> str:
     taken = {table.name for table in vector_tables(connection)}
     names = [VEC_TABLE, *(f"{VEC_TABLE}_{number}" for number in range(2, len(taken) + 2))]
     return next(name for name in names if name not in taken)
+
+
+def has_sqlite_vec(connection: apsw.Connection) -> bool:
+    """Return whether vector tables can be used on a connection."""
+    sql = "SELECT 1 FROM pragma_module_list WHERE name = 'vec0'"
+    return connection.execute(sql).fetchone() is not None
+
+
+def durable_id(connection: apsw.Connection, model_id: str, dimensions: int | None = None) -> str:
+    """Return the id under which vectors of a model are stored, such as `openai:some-model [32]`.
+
+    Vectors of the first length are stored under the model's own id. Without `dimensions`, it is the
+    id of the length used last.
+    """
+    if dimensions is None:
+        used_last = connection.execute(
+            "SELECT model_id FROM models WHERE model_id = ?1 "
+            "OR substr(model_id, 1, length(?1) + 2) = ?1 || ' [' ORDER BY used_at DESC LIMIT 1",
+            (model_id,),
+        ).get
+        return model_id if used_last is None else str(used_last)
+    first = durable_dimensions(connection, model_id)
+    return model_id if first in {None, dimensions} else f"{model_id} [{dimensions}]"
+
+
+def model_of(durable: str) -> str:
+    return re.sub(r" \[\d+\]$", "", durable)
+
+
+def durable_dimensions(connection: apsw.Connection, durable: str) -> int | None:
+    """Return the length of the vectors that are stored under an id, or None if there are none."""
+    sql = "SELECT length(vector) / 4 FROM embeddings WHERE model_id = ? LIMIT 1"
+    return connection.execute(sql, (durable,)).get  # type: ignore[no-any-return]
+
+
+def begin_renewal(connection: apsw.Connection, durable: str) -> None:
+    """Mark all vectors that are stored under an id as old."""
+    sql = "SELECT max(stored_at) FROM embeddings WHERE model_id = ?"
+    latest = connection.execute(sql, (durable,)).get or 0.0
+    # Later than all existing ones, even if the clock was set back.
+    since = max(time.time(), math.nextafter(latest, math.inf))
+    set_meta(connection, _RENEWAL + durable, repr(since))
+
+
+def renewed_since(connection: apsw.Connection, durable: str) -> float:
+    """Return the time before which vectors count as old; 0 if none do."""
+    return float(get_meta(connection, _RENEWAL + durable) or 0)
+
+
+def renewals(connection: apsw.Connection) -> list[str]:
+    """Return the ids whose vectors are being replaced."""
+    sql = "SELECT substr(key, length(?1) + 1) FROM meta WHERE substr(key, 1, length(?1)) = ?1"
+    return [str(durable) for (durable,) in connection.execute(sql, (_RENEWAL,))]
+
+
+def end_renewal(connection: apsw.Connection, durable: str) -> None:
+    """Delete old vectors that were not replaced, once all texts have new ones."""
+    connection.execute(
+        "DELETE FROM embeddings WHERE model_id = ? AND stored_at < ? "
+        "AND text_hash NOT IN (SELECT text_hash FROM entries)",
+        (durable, renewed_since(connection, durable)),
+    )
+    connection.execute("DELETE FROM query_embeddings WHERE model_id = ?", (model_of(durable),))
+    connection.execute("DELETE FROM meta WHERE key = ?", (_RENEWAL + durable,))

@@ -16,7 +16,7 @@ from toolindex import (
     NewerSchemaError,
     TooManyFilesError,
     backup_path,
-    kept_path,
+    durable_path,
 )
 
 from pytools_hybrid.index._store import SQLiteStore
@@ -44,7 +44,7 @@ def bound(store: S, name: str) -> S:
         try:
             store.bind(name)
         except DamagedDatabaseError:
-            if (aside := store.set_aside()) is None:
+            if (aside := store.quarantine()) is None:
                 raise
             _log.warning("%s", damage_note(aside))
             store.bind(name)
@@ -73,7 +73,7 @@ def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQ
         # No other program has files there. With the second file beside it, an index counts as
         # damaged, whatever its header says.
         with suppress(OSError):
-            kept_path(database).touch()
+            durable_path(database).touch()
         return SQLiteStore(database, field_weights=field_weights)
     except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
         raise
@@ -90,7 +90,7 @@ def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQ
 def size_on_disk(database: Path) -> int:
     """Return the size of an index's files and their logs in bytes; a missing file has none."""
     size = 0
-    for part in (database, kept_path(database), backup_path(database)):
+    for part in (database, durable_path(database), backup_path(database)):
         for file in (part, part.with_name(f"{part.name}-wal")):
             # SQLite removes a log when its last user closes it.
             with suppress(OSError):

@@ -237,7 +237,7 @@ class SQLiteReader(IndexReader):
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
             )
-        kept = VectorRows(*self.kept_vectors(model_id, dimensions=dimensions))
+        kept = VectorRows(*self.durable_vectors(model_id, dimensions=dimensions))
         source = kept if table is None else table.name
         matrix = self._matrix(model_id, dimensions, source)
         return NumpyVectorRetriever(

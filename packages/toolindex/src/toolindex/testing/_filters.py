@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolindex._filters import ToolFilter
-from toolindex._usage_records import OutcomeRecord
+from toolindex._usage import OutcomeRecord
 from toolindex.testing._trees import (
     EVERY,
     MERGE,

@@ -17,7 +17,7 @@ from toolindex._filters import ToolFilter
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
-    from toolindex._stored import StoredFiles
+    from toolindex._sync import StoredFiles
     from toolindex.errors import ToolIndexError
     from toolindex.protocols import Candidate, StoreReader, ToolStore
 

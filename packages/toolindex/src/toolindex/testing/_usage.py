@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from toolindex._usage_records import OutcomeRecord, SearchRecord
+from toolindex._usage import OutcomeRecord, SearchRecord
 from toolindex.errors import VectorError
 from toolindex.testing._trees import ODD_TEXTS, expect, refused
 
