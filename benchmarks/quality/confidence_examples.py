@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 from pytools_hybrid.search import calibration_of
 from toolembed import Embedder, StaticEmbedder, create_embedder, embed_pending
-from toolindex import (
-    CONTENT_TABLE,
-    FTS_COLUMNS,
-    FTS_TABLE,
-    IndexReader,
-    ToolIndex,
-)
+from toolindex import IndexReader, ToolIndex
 from toolrank import (
     BM25Retriever,
     Channel,
@@ -56,7 +50,7 @@ FEATURES = {
 _MOST_TERMS = 12
 _WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75, "alias_words": 0.5}
 _FUZZY_WEIGHTS = {**_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
-_CONTENT = Content(table=CONTENT_TABLE, column="id")
+_CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
 _NEAR = 0.8
 _FUSE = partial(linear_fusion, units={"bm25": 0.015, "fuzzy": 0.015})
 _WORD = re.compile(r"[^\W_]+")
@@ -116,7 +110,7 @@ class Tree:
             self._connection, table=self._table
         ).read_matrix()
         self._postings = Postings()
-        rows = self._connection.execute(f"SELECT rowid, id FROM {CONTENT_TABLE}")
+        rows = self._connection.execute(f"SELECT rowid, id FROM {IndexReader.CONTENT_TABLE}")
         self.ids = {int(rowid): str(id_) for rowid, id_ in rows}
 
     def without(self, gold: Sequence[str]) -> list[int]:
@@ -134,8 +128,8 @@ class Tree:
     def _table_with(self, weights: Mapping[str, float]) -> FullTextTable:
         return FullTextTable(
             self._connection,
-            table=FTS_TABLE,
-            weights=[weights.get(column, 1.0) for column in FTS_COLUMNS],
+            table=IndexReader.FTS_TABLE,
+            weights=[weights.get(column, 1.0) for column in IndexReader.FTS_COLUMNS],
             content=_CONTENT,
         )
 
@@ -273,7 +267,7 @@ async def collect(
         with index.reading() as reader:
             searched = Tree(reader, embedder.model_id)
             spelling = BM25Retriever(
-                FullTextTable(reader.connection, table=FTS_TABLE), similar_weight=0.7
+                FullTextTable(reader.connection, table=IndexReader.FTS_TABLE), similar_weight=0.7
             )
             for name, file in files:
                 asked = await embedded(embedder, read(file, at_most=at_most), spelling)

@@ -17,10 +17,7 @@ from types import SimpleNamespace
 from toolindex import (
     Coverage,
     ForeignRootError,
-    PruneReport,
-    QueryCount,
     RemovedRecords,
-    StoredEntry,
     StoredFiles,
     SyncReport,
     ToolEntry,
@@ -29,10 +26,12 @@ from toolindex import (
     ToolUsage,
     UsageStatistics,
     VectorError,
-    name_key,
     percentile,
     plan_sync,
 )
+from toolindex._sync import StoredEntry
+from toolindex._usage import QueryCount
+from toolrank import name_key
 from toolscan import embedding_text
 
 
@@ -249,8 +248,7 @@ class MemoryStore:
                 for key, vectors in state.vectors.items()
             }
             self.change(vectors=kept)
-        gone = sum(map(len, state.vectors.values())) - sum(map(len, kept.values()))
-        return PruneReport(vectors=gone, models=())
+        return sum(map(len, state.vectors.values())) - sum(map(len, kept.values()))
 
     def rebuild(self, *, forget=None):
         with self.changing() as state:

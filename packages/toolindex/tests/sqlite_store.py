@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from toolindex import CONTENT_TABLE, FTS_TABLE, IndexReader, ToolIndex
+from toolindex import IndexReader, ToolIndex
 from toolrank import Content, Filter, Tables, VectorRows
 
 WEIGHTS = (5.0, 1.0, 0.75, 1.0, 1.0, 1.0, 0.5)
@@ -48,9 +48,9 @@ class SQLiteReader(IndexReader):
     def _rows(self, where=None, vectors=None):
         return Tables(
             self.connection,
-            FTS_TABLE,
+            IndexReader.FTS_TABLE,
             weights=WEIGHTS,
-            content=Content(table=CONTENT_TABLE, column="id"),
+            content=Content(table=IndexReader.CONTENT_TABLE, column="id"),
             vectors=vectors,
             keys=("name_key", "qualified_key"),
             where=None if where is None else self._filter(where),

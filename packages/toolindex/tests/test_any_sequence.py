@@ -11,7 +11,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from toolindex import StoredEntry, ToolIndex, plan_sync
+from toolindex import ToolIndex, plan_sync
+from toolindex._sync import StoredEntry
 from toolscan import ScanReport
 
 IDS = [f"{s}:{c}:{n}" for s in ("mcptools", "gentools") for c in ("a", "b") for n in ("x", "y")]

@@ -10,15 +10,7 @@ from contextlib import closing
 
 import apsw
 import pytest
-from toolindex import (
-    DamagedDatabaseError,
-    DatabaseError,
-    OutcomeRecord,
-    SearchRecord,
-    ToolIndex,
-    durable_path,
-    remove_index,
-)
+from toolindex import DamagedDatabaseError, DatabaseError, OutcomeRecord, SearchRecord, ToolIndex
 
 MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
 PAGE = 16384
@@ -345,7 +337,7 @@ def test_deleting_the_usage_record_deletes_it_from_the_copy(used, backup):
 def test_removing_an_index_removes_the_copy(used):
     # As left by a killed process.
     used.with_name("search.db-kept.backup.new").touch()
-    assert remove_index(used)
+    assert ToolIndex.remove(used)
     assert list(used.parent.iterdir()) == []
 
 
@@ -433,7 +425,7 @@ def test_a_copy_in_the_way_is_an_error_only_for_copying(path, backup):
         make_old(backup)
         with pytest.raises(DatabaseError):
             index.back_up()
-    durable_path(path).unlink()
+    ToolIndex.files(path).durable.unlink()
     with ToolIndex(path) as index:
         assert index.check() == ()
         assert index.back_up()

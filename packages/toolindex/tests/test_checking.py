@@ -6,7 +6,7 @@ from contextlib import suppress
 import apsw
 import pytest
 import sqlite_vec
-from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex, durable_path
+from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex
 from toolscan import scan
 
 MODEL = "test-model"
@@ -34,7 +34,7 @@ def change(index):
         connection = apsw.Connection(str(index.path))
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
-        connection.execute("ATTACH ? AS kept", (str(durable_path(index.path)),))
+        connection.execute("ATTACH ? AS kept", (str(ToolIndex.files(index.path).durable),))
         connection.execute(sql)
         connection.close()
 
@@ -113,7 +113,7 @@ def test_forgotten_vectors_stay_in_use_until_they_are_replaced_one_by_one(index)
 
     for number, text_hash in enumerate(texts):
         assert index.count_pending(MODEL) == 3 - number
-        assert index.prune().vectors == 0
+        assert index.prune() == 0
         assert vectors(index) == 3
         assert index.query_vectors.get(MODEL, "a query") is not None
         index.put_vectors(MODEL, {text_hash: [0.0, 1.0]})

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import FTS_TABLE, FilterError, ToolFilter, ToolOutcomes
+from toolindex import FilterError, ToolFilter, ToolOutcomes
 from toolindex._connection import ConnectionPool
 from toolindex._filters import rowids
 
@@ -96,8 +96,8 @@ def test_a_filter_that_five_of_a_thousand_tools_pass_finds_all_five(pool, fill):
         )
     with pool.read() as connection:
         by_words = connection.execute(
-            f"SELECT rowid FROM {FTS_TABLE} WHERE {FTS_TABLE} MATCH 'mail' AND rowid IN ({sql}) "
-            f"ORDER BY bm25({FTS_TABLE}) LIMIT 5",
+            f"SELECT rowid FROM entries_fts WHERE entries_fts MATCH 'mail' AND rowid IN ({sql}) "
+            f"ORDER BY bm25(entries_fts) LIMIT 5",
             parameters,
         ).fetchall()
         by_meaning = connection.execute(

@@ -1,7 +1,5 @@
 """Vectors over time: counted, kept while they are needed, and stored compactly."""
 
-from toolindex import PruneReport
-
 SOME = {f"mcptools:a:t{n:04}": f"Tool {n}." for n in range(12 * 256)}
 
 
@@ -43,7 +41,7 @@ def test_pending_texts_are_counted_without_refused_ones(index, fill, monkeypatch
 def test_pruning_keeps_vectors_that_tools_need_and_some_others(index, fill):
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."}, model_id="m")
     fill(index, {"mcptools:a:one": "One."})
-    assert index.prune() == PruneReport(vectors=0, models=())
+    assert index.prune() == 0
     fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
     assert index.count_pending("m") == 0
 

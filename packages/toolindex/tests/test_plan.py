@@ -3,7 +3,8 @@
 from functools import partial
 
 import pytest
-from toolindex import StoredEntry, SyncPlan, plan_sync
+from toolindex import SyncPlan, plan_sync
+from toolindex._sync import StoredEntry
 from toolscan import FileStamp, ScanReport
 
 A, B, C = "mcptools:mail:send", "mcptools:mail:read", "gentools:pdf:merge"

@@ -4,17 +4,8 @@ from contextlib import closing
 
 import apsw
 import pytest
-from toolindex import (
-    CONTENT_TABLE,
-    FTS_COLUMNS,
-    FTS_TABLE,
-    OutcomeRecord,
-    ToolEntry,
-    ToolFilter,
-    ToolIndex,
-    ToolOutcomes,
-    name_key,
-)
+from toolindex import OutcomeRecord, ToolEntry, ToolFilter, ToolIndex, ToolOutcomes
+from toolindex._rows import name_key
 from toolscan import ScanReport, ToolId
 
 TWO = {"mcptools:mail:send": "Send a message.", "gentools:pdf:merge": "Merge files."}
@@ -118,9 +109,11 @@ def test_vectors_of_one_model_do_not_change_the_state_of_words_or_other_models(i
 
 def test_the_names_given_to_rankers_are_those_in_the_database(index):
     with index.reading() as reader:
-        columns = reader.connection.execute(f"SELECT name FROM pragma_table_info('{FTS_TABLE}')")
-        assert tuple(name for (name,) in columns) == FTS_COLUMNS
-        assert list(reader.connection.execute(f"SELECT id FROM {CONTENT_TABLE}")) == []
+        columns = reader.connection.execute(
+            f"SELECT name FROM pragma_table_info('{reader.FTS_TABLE}')"
+        )
+        assert tuple(name for (name,) in columns) == reader.FTS_COLUMNS
+        assert list(reader.connection.execute(f"SELECT id FROM {reader.CONTENT_TABLE}")) == []
 
 
 def test_words_of_identifiers_parameters_and_tags_are_searched(index, make_record, matches):
@@ -167,7 +160,7 @@ def test_a_name_key_consists_of_lower_case_letters_and_digits(typed, key):
 def test_a_tool_is_found_by_its_name_in_any_spelling_style(index, fill, column, typed):
     id_ = "mcptools:github:create_pull_request"
     fill(index, {id_: "Ask for a review.", "mcptools:gitlab:create_merge_request": "Ask too."})
-    sql = f"SELECT id FROM {CONTENT_TABLE} WHERE {column} = ?"
+    sql = f"SELECT id FROM entries WHERE {column} = ?"
     with index.reading() as reader:
         assert list(reader.connection.execute(sql, (name_key(typed),))) == [(id_,)]
         (plan,) = reader.connection.execute(f"EXPLAIN QUERY PLAN {sql}", ("",))

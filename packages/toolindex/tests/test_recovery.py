@@ -18,7 +18,6 @@ from toolindex import (
     ToolIndex,
     _connection,
     _opening,
-    application_id,
 )
 
 ONE = {"mcptools:mail:send": "Send a message."}
@@ -291,7 +290,7 @@ def test_a_new_index_whose_other_file_is_removed_gets_a_new_one(path, durable, f
     """Its mark may still be in its log."""
     with ToolIndex(path) as index:
         fill(index, ONE)
-        assert application_id(path) == 0
+        assert ToolIndex.application_id(path) == 0
         durable.unlink()
         assert contents(index) == ONE
         assert durable.exists()

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import StoredEntry, StoredFiles, ToolIndex
+from toolindex import StoredFiles, ToolIndex
+from toolindex._sync import StoredEntry
 from toolscan import FileStamp, ScanReport, scan
 
 NUMBERS = st.integers(0, 2**62)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolindex import (
-        PruneReport,
         StoredFiles,
         StoreReader,
         SyncReport,
@@ -284,7 +283,7 @@ class SharedStore:
         """Do nothing: what cannot be made again is on the server."""
         return False
 
-    def prune(self) -> PruneReport:
+    def prune(self) -> int:
         """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
             # If this fails, the next host that prunes will do it.

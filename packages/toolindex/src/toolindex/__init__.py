@@ -9,39 +9,24 @@ One call brings the index up to date with a scan::
             report = index.sync(scanned, reader_version=str(RECORD_VERSION), stored=stored)
 """
 
-from toolindex._files import application_id as application_id
-from toolindex._files import backup_path as backup_path
-from toolindex._files import durable_path as durable_path
 from toolindex._filters import ToolFilter as ToolFilter
 from toolindex._index import ToolIndex as ToolIndex
 from toolindex._lease import Lease as Lease
 from toolindex._lease import finish_in_thread as finish_in_thread
-from toolindex._models import PruneReport as PruneReport
-from toolindex._models import QueryVectors as QueryVectors
-from toolindex._opening import load_sqlite_vec as load_sqlite_vec
 from toolindex._reader import Coverage as Coverage
 from toolindex._reader import IndexReader as IndexReader
-from toolindex._recovery import remove_index as remove_index
-from toolindex._rows import CONTENT_TABLE as CONTENT_TABLE
-from toolindex._rows import FTS_COLUMNS as FTS_COLUMNS
-from toolindex._rows import FTS_TABLE as FTS_TABLE
 from toolindex._rows import ToolEntry as ToolEntry
-from toolindex._rows import name_key as name_key
-from toolindex._sync import StoredEntry as StoredEntry
 from toolindex._sync import StoredFiles as StoredFiles
 from toolindex._sync import SyncPlan as SyncPlan
 from toolindex._sync import SyncReport as SyncReport
 from toolindex._sync import plan_sync as plan_sync
 from toolindex._usage import OutcomeRecord as OutcomeRecord
-from toolindex._usage import QueryCount as QueryCount
 from toolindex._usage import RemovedRecords as RemovedRecords
 from toolindex._usage import SearchRecord as SearchRecord
 from toolindex._usage import ToolOutcomes as ToolOutcomes
 from toolindex._usage import ToolUsage as ToolUsage
-from toolindex._usage import UsageLog as UsageLog
 from toolindex._usage import UsageStatistics as UsageStatistics
 from toolindex._usage import percentile as percentile
-from toolindex._vectors import VectorTable as VectorTable
 from toolindex._vectors import check_dimensions as check_dimensions
 from toolindex.errors import DamagedDatabaseError as DamagedDatabaseError
 from toolindex.errors import DatabaseBusyError as DatabaseBusyError

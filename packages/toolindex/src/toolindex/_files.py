@@ -107,6 +107,25 @@ def backup_path(index: Path) -> Path:
     return BACKUP.path(index)
 
 
+class IndexFiles(NamedTuple):
+    """The paths of the files of an index, which only this package may open.
+
+    Attributes:
+        main: What can be rebuilt from the tools.
+        durable: What cannot.
+        backup: The copy of the durable file.
+    """
+
+    main: Path
+    durable: Path
+    backup: Path
+
+
+def files_of(index: Path) -> IndexFiles:
+    """Return the paths of the files of the index at a path."""
+    return IndexFiles(index, durable_path(index), backup_path(index))
+
+
 def logs_of(file: Path) -> tuple[Path, Path]:
     """Return the paths of a database's log and of that log's index."""
     return file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")

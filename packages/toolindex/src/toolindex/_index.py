@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Self
 
 from toolindex._checking import disagreements, is_sound, rebuild
 from toolindex._connection import ConnectionPool
-from toolindex._files import FILES
+from toolindex._files import FILES, application_id, files_of
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, get_meta, note_reader, set_meta
 from toolindex._models import (
-    PruneReport,
     QueryVectors,
     count_pending,
     pending_texts,
@@ -25,9 +24,10 @@ from toolindex._models import (
     refuse,
     refused_tools,
 )
+from toolindex._opening import load_sqlite_vec
 from toolindex._pairing import vectors_changed
 from toolindex._reader import IndexReader
-from toolindex._recovery import back_up, has_recent_backup, recover, restored
+from toolindex._recovery import back_up, has_recent_backup, recover, remove, restored
 from toolindex._sync import (
     StoredFiles,
     SyncReport,
@@ -117,6 +117,11 @@ class ToolIndex:
         except BaseException:
             self._pool.close()
             raise
+
+    files = staticmethod(files_of)
+    remove = staticmethod(remove)
+    application_id = staticmethod(application_id)
+    load_sqlite_vec = staticmethod(load_sqlite_vec)
 
     def __enter__(self) -> Self:
         return self
@@ -329,7 +334,7 @@ class ToolIndex:
         with self._pool.read() as connection:
             return back_up(self.path, connection)
 
-    def prune(self) -> PruneReport:
+    def prune(self) -> int:
         return prune(self._pool)
 
     @contextmanager

@@ -11,7 +11,7 @@ import math
 import struct
 import time
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from toolindex._rows import text_of
 from toolindex._vectors import (
@@ -125,15 +125,10 @@ def refused_tools(connection: apsw.Connection, model_id: str) -> dict[str, str]:
     return {str(id_): str(reason) for id_, reason in rows}
 
 
-class PruneReport(NamedTuple):
-    """How many vectors were deleted, and the models that have no vectors left."""
-
-    vectors: int
-    models: tuple[str, ...]
-
-
-def prune(pool: ConnectionPool, *, spares: int = SPARES) -> PruneReport:
+def prune(pool: ConnectionPool, *, spares: int = SPARES) -> int:
     """Delete the oldest vectors that no entry uses, and models without vectors.
+
+    Returns how many vectors were deleted.
 
     A vector costs money, and its text may come back: a file is renamed in two steps, a category is
     removed and generated again, a branch is switched, a model is tried for a while. So all models'
@@ -144,7 +139,7 @@ def prune(pool: ConnectionPool, *, spares: int = SPARES) -> PruneReport:
     with pool.read() as connection:
         crowded = _crowded(connection, _room(connection, spares))
         if not (crowded or _unused_models(connection) or _renewed(connection)):
-            return PruneReport(vectors=0, models=())
+            return 0
     with pool.write() as connection:
         # Counted again, because others may have written since.
         room, vectors = _room(connection, spares), 0
@@ -158,12 +153,11 @@ def prune(pool: ConnectionPool, *, spares: int = SPARES) -> PruneReport:
             vectors += connection.changes()
         for durable in _renewed(connection):
             end_renewal(connection, durable)
-        models = _unused_models(connection)
         connection.executemany(
-            "DELETE FROM query_embeddings WHERE model_id = ?", [(model,) for model in models]
+            "DELETE FROM query_embeddings WHERE model_id = ?", _unused_models(connection)
         )
         connection.execute(f"DELETE FROM models WHERE {_UNUSED}")  # noqa: S608 - a constant
-    return PruneReport(vectors=vectors, models=models)
+    return vectors
 
 
 def _room(connection: apsw.Connection, spares: int) -> int:
@@ -199,9 +193,9 @@ def _crowded(connection: apsw.Connection, room: int) -> list[str]:
     return [str(model_id) for model_id, spares in models if spares > room]
 
 
-def _unused_models(connection: apsw.Connection) -> tuple[str, ...]:
+def _unused_models(connection: apsw.Connection) -> list[tuple[str]]:
     rows = connection.execute(f"SELECT model_id FROM models WHERE {_UNUSED}")  # noqa: S608
-    return tuple(str(model_id) for (model_id,) in rows)
+    return [(str(model_id),) for (model_id,) in rows]
 
 
 class QueryVectors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from toolindex._filters import rowids
 from toolindex._meta import CHANGED_AT, EMBEDDED, GENERATION, get_meta, get_number, is_complete
@@ -54,9 +54,19 @@ class IndexReader:
     `StoreReader` documents the methods that are not documented here.
 
     Attributes:
+        CONTENT_TABLE: The table of tools.
+        FTS_TABLE: The full-text table.
+        FTS_COLUMNS: Its columns, in the order of the table and of a ranker's weights.
         connection: For a ranker's retrievers.
         counts: Cached counts, by the index's state and the statement.
     """
+
+    CONTENT_TABLE: ClassVar[str] = "entries"
+    FTS_TABLE: ClassVar[str] = "entries_fts"
+    FTS_COLUMNS: ClassVar[tuple[str, ...]] = (
+        *("name_words", "description", "parameter_words", "category_words", "tag_words"),
+        *("segments", "alias_words"),
+    )
 
     def __init__(
         self, connection: apsw.Connection, counts: dict[tuple[object, ...], int] | None = None

@@ -324,7 +324,7 @@ def _put(new: Path, place: Path, *, mode: int) -> None:
             os.close(folder)
 
 
-def remove_index(path: Path, *, only_empty: bool = False) -> bool:
+def remove(path: Path, *, only_empty: bool = False) -> bool:
     """Remove an index: its two files, the copy, their logs, its lock files, and damaged files.
 
     Nobody can open it in the meantime, and later processes create a new one. If this is killed, the

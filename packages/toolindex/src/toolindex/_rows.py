@@ -54,14 +54,6 @@ _SCRIPTS = (
 # Compiled and cached by re with the first text, because a search needs none.
 _RUN = "|".join(f"[{script}]+" for script in _SCRIPTS)
 _UNSPACED = f"[{''.join(_SCRIPTS)}]"
-CONTENT_TABLE = "entries"
-FTS_TABLE = "entries_fts"
-FTS_COLUMNS = (
-    *("name_words", "description", "parameter_words", "category_words", "tag_words"),
-    *("segments", "alias_words"),
-)
-"""The searched columns of `entries_fts`, in the order of the table and of a ranker's weights."""
-
 _WORD = re.compile(r"[^\W_]+")
 _PARAMETER_FIELDS = tuple(field.name for field in fields(Parameter))
 _parameter_values = attrgetter(*_PARAMETER_FIELDS)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from toolscan import ScanReport
 
     from toolindex._filters import ToolFilter
-    from toolindex._models import PruneReport
     from toolindex._reader import Coverage
     from toolindex._rows import ToolEntry
     from toolindex._sync import StoredFiles, SyncReport
@@ -461,8 +460,8 @@ class ToolStore(Protocol):
         """
         ...
 
-    def prune(self) -> PruneReport:
-        """Delete the oldest vectors that no tool needs, and that may not be needed again."""
+    def prune(self) -> int:
+        """Delete the oldest vectors that no tool needs; return how many."""
         ...
 
     def check(self) -> Sequence[str]:

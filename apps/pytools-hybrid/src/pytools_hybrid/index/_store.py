@@ -9,14 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolindex import (
-    CONTENT_TABLE,
-    FTS_TABLE,
-    DamagedDatabaseError,
-    IndexReader,
-    ToolFilter,
-    ToolIndex,
-)
+from toolindex import DamagedDatabaseError, IndexReader, ToolFilter, ToolIndex
 from toolrank import (
     ByteMatrix,
     Content,
@@ -47,7 +40,7 @@ if TYPE_CHECKING:
     _Postings = dict[_State, Postings]
     _Filters = dict[tuple[_State, int, ToolFilter], Filter]
 
-_CONTENT = Content(table=CONTENT_TABLE, column="id")
+_CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 _EVERY = ToolFilter()
 # Up to 32 MB.
@@ -150,7 +143,9 @@ class SQLiteReader(IndexReader):
         return self._table(self._weights.words)
 
     def _table(self, weights: Sequence[float]) -> FullTextTable:
-        return FullTextTable(self.connection, table=FTS_TABLE, weights=weights, content=_CONTENT)
+        return FullTextTable(
+            self.connection, table=self.FTS_TABLE, weights=weights, content=_CONTENT
+        )
 
     def _filter(self, tools: ToolFilter) -> Filter | None:
         """Compute the result of a filter once, because every channel and part needs it."""

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolindex import ToolIndex, backup_path, durable_path, finish_in_thread
+from toolindex import ToolIndex, finish_in_thread
 
 from pytools_hybrid.errors import PytoolsError, SettingsError
 from pytools_hybrid.index import SharedIndex, open_store
@@ -86,7 +86,7 @@ async def to_file(given: Settings, wanted: Settings) -> Moved:
         ToolIndexError: The server refuses, or the file cannot be written.
     """
     target = wanted.db_path
-    for there in [] if target is None else [target, durable_path(target), backup_path(target)]:
+    for there in () if target is None else ToolIndex.files(target):
         if there.exists():
             raise SettingsError("TO", f"{there} exists already; give the path of a new file")
     if target is None:
@@ -131,12 +131,12 @@ def _readable(given: Settings) -> tuple[Settings, Roots]:
 
 def _copy_whole(database: Path, target: Path) -> None:
     partial = target.with_name(f"{target.name}.partial")
-    for part in (partial, durable_path(partial)):
+    for part in (partial, ToolIndex.files(partial).durable):
         # Left over from an interrupted run.
         part.unlink(missing_ok=True)
     copy_files(database, partial)
-    if durable_path(partial).exists():
-        durable_path(partial).replace(durable_path(target))
+    if ToolIndex.files(partial).durable.exists():
+        ToolIndex.files(partial).durable.replace(ToolIndex.files(target).durable)
     partial.replace(target)
 
 
