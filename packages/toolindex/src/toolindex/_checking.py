@@ -10,7 +10,7 @@ import apsw
 
 from toolindex._meta import bump_generation, forget_reader
 from toolindex._pairing import vectors_changed
-from toolindex._rows import ENTRY_COLUMNS, to_entry
+from toolindex._rows import ENTRY_COLUMNS, UnreadableRowError, to_entry
 from toolindex._vectors import (
     begin_renewal,
     durable_id,
@@ -18,7 +18,6 @@ from toolindex._vectors import (
     vector_tables,
     writable_tables,
 )
-from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ from toolindex._files import durable_path, explained, is_index, logs_of, refuse_
 from toolindex._lease import RECOVERY_LEASE, Lease
 from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection
 from toolindex._recovery import diagnosed, restore
+from toolindex._rows import UnreadableRowError
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -20,7 +21,6 @@ from toolindex.errors import (
     ReadOnlyIndexError,
     ToolIndexError,
     TooManyFilesError,
-    UnreadableRowError,
 )
 
 if TYPE_CHECKING:

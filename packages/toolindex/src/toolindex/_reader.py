@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from toolindex._filters import rowids
 from toolindex._meta import CHANGED_AT, EMBEDDED, GENERATION, get_meta, get_number, is_complete
-from toolindex._rows import ENTRY_COLUMNS, to_entry
+from toolindex._rows import ENTRY_COLUMNS, UnreadableRowError, to_entry
 from toolindex._usage import ToolOutcomes, usage_generation
 from toolindex._vectors import (
     durable_dimensions,
@@ -18,7 +18,6 @@ from toolindex._vectors import (
     model_of,
     vector_table,
 )
-from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -26,8 +26,6 @@ from toolscan import (
     split_identifier,
 )
 
-from toolindex.errors import UnreadableRowError
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -61,6 +59,13 @@ _parameter_values = attrgetter(*_PARAMETER_FIELDS)
 _WRAP = 1 << 64
 _SIGNED = 1 << 63
 ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags, aliases"
+
+
+class UnreadableRowError(Exception):
+    """A row has an invalid value; the index raises `DamagedDatabaseError` from it."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"its field {column!r} is invalid")
 
 
 def segments(texts: Iterable[str]) -> str:

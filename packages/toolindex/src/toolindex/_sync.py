@@ -23,9 +23,8 @@ from toolindex._meta import (
     set_meta,
 )
 from toolindex._pairing import vectors_changed
-from toolindex._rows import alias_words, row_values, stamp_columns, to_stamp
+from toolindex._rows import UnreadableRowError, alias_words, row_values, stamp_columns, to_stamp
 from toolindex._vectors import close_holes, fill, forget, forget_superseded, writable_tables
-from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -113,13 +113,6 @@ class TooManyFilesError(DatabaseError):
         )
 
 
-class UnreadableRowError(Exception):
-    """A row has an invalid value; the index raises `DamagedDatabaseError` from it."""
-
-    def __init__(self, column: str) -> None:
-        super().__init__(f"its field {column!r} is invalid")
-
-
 class VectorError(ToolIndexError):
     """An embedding model returned vectors that cannot be stored or searched.
 
