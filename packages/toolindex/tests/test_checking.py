@@ -6,7 +6,7 @@ from contextlib import suppress
 import apsw
 import pytest
 import sqlite_vec
-from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex
+from toolindex import DamagedDatabaseError, ToolFilter, ToolIndex
 from toolscan import scan
 
 MODEL = "test-model"
@@ -46,10 +46,6 @@ def vectors(index):
         return reader.coverage(MODEL).vectors
 
 
-def test_checking_a_sound_index_reports_nothing(index):
-    assert index.check() == ()
-
-
 @pytest.mark.parametrize(
     ("sql", "told"),
     [
@@ -78,32 +74,10 @@ def test_vectors_that_belong_to_no_tool_are_reported(index, change):
     assert index.check() == ()
 
 
-def test_a_rebuilt_index_keeps_vectors_and_the_usage_record(index):
-    index.usage.record_searches(
-        [SearchRecord(at=1.0, id="s", query="q", mode="hybrid", results=(), latency_ms=1)]
-    )
-
-    index.rebuild()
-
-    assert vectors(index) == 3
-    assert index.usage.statistics().searches == 1
-    assert index.pending(MODEL, limit=10) == {}
-
-
 def test_after_a_rebuild_every_file_is_read_again(index):
     index.rebuild()
 
     assert index.stored(reader_version="1").stamps == {}
-
-
-def test_forgetting_a_model_makes_its_texts_pending_again(index):
-    index.put_vectors("other", {hash_: [1.0] for hash_ in index.pending("other", limit=10)})
-
-    index.rebuild(forget=MODEL)
-
-    assert vectors(index) == 3, "they are used until others replace them"
-    assert len(index.pending(MODEL, limit=10)) == index.count_pending(MODEL) == 3
-    assert index.pending("other", limit=10) == {}
 
 
 def test_forgotten_vectors_stay_in_use_until_they_are_replaced_one_by_one(index):

@@ -81,14 +81,6 @@ def test_removing_the_lock_file_never_lets_two_processes_hold_the_lease(index, t
     assert counter.read_text(encoding="utf-8") == str(ROUNDS * WORKERS)
 
 
-def test_leases_for_different_work_or_indexes_do_not_wait_for_each_other(index, tmp_path, holder):
-    holder("files")
-    with index.lease("embed openai:text-embedding-3-small").held(timeout=0):
-        pass
-    with ToolIndex(tmp_path / "other.db") as other, other.lease("files").held(timeout=0):
-        pass
-
-
 def test_the_index_itself_can_be_used_by_all_while_a_lease_is_held(index, holder, fill, contents):
     holder("files")
     fill(index, {"mcptools:mail:send": "Send."})
@@ -118,12 +110,6 @@ def test_a_waiting_process_gets_the_lease_of_one_that_is_killed(index, holder):
     process.send_signal(signal.SIGKILL)
     waiter.join(PATIENCE)
     assert got == [True]
-
-
-def test_a_lease_is_released_when_the_work_fails(index):
-    with pytest.raises(OSError, match="disk"), index.lease("files").held(timeout=0):
-        raise OSError("disk")
-    assert index.lease("files").acquire(timeout=0)
 
 
 def test_a_lease_that_was_acquired_without_a_lock_can_be_released(index, path):

@@ -140,25 +140,6 @@ def test_an_index_of_a_later_version_is_refused(path, refuses, fill, journal_mod
     assert (caught.value.found, caught.value.supported) == (INDEX.version + 1, INDEX.version)
 
 
-def test_a_folder_is_refused(tmp_path, refuses):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    refuses(folder, DatabaseError, "this is a folder")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_refused_without_blocking(path, refuses):
-    os.mkfifo(path)
-    refuses(path, DatabaseError, str(path))
-
-
-def test_a_path_below_a_file_is_refused(tmp_path):
-    (tmp_path / "file").write_text("x")
-    for read_only in (False, True):
-        with pytest.raises(DatabaseError, match="is a file, not a folder"):
-            ToolIndex(tmp_path / "file" / "search.db", read_only=read_only)
-
-
 def test_opening_read_only_requires_an_existing_index(path, tmp_path):
     with pytest.raises(DatabaseError, match="cannot be opened"):
         ToolIndex(path, read_only=True)

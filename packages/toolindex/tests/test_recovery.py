@@ -42,23 +42,6 @@ def set_aside_files(path):
     return [file for file in files if not file.name.endswith(("-wal", "-shm"))]
 
 
-def test_an_index_whose_tables_are_broken_is_set_aside_when_it_is_opened(path, fill, contents):
-    with ToolIndex(path) as index:
-        fill(index, ONE)
-    with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("DROP TABLE entries")
-    damaged = path.read_bytes()
-    with ToolIndex(path) as index:
-        assert contents(index) == {}
-        (aside,) = set_aside_files(path)
-        assert index.damaged == aside
-        assert aside.read_bytes() == damaged
-        fill(index, ONE)
-        assert contents(index) == ONE
-    with ToolIndex(path) as index:
-        assert index.damaged is None
-
-
 def test_a_truncated_index_is_set_aside_when_it_is_opened(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")

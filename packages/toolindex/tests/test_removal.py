@@ -23,10 +23,6 @@ def test_removing_an_index_removes_all_its_files(path, fill):
     assert list(path.parent.iterdir()) == []
 
 
-def test_removing_a_missing_index_does_nothing(path):
-    assert not ToolIndex.remove(path)
-
-
 def test_an_open_index_is_not_removed(index, path, fill):
     fill(index, TOOL)
     with index.reading():

@@ -12,13 +12,11 @@ from toolindex._connection import ConnectionPool
 from toolindex._usage import (
     QUERY_LENGTH,
     OutcomeRecord,
-    QueryCount,
     RemovedRecords,
     SearchRecord,
     ToolUsage,
     UsageLog,
     percentile,
-    usage_generation,
 )
 from toolindex.errors import UsageError
 
@@ -70,44 +68,9 @@ def removed(searches=0, outcomes=0):
     return RemovedRecords(searches=searches, outcomes=outcomes)
 
 
-def test_a_search_is_recorded_with_its_query_and_results(usage, rows):
-    usage.record_searches(
-        [
-            search(
-                "1",
-                at=7.0,
-                parameters={"limit": 5, "tags": {"mail"}},
-                results=("a", "b"),
-                latency_ms=2.5,
-                degraded=("vector: no key",),
-            )
-        ]
-    )
-    assert rows("SELECT * FROM searches") == [
-        (
-            *(1, "1", 7.0, "send mail", "hybrid", '{"limit": 5, "tags": "{\'mail\'}"}'),
-            *('["a", "b"]', 2.5, '["vector: no key"]'),
-        )
-    ]
-
-
-def test_a_search_recorded_twice_counts_once(usage, rows):
-    usage.record_searches([search("1", query="first"), search("1", query="second")])
-    usage.record_searches([search("1", query="third"), search("2", query="other")])
-    assert rows("SELECT id, query FROM searches") == [("1", "first"), ("2", "other")]
-
-
 def test_a_long_query_is_truncated(usage, rows):
     usage.record_searches([search("1", query="x" * 100_000)])
     assert rows("SELECT length(query) FROM searches") == [(QUERY_LENGTH,)]
-
-
-def test_lone_surrogates_are_stored_as_escapes(usage, rows):
-    bad = "a\ud800b"
-    usage.record_searches([search(bad, query=bad, results=(bad,), degraded=(bad,))])
-    usage.record_outcomes([outcome(bad, search_id=bad)])
-    assert rows("SELECT id, query FROM searches") == [("a\\ud800b", "a\\ud800b")]
-    assert usage.statistics().first_accepted == 1
 
 
 @given(id_=ANY_TEXT, text=ANY_TEXT)
@@ -140,27 +103,6 @@ def test_a_batch_is_written_completely_or_not_at_all(usage, rows):
     assert rows("SELECT * FROM outcomes") == []
 
 
-def test_the_generation_changes_when_outcomes_are_written_or_deleted(pool, usage):
-    def generation():
-        with pool.read() as connection:
-            return usage_generation(connection)
-
-    first = generation()
-    usage.record_searches([search("1")])
-    usage.record_searches([])
-    usage.record_outcomes([])
-    usage.clear()
-    assert generation() == first
-    usage.record_outcomes([outcome(), outcome()])
-    second = generation()
-    usage.retain(max_age_days=1, max_rows=2)
-    assert generation() == second
-    usage.retain(max_age_days=1, max_rows=1)
-    third = generation()
-    usage.clear()
-    assert len({first, second, third, generation()}) == 4
-
-
 def test_a_read_only_pool_writes_nothing(pool, usage):
     usage.record_outcomes([outcome()])
     reading = ConnectionPool(pool.path, read_only=True)
@@ -188,20 +130,6 @@ def test_statistics_of_an_empty_record_are_zeros_and_none(usage):
     )
     assert statistics.share_without_results is None
     assert statistics.acceptance_rate is None
-
-
-def test_queries_without_results_are_listed_most_frequent_first(usage):
-    queries = ["fly", "swim", "fly", "dive", "swim", "fly"]
-    usage.record_searches(search(str(n), query=q, results=()) for n, q in enumerate(queries))
-    usage.record_searches([search("x"), search("y")])
-    statistics = usage.statistics(top=2)
-    assert statistics.without_results == 6
-    assert statistics.share_without_results == 0.75
-    assert statistics.queries_without_results == (
-        QueryCount(query="fly", count=3),
-        QueryCount(query="swim", count=2),
-    )
-    assert usage.statistics(top=0).queries_without_results == ()
 
 
 def test_a_first_result_counts_as_accepted_if_its_use_succeeded(usage):
@@ -270,27 +198,11 @@ def test_each_tool_is_summarized_most_used_first(usage):
     assert [tool.success_rate for tool in tools] == [0.8, 0.0, 1.0]
 
 
-def test_statistics_since_a_time_leave_out_older_records(usage):
-    usage.record_searches([search("old", at=1.0, results=()), search("new", at=2.0)])
-    usage.record_outcomes([outcome("a", at=1.0), outcome("b", at=2.0, search_id="old")])
-    statistics = usage.statistics(since=2.0)
-    assert (statistics.searches, statistics.without_results, statistics.judged) == (1, 0, 0)
-    assert [tool.tool_id for tool in statistics.tools] == ["b"]
-
-
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
 def test_a_percentile_is_the_nearest_rank_value(values, percent):
     values.sort()
     expected = min(v for v in values if 100 * sum(w <= v for w in values) >= percent * len(values))
     assert percentile(values, percent) == expected
-
-
-def test_clearing_deletes_all_records_and_counts_them(usage, rows):
-    usage.record_searches([search("1"), search("2")])
-    usage.record_outcomes([outcome()])
-    assert usage.clear() == removed(searches=2, outcomes=1)
-    assert usage.clear() == removed()
-    assert usage.statistics().searches == 0
 
 
 @pytest.fixture
@@ -427,22 +339,6 @@ def test_searches_are_returned_as_recorded_oldest_first(reused, given_records):
     reused.record_searches(records)
 
     assert list(reused.searches()) == sorted(records, key=lambda record: record.at)
-
-
-def test_outcomes_are_returned_as_recorded_oldest_first(usage):
-    late = outcome(at=9.0, success=False, latency_ms=3.5, search_id="s")
-    early = outcome(at=2.0)
-    usage.record_outcomes([late, early])
-
-    assert usage.outcomes() == (early, late)
-
-
-def test_only_records_since_a_time_are_returned_on_request(usage):
-    usage.record_searches([search("old", at=1.0), search("new", at=5.0)])
-    usage.record_outcomes([outcome(at=1.0), outcome("mail:read", at=5.0)])
-
-    assert [record.id for record in usage.searches(since=5.0)] == ["new"]
-    assert [record.tool_id for record in usage.outcomes(since=5.0)] == ["mail:read"]
 
 
 @pytest.mark.parametrize(
