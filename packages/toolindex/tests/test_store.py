@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 
 import apsw
 import pytest
-from toolindex import DatabaseError, ForeignRootError, ToolIndex, _connection
+from toolindex import DatabaseError, ForeignRootError, ToolIndex, _opening
 
 ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:mail:tool_{n}": f"Tool number {n}. " + f"word{n} " * 100 for n in range(500)}
@@ -62,7 +62,7 @@ def test_a_lock_held_by_another_process_is_reported_as_such(
     index, path, fill, report, contents, monkeypatch
 ):
     fill(index, ONE)
-    monkeypatch.setattr(_connection, "BUSY_TIMEOUT_MS", 10)
+    monkeypatch.setattr(_opening, "BUSY_TIMEOUT_MS", 10)
     with closing(apsw.Connection(str(path))) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseError, match="another process holds the index locked"):

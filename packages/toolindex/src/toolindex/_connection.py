@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from toolindex._files import durable_path, explained, is_index, logs_of, refuse_without_locks
+from toolindex._files import DURABLE, explained, is_index, logs_of, refuse_without_locks
 from toolindex._lease import RECOVERY_LEASE, Lease
-from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection
+from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection, transaction
 from toolindex._recovery import diagnosed, restore
 from toolindex._rows import UnreadableRowError
 from toolindex.errors import (
@@ -75,7 +75,7 @@ class ConnectionPool:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
-        self._durable = durable_path(path)
+        self._durable = DURABLE.path(path)
         self.read_only: bool = read_only
         self.closed: bool = False
         self.extension_problem: str = ""
@@ -117,20 +117,9 @@ class ConnectionPool:
         if self.read_only:
             raise ReadOnlyIndexError(self.path)
         with self._lend() as connection, self._wrapped():
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS if patience_ms is None else patience_ms)
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            finally:
-                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            try:
+            with transaction(connection, patience_ms=patience_ms):
                 yield connection
-                connection.execute("COMMIT")
-                self._shorten_logs(connection, LOG_BYTES)
-            except BaseException:
-                # A full disk or a corrupt page may already have ended the transaction.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            self._shorten_logs(connection, LOG_BYTES)
 
     @contextmanager
     def making(self) -> Generator[Lease]:

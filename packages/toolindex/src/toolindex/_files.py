@@ -97,16 +97,6 @@ BACKUP = DURABLE._replace(suffix="-kept.backup")
 """The copy of the durable file; see `ToolStore.back_up`."""
 
 
-def durable_path(index: Path) -> Path:
-    """Return the path of the file of an index that cannot be rebuilt from the tools."""
-    return DURABLE.path(index)
-
-
-def backup_path(index: Path) -> Path:
-    """Return the path of the copy of that file."""
-    return BACKUP.path(index)
-
-
 class IndexFiles(NamedTuple):
     """The paths of the files of an index, which only this package may open.
 
@@ -123,7 +113,7 @@ class IndexFiles(NamedTuple):
 
 def files_of(index: Path) -> IndexFiles:
     """Return the paths of the files of the index at a path."""
-    return IndexFiles(index, durable_path(index), backup_path(index))
+    return IndexFiles(index, DURABLE.path(index), BACKUP.path(index))
 
 
 def logs_of(file: Path) -> tuple[Path, Path]:
@@ -200,7 +190,7 @@ def unreadable(index: Path, file: DatabaseFile) -> DatabaseError:
     if that exists, there was an index of ours at this path.
     """
     path = file.path(index)
-    if has_mark(path, file) or durable_path(index).exists():
+    if has_mark(path, file) or DURABLE.path(index).exists():
         return DamagedDatabaseError(path)
     return ForeignDatabaseError(path)
 

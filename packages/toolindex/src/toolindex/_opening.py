@@ -19,7 +19,6 @@ from toolindex._files import (
     FILES,
     INDEX,
     are_exhausted,
-    durable_path,
     explained,
     logs_of,
     recognise,
@@ -247,7 +246,7 @@ def _recognise(connection: apsw.Connection, index: Path, file: DatabaseFile) -> 
 
 
 def _attach(connection: apsw.Connection, index: Path, *, creates: bool) -> None:
-    path = durable_path(index)
+    path = DURABLE.path(index)
     with _explained(index, DURABLE):
         refuse_other_formats(index, DURABLE)
         connection.execute("ATTACH ? AS durable", (str(path),))
@@ -295,7 +294,7 @@ def _opened_as(
         if attaches:
             migrate(connection, index, read_only=True)
             # There may be no durable file yet, and none can be created here.
-            if DURABLE in files and durable_path(index).exists():
+            if DURABLE in files and DURABLE.path(index).exists():
                 _attach_for_reading(connection, index, mode)
             else:
                 _attach_nothing(connection)
@@ -306,7 +305,7 @@ def _opened_as(
 
 
 def _attach_for_reading(connection: apsw.Connection, index: Path, mode: str) -> None:
-    path = durable_path(index)
+    path = DURABLE.path(index)
     with _explained(index, DURABLE):
         refuse_other_formats(index, DURABLE)
     try:
@@ -407,9 +406,16 @@ def expected_columns(file: DatabaseFile) -> dict[str, tuple[str, ...]]:
 
 
 @contextmanager
-def transaction(connection: apsw.Connection) -> Generator[None]:
-    """Run a block in a write transaction, which is rolled back if the block raises."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: apsw.Connection, *, patience_ms: int | None = None) -> Generator[None]:
+    """Run a block in a write transaction, which is rolled back if the block raises.
+
+    `patience_ms` is how long to wait for another writer to end, None for the usual time.
+    """
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS if patience_ms is None else patience_ms)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     try:
         yield
         connection.execute("COMMIT")

@@ -17,8 +17,6 @@ from toolindex._files import (
     FILES,
     INDEX,
     application_id,
-    backup_path,
-    durable_path,
     explained,
     logs_of,
 )
@@ -204,14 +202,14 @@ def back_up(index: Path, connection: apsw.Connection) -> bool:
         _copy(connection, DURABLE.schema, new)
         if is_damaged(index, copy):
             raise DatabaseError(backup, "the copy cannot be read again; is the disk failing?")
-        _put(new, backup, mode=durable_path(index).stat().st_mode)
+        _put(new, backup, mode=DURABLE.path(index).stat().st_mode)
     except (apsw.Error, OSError, DatabaseError) as error:
         # It may come from either of the two files.
         if is_damaged(index, DURABLE):
-            raise DamagedDatabaseError(durable_path(index)) from error
+            raise DamagedDatabaseError(DURABLE.path(index)) from error
         if isinstance(error, DatabaseError):
             raise
-        reason = f"no copy of {durable_path(index).name} can be made ({error})"
+        reason = f"no copy of {DURABLE.path(index).name} can be made ({error})"
         raise DatabaseError(backup, reason) from error
     finally:
         with suppress(OSError):
@@ -223,7 +221,7 @@ def back_up(index: Path, connection: apsw.Connection) -> bool:
 def has_recent_backup(index: Path) -> bool:
     """Return whether the durable file was copied in the last day."""
     try:
-        return abs(time.time() - backup_path(index).stat().st_mtime) < _BACKUP_SECONDS
+        return abs(time.time() - BACKUP.path(index).stat().st_mtime) < _BACKUP_SECONDS
     except OSError:
         return False
 
@@ -237,9 +235,9 @@ def without_backup(index: Path) -> Generator[None]:
     """
     with Lease(index, _LEASE).held(timeout=_LEASE_SECONDS):
         try:
-            backup_path(index).unlink(missing_ok=True)
+            BACKUP.path(index).unlink(missing_ok=True)
         except OSError as error:
-            raise explained(backup_path(index), error) from error
+            raise explained(BACKUP.path(index), error) from error
         yield
 
 
@@ -251,7 +249,7 @@ def restore(index: Path) -> None:
     Raises:
         DatabaseError: The file cannot be written, or it cannot be determined if the copy is sound.
     """
-    durable, backup = durable_path(index), backup_path(index)
+    durable, backup = DURABLE.path(index), BACKUP.path(index)
     new = durable.with_name(f"{durable.name}.new")
     try:
         if not backup.exists() or (durable.exists() and durable.stat().st_size):
@@ -290,7 +288,7 @@ def restored(connection: apsw.Connection) -> tuple[float, float] | None:
 
 def _is_sound_backup(index: Path) -> bool:
     try:
-        path = backup_path(index)
+        path = BACKUP.path(index)
         has_mark = path.is_file() and application_id(path) == DURABLE.application_id
         return has_mark and not is_damaged(index, BACKUP)
     except (OSError, ForeignDatabaseError):
@@ -342,8 +340,8 @@ def remove(path: Path, *, only_empty: bool = False) -> bool:
     """
     # As in `ToolIndex`, links are resolved: the other files are beside the target.
     path = Path(os.path.realpath(path))
-    files = [file for file in (path, durable_path(path)) if file.is_file()]
-    aside = [backup_path(path)] if backup_path(path).is_file() else []
+    files = [file for file in (path, DURABLE.path(path)) if file.is_file()]
+    aside = [BACKUP.path(path)] if BACKUP.path(path).is_file() else []
     if only_empty and any(map(_seems_full, [*files, *aside])):
         return False
     try:
@@ -365,7 +363,7 @@ def remove(path: Path, *, only_empty: bool = False) -> bool:
                     return False
             # The copy goes before its original: if this is killed, nothing comes back. Damaged
             # files may have data that an index that is kept has lost.
-            patterns = [f"{_escaped(durable_path(path).name)}*.new"]
+            patterns = [f"{_escaped(DURABLE.path(path).name)}*.new"]
             if not only_empty:
                 names = [each.path(path).name for each in (*FILES, BACKUP)]
                 # Early versions also renamed files of earlier ones.

@@ -57,7 +57,6 @@ _PARAMETER_FIELDS = tuple(field.name for field in fields(Parameter))
 _parameter_values = attrgetter(*_PARAMETER_FIELDS)
 
 _WRAP = 1 << 64
-_SIGNED = 1 << 63
 ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags, aliases"
 
 
@@ -130,7 +129,6 @@ class ToolEntry:
 
 
 def row_values(record: ToolRecord) -> dict[str, Any]:
-    """Return a record's values by column of `entries`."""
     size, mtime_ns, ctime_ns, inode = stamp_columns(record.stamp)
     category, name = record.id.category, record.id.name
     parameters = (text for p in record.parameters for text in (p.alias or p.name, p.description))
@@ -172,11 +170,11 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
 
 def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:
     """Return the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
-    if stamp is None or stamp.inode >= _WRAP:
+    size, mtime_ns, ctime_ns, inode = stamp or (0, 0, 0, _WRAP)
+    if inode >= _WRAP:
         return None, None, None, None
     # SQLite's integers are signed.
-    inode = stamp.inode - _WRAP if stamp.inode >= _SIGNED else stamp.inode
-    return stamp.size, stamp.mtime_ns, stamp.ctime_ns, inode
+    return size, mtime_ns, ctime_ns, inode - _WRAP if inode >= _WRAP // 2 else inode
 
 
 def to_stamp(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolindex._files import durable_path
+from toolindex._files import DURABLE
 from toolindex._meta import bump, counter
 from toolindex._recovery import without_backup
 from toolindex.errors import DamagedDatabaseError, UsageError
@@ -272,7 +272,7 @@ class UsageLog:
                     for id_, at, query, mode, parameters, results, latency_ms, degraded in rows
                 )
             except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
-                raise DamagedDatabaseError(durable_path(self._pool.path)) from error
+                raise DamagedDatabaseError(DURABLE.path(self._pool.path)) from error
 
     def outcomes(
         self, *, since: float | None = None, tool_id: str | None = None
@@ -296,7 +296,7 @@ class UsageLog:
                     for at, tool, success, latency_ms, search_id in rows
                 )
             except (TypeError, ValueError) as error:
-                raise DamagedDatabaseError(durable_path(self._pool.path)) from error
+                raise DamagedDatabaseError(DURABLE.path(self._pool.path)) from error
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
         start = (-math.inf if since is None else since,)
