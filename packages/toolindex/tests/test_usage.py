@@ -223,29 +223,20 @@ def written(usage, rows):
     return write
 
 
-def test_the_oldest_surplus_records_are_deleted(written):
-    assert written([5, 4, 3, 2, 1], max_rows=2) == [2, 1]
-
-
-def test_the_last_written_records_are_kept_regardless_of_their_dates(written):
-    assert written([-1000, 50, 1, 2], max_rows=2) == [1, 2]
-
-
-def test_age_is_counted_from_the_newest_record(written):
-    # As if the clock had jumped ahead by a year, and nothing had been recorded since.
-    assert written([470, 400, 370]) == [400, 370]
-
-
-def test_records_from_the_future_do_not_make_others_old(written):
-    assert written([50, -10_000, 40, 1]) == [50, -10_000, 40, 1]
-
-
-def test_a_record_from_the_future_is_deleted_with_those_written_after_it(written):
-    assert written([-10_000, 95, 1]) == [1]
-
-
-def test_a_clock_that_was_set_back_deletes_nothing(written):
-    assert written([-300, -200, -100]) == [-300, -200, -100]
+@pytest.mark.parametrize(
+    ("ages", "max_rows", "left"),
+    [
+        pytest.param([5, 4, 3, 2, 1], 2, [2, 1], id="the oldest surplus"),
+        pytest.param([-1000, 50, 1, 2], 2, [1, 2], id="written last, whatever the dates"),
+        # As if the clock had jumped ahead by a year, and nothing had been recorded since.
+        pytest.param([470, 400, 370], 9, [400, 370], id="age from the newest record"),
+        pytest.param([50, -10_000, 40, 1], 9, [50, -10_000, 40, 1], id="one from the future"),
+        pytest.param([-10_000, 95, 1], 9, [1], id="one from the future, and an old one after it"),
+        pytest.param([-300, -200, -100], 9, [-300, -200, -100], id="the clock was set back"),
+    ],
+)
+def test_records_are_retained_by_age_and_number(written, ages, max_rows, left):
+    assert written(ages, max_rows=max_rows) == left
 
 
 @given(ages=st.lists(st.integers(-500, 500), unique=True, max_size=12), max_rows=st.integers(0, 12))
@@ -266,26 +257,6 @@ def test_retention_removes_old_rows_and_limits_their_number(reused, ages, max_ro
 def test_an_invalid_retention_is_refused(usage, limits):
     with pytest.raises(UsageError):
         usage.retain(max_age_days=limits[0], max_rows=limits[1])
-
-
-@given(
-    st.lists(
-        st.builds(
-            OutcomeRecord,
-            at=st.floats(0, 1e9),
-            tool_id=st.sampled_from(["a", "b", "é"]),
-            success=st.booleans(),
-            latency_ms=st.none() | st.floats(0, 1e6),
-        ),
-        max_size=30,
-    )
-)
-def test_the_statistics_of_one_tool_are_the_same_as_in_those_of_all(reused, outcomes):
-    reused.clear()
-    reused.record_outcomes(outcomes)
-    known = {tool.tool_id: tool for tool in reused.statistics().tools}
-    assert {id_: reused.of_tool(id_) for id_ in known} == known
-    assert reused.of_tool("c") is None
 
 
 def test_summarizing_one_tool_reads_no_other_outcomes(pool, usage, monkeypatch):

@@ -163,8 +163,8 @@ class IndexReader:
         """
         key = model_id, dimensions
         if key not in self._tables:
-            kept = durable_id(self.connection, model_id, dimensions)
-            self._tables[key] = vector_table(self.connection, kept)
+            durable = durable_id(self.connection, model_id, dimensions)
+            self._tables[key] = vector_table(self.connection, durable)
         return self._tables[key]
 
     def durable_vectors(
@@ -174,11 +174,11 @@ class IndexReader:
 
         The vectors are a model's unit vectors, as little-endian float32.
         """
-        kept = durable_id(self.connection, model_id, dimensions)
-        return durable_vectors(kept, durable_dimensions(self.connection, kept) or 0)
+        durable = durable_id(self.connection, model_id, dimensions)
+        return durable_vectors(durable, durable_dimensions(self.connection, durable) or 0)
 
     def vectors(self, model_id: str, *, dimensions: int | None = None) -> dict[str, bytes]:
-        """Return the kept vector of each entry that has one, by id, as in `durable_vectors`."""
+        """Return the stored vector of each entry that has one, by id, as in `durable_vectors`."""
         sql, parameters = self.durable_vectors(model_id, dimensions=dimensions)
         rows = self.connection.execute(
             f"WITH kept (number, vector) AS ({sql}) "  # noqa: S608 - from here
@@ -189,7 +189,7 @@ class IndexReader:
 
     def models(self) -> tuple[str, ...]:
         rows = self.connection.execute("SELECT model_id FROM models")
-        return tuple(sorted({model_of(kept) for (kept,) in rows}))
+        return tuple(sorted({model_of(durable) for (durable,) in rows}))
 
     def generation(self) -> int:
         return self._number(GENERATION)

@@ -362,7 +362,7 @@ def remove(path: Path, *, only_empty: bool = False) -> bool:
                 if only_empty and _has_content(connection):
                     return False
             # The copy goes before its original: if this is killed, nothing comes back. Damaged
-            # files may have data that an index that is kept has lost.
+            # files may have data that an index that stays has lost.
             patterns = [f"{_escaped(DURABLE.path(path).name)}*.new"]
             if not only_empty:
                 names = [each.path(path).name for each in (*FILES, BACKUP)]

@@ -187,7 +187,7 @@ class StoreReader(Protocol):
         ...
 
     def usage_generation(self) -> int:
-        """Return a number that changes with every change of outcomes."""
+        """Return the change counter of the outcomes."""
         ...
 
     def is_complete(self) -> bool:

@@ -1,5 +1,5 @@
 -- Version 1: a new database is made from this file, an older one by the steps in migrations/.
--- All of it can be made again, from the tools' files and from the file beside it (kept.sql).
+-- All of it can be made again, from the tools' files and from the file beside it (durable.sql).
 -- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
 -- the model is put to use, and can always be filled again from `embeddings`.
 
@@ -78,6 +78,6 @@ CREATE TABLE models (
     used_at REAL NOT NULL
 ) WITHOUT ROWID;
 
--- Counts the states of the index. It starts somewhere else in each database, so that nothing
--- remembered of a database that was removed is ever taken for this one's.
+-- Counts the states of the index. It starts somewhere else in each database, so that caches of a
+-- deleted database are never valid for this one.
 INSERT INTO meta VALUES ('generation', strftime('%s') * 1048576 + abs(random() % 1048576));
