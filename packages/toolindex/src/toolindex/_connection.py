@@ -90,11 +90,7 @@ class ConnectionPool:
 
     @contextmanager
     def read(self) -> Generator[apsw.Connection]:
-        """Lend a connection whose statements all see the same state of the database.
-
-        Raises:
-            DatabaseError: The file cannot be opened or read; its subclasses say why.
-        """
+        """Lend a connection whose statements all see the same state of the database."""
         with self._lend() as connection, self._wrapped():
             connection.execute("BEGIN")
             try:
@@ -107,12 +103,7 @@ class ConnectionPool:
     def write(self, *, patience_ms: int | None = None) -> Generator[apsw.Connection]:
         """Lend a connection inside a write transaction, which is committed unless the block raises.
 
-        Args:
-            patience_ms: How long to wait for another writer to end; None for the usual time.
-
-        Raises:
-            ReadOnlyIndexError: The pool is for reading only.
-            DatabaseError: As for `read`, or it cannot be written.
+        `patience_ms` is how long to wait for another writer to end, None for the usual time.
         """
         if self.read_only:
             raise ReadOnlyIndexError(self.path)
@@ -138,11 +129,7 @@ class ConnectionPool:
         self.drop_idle()
 
     def damage(self) -> tuple[Identity, Path] | None:
-        """Return which files were found damaged, if they are still the ones in place.
-
-        Returns:
-            The identity of both files, and the path of the one that the error was about.
-        """
+        """Return the identity of the files if they were found damaged, and which one it was."""
         if self._damaged is None or self._look().identity != self._damaged:
             return None
         return self._damaged, self._suspect

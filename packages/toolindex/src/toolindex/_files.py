@@ -112,7 +112,6 @@ class IndexFiles(NamedTuple):
 
 
 def files_of(index: Path) -> IndexFiles:
-    """Return the paths of the files of the index at a path."""
     return IndexFiles(index, DURABLE.path(index), BACKUP.path(index))
 
 
@@ -201,12 +200,7 @@ def recognise(
     """Check that an open file is ours, and of a known version.
 
     This precedes any write: even a change of the journal mode would modify another program's file.
-
-    Args:
-        connection: The connection.
-        index: The index.
-        file: Which of its files it is.
-        schema: Its name in this connection, if that is not its usual one.
+    `schema` is its name in this connection, if that is not its usual one.
 
     Raises:
         ForeignDatabaseError: It is another program's.
@@ -290,8 +284,7 @@ def refuse_without_locks(path: Path) -> None:
 def are_exhausted(error: Exception) -> bool:
     """Return whether a failure comes from a lack of file descriptors, which SQLite does not say.
 
-    Args:
-        error: The failure. If it says so itself, that counts, even if files were closed since.
+    If the error says so itself, that counts, even if files were closed since.
     """
     if isinstance(error, OSError):
         return error.errno in _NO_DESCRIPTORS

@@ -139,11 +139,7 @@ class Lease:
 
     @contextmanager
     def held(self, *, timeout: float) -> Generator[None]:
-        """Hold the lease for a block.
-
-        Raises:
-            LeaseHeldError: Another holds it for longer than the time-out.
-        """
+        """Hold the lease for a block; raise `LeaseHeldError` if another holds it for longer."""
         if not self.acquire(timeout=timeout):
             raise LeaseHeldError(self._database)
         try:

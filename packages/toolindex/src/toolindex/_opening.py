@@ -81,7 +81,7 @@ def open_connection(
 
     Args:
         index: The index.
-        read_only: Never write, and work on a medium that cannot be written.
+        read_only: Never write, so that it works on a medium that cannot be written.
         creates: Create missing files. The caller must hold the lease for creating files:
             otherwise, another process that is renaming a damaged file could rename the log of the
             new one, too.
@@ -153,13 +153,8 @@ def translated(
 ) -> DatabaseError:
     """Translate the driver's error to one of this package.
 
-    Only explicit errors count as damage here; see `diagnosed` for ambiguous ones.
-
-    Args:
-        index: The index.
-        error: What the driver raised.
-        file: The file concerned.
-        is_open: Whether the file was already recognised as ours.
+    Only explicit errors count as damage here; see `diagnosed` for ambiguous ones. `is_open` tells
+    whether the file was already recognised as ours.
     """
     path = file.path(index)
     match error:

@@ -145,15 +145,9 @@ def _read_through(connection: apsw.Connection, table: str) -> None:
 def recover(index: Path, *, suspect: Path) -> Path:
     """Rename the damaged one of the two files, and create or restore it.
 
-    A kill at any moment leaves the work to whoever opens the index next. The caller holds the lease
-    for creating files.
-
-    Args:
-        index: The index.
-        suspect: The file to rename if neither is found to be damaged.
-
-    Returns:
-        The damaged file's new name, such as `search.db.corrupt-20261122T101500`.
+    If neither is found to be damaged, it is `suspect`. A kill at any moment leaves the work to
+    whoever opens the index next. The caller holds the lease for creating files. Returns the damaged
+    file's new name, such as `search.db.corrupt-20261122T101500`.
 
     Raises:
         DatabaseError: It cannot be renamed, or a new one cannot be created.
