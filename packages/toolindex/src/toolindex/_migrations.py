@@ -9,6 +9,7 @@ import apsw
 
 from toolindex._parts import INDEX
 from toolindex._places import are_exhausted
+from toolindex._vectors import number_rows
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseError,
@@ -105,6 +106,8 @@ def _step(connection: apsw.Connection, part: Part, version: int) -> None:
         else:
             reached = version + 1
             connection.execute(sql_of(f"{part.steps}/{reached:04}.sql"))
+            if (part, reached) == (INDEX, 2):
+                number_rows(connection)
         connection.execute(f"PRAGMA user_version = {reached}")
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-MAX_NEIGHBOURS = 4096
-"""The most neighbours that sqlite-vec gives in one search."""
+# The most that sqlite-vec gives in one search.
+_MAX_NEIGHBOURS = 4096
 
 
 class VectorRetriever:
@@ -56,7 +56,7 @@ class VectorRetriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Return the `depth` rows (at most `MAX_NEIGHBOURS`) nearest to the query's vector.
+        """Return the `depth` rows (at most 4096) nearest to the query's vector.
 
         Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
         zeros, which has no direction, finds nothing; a row without a direction is not found.
@@ -67,7 +67,7 @@ class VectorRetriever:
         """
         if query.vector is None or not any(query.vector):
             return []
-        parameters = (_blob(query.vector), min(depth, MAX_NEIGHBOURS), *self._where_parameters)
+        parameters = (_blob(query.vector), min(depth, _MAX_NEIGHBOURS), *self._where_parameters)
         try:
             rows = list(self._connection.execute(self._sql, parameters))
         except Exception as error:
