@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import copy
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-# So many rows stay in the processor's cache while they are multiplied with several vectors.
-_CACHED_ROWS = 128
-_BLOCK_ROWS = 4_096
+_PORTION = 4_096
+# Large blocks of numpy's own are read faster, because they lie in large pages of memory.
+_PORTIONS = 4
+# They stay in the processor's cache while they are multiplied with several vectors.
+_CACHED_ROWS = 512
 _ROUNDING = 1e-5
 
 
@@ -60,8 +63,8 @@ class MatrixRetriever:
         vectors: A SELECT of an integer and of a vector in little-endian float32, all of one length.
             A row of zeros, or with a value that is not finite, has no direction and is never found.
         parameters: Its parameters.
-        versions: A SELECT of the same integers, each with another that only this row has, and only
-            as long as it has this vector.
+        versions: A SELECT of the same integers, each with another that the row has as long as it
+            has this vector, and never again.
         previous: A retriever of another state, made with the same `versions`: rows that it has are
             not read again, and their memory is shared.
         content: Where hits get their ids; without it an id is the integer in digits.
@@ -164,8 +167,9 @@ class MatrixRetriever:
         found = np.empty((len(units), len(self._rows.rowids)), dtype=np.float32)
         at = 0
         for block in self._rows.blocks:
-            for start in range(0, len(block), _CACHED_ROWS):
-                rows = block[start : start + _CACHED_ROWS]
+            step = _CACHED_ROWS if len(units) > 1 else len(block)
+            for start in range(0, len(block), step):
+                rows = block[start : start + step]
                 # Row by row: a matrix product would be split among the cores, whose threads
                 # busy-wait for longer than they save, and it depends on the number of vectors.
                 for each, products in zip(units, found, strict=True):
@@ -220,47 +224,66 @@ class MatrixRetriever:
         np = self._np
         if versions is None:
             rowids, blocks = self._blocks(self._connection.execute(sql, parameters))
-            return _Rows(rowids, rowids, np.ones(len(rowids), dtype=bool), tuple(blocks))
-        now = np.array(list(self._connection.execute(versions, ())), dtype=np.int64).reshape(-1, 2)
-        if old is None:
-            none = np.empty(0, dtype=np.int64)
-            old = _Rows(none, none, np.empty(0, dtype=bool), ())
-        live = old.live & np.isin(old.versions, now[:, 1])
-        if live.sum() < len(live) // 2:
-            vectors = np.concatenate(old.blocks)[live]
-            old = _Rows(old.rowids[live], old.versions[live], live[live], (vectors,))
-            live = old.live
-        new = now[~np.isin(now[:, 1], old.versions[live])]
-        new = new[np.argsort(new[:, 0])]
+            return _Rows(rowids, rowids, np.ones(len(rowids), dtype=bool), blocks)
+        rows, numbers = self._sorted_versions(versions)
+        if old is not None and len(rows):
+            place = np.searchsorted(rows, old.rowids)
+            live = old.live & (rows.take(place, mode="clip") == old.rowids)
+            live &= numbers.take(place, mode="clip") == old.versions
+            is_new = np.ones(len(rows), dtype=bool)
+            is_new[place[live]] = False
+            # Many rows are read faster with all others, which also frees memory.
+            if 4 * is_new.sum() <= len(rows) and len(live) <= 2 * len(rows):
+                changed = rows[is_new], numbers[is_new]
+                return self._appended(old._replace(live=live), *changed, sql, parameters)
+        rowids, blocks = self._blocks(self._connection.execute(sql, parameters))
+        place = np.searchsorted(rows, rowids)
+        live = rows.take(place, mode="clip") == rowids
+        return _Rows(rowids, numbers.take(place, mode="clip"), live, blocks)
+
+    def _sorted_versions(self, sql: str) -> tuple[Array, Array]:
+        # As in `_allowed`.
+        together = (
+            f"WITH now (row, version) AS ({sql} ORDER BY 1) "  # noqa: S608
+            "SELECT group_concat(row), group_concat(version) FROM now"
+        )
+        ((rows, numbers),) = self._connection.execute(together, ())
+        parse = partial(self._np.fromstring, dtype=self._np.int64, sep=",")
+        return parse(rows or ""), parse(numbers or "")
+
+    def _appended(
+        self, old: _Rows, rows: Array, numbers: Array, sql: str, parameters: Sequence[Any]
+    ) -> _Rows:
+        np = self._np
         # CROSS keeps SQLite from reading all vectors where a few are asked for.
         some = (
-            f"WITH held (row, vector) AS ({sql}) "  # noqa: S608
-            "SELECT row, vector FROM json_each(?) AS wanted CROSS JOIN held ON row = wanted.value"
+            f"WITH held (row, vector) AS ({sql}) SELECT row, vector "  # noqa: S608
+            "FROM json_each(?) AS wanted CROSS JOIN held ON row = wanted.value"
         )
-        keys = json.dumps(new[:, 0].tolist())
-        rowids, blocks = self._blocks(self._connection.execute(some, (*parameters, keys)))
-        blocks = [*old.blocks, *blocks]
-        # A change adds a few rows: they share a block with those of the last one.
-        if len(blocks) > 1 and len(blocks[-2]) + len(blocks[-1]) <= _BLOCK_ROWS:
-            blocks[-2:] = [np.concatenate(blocks[-2:])]
+        found = self._connection.execute(some, (*parameters, json.dumps(rows.tolist())))
+        rowids, blocks = self._blocks(found)
+        blocks = (*old.blocks, *blocks)
+        if len(blocks) > 1 and len(blocks[-2]) + len(blocks[-1]) <= _PORTION:
+            blocks = (*blocks[:-2], np.concatenate(blocks[-2:]))
         return _Rows(
             np.concatenate([old.rowids, rowids]),
-            np.concatenate([old.versions, new[np.searchsorted(new[:, 0], rowids), 1]]),
-            np.concatenate([live, np.ones(len(rowids), dtype=bool)]),
-            tuple(blocks),
+            np.concatenate([old.versions, numbers[np.searchsorted(rows, rowids)]]),
+            np.concatenate([old.live, np.ones(len(rowids), dtype=bool)]),
+            blocks,
         )
 
-    def _blocks(self, rows: Iterable[Sequence[Any]]) -> tuple[Array, list[Array]]:
+    def _blocks(self, rows: Iterable[Sequence[Any]]) -> tuple[Array, tuple[Array, ...]]:
         """Return the rowids of those rows that have a direction, and their vectors' directions."""
         np = self._np
         rowids: list[Array] = [np.empty(0, dtype=np.int64)]
         blocks: list[Array] = []
+        portions: list[Array] = []
         each = iter(rows)
-        while some := list(islice(each, _BLOCK_ROWS)):
+        while some := list(islice(each, _PORTION)):
             numbers, blobs = zip(*some, strict=True)
-            vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
-            if {*map(len, blobs)} != {4 * (blocks or [vectors])[0].shape[1]}:
+            if len({*map(len, blobs)}) > 1:
                 raise ValueError("the vectors have different lengths")
+            vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
             ids = np.array(numbers, dtype=np.int64)
             with np.errstate(all="ignore"):
                 # Those of length 1 stay as they are, to the last digit.
@@ -273,5 +296,10 @@ class MatrixRetriever:
                     found = np.isfinite(vectors).all(axis=1)
                     ids, vectors = ids[found], vectors[found]
             rowids.append(ids)
-            blocks.append(vectors)
-        return np.concatenate(rowids), blocks
+            portions.append(vectors)
+            if len(portions) == _PORTIONS:
+                blocks.append(np.concatenate(portions))
+                portions.clear()
+        if portions:
+            blocks.append(np.concatenate(portions))
+        return np.concatenate(rowids), tuple(blocks)
