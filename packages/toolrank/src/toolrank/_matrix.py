@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from copy import copy
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,28 +30,20 @@ _ROUNDING = 1e-5
 
 
 class _Rows(NamedTuple):
-    """One state of the rows.
-
-    Attributes:
-        rowids: The rowid of each vector.
-        versions: The version of each vector.
-        live: Whether each is a row of this state; others were in an earlier one.
-        blocks: The vectors, each of length 1, which states share.
-    """
+    """One state of the rows: in `blocks`, which states share, are vectors of length 1."""
 
     rowids: Array
     versions: Array
-    live: Array
+    live: Array  # Others were rows of an earlier state.
     blocks: tuple[Array, ...]
 
 
 class MatrixRetriever:
     """Rank rows by cosine similarity to the query's vector, with all vectors in memory.
 
-    A search is exact and several times faster than one by sqlite-vec, whose tables it can read. It
-    needs numpy (the extra `numpy`), whose import takes as long as about twenty searches, and four
-    bytes for each number: for a single search, use `VectorRetriever`. All vectors are read at once,
-    when it is made; `using` makes retrievers that share them.
+    A search is exact and several times faster than one by sqlite-vec, but needs numpy (the extra
+    `numpy`), whose import takes as long as about twenty searches, and four bytes for each number:
+    for a single search, use `VectorRetriever`. All vectors are read when it is made.
 
     Example:
         >>> held = MatrixRetriever(connection, "SELECT rowid, embedding FROM docs_vec")
@@ -159,7 +150,6 @@ class MatrixRetriever:
         return (vector / np.linalg.norm(vector)).astype(np.float32)
 
     def _cosines(self, unit: Array, parts: Sequence[Query]) -> Array:
-        """Multiply all rows with a vector, and with those of parts for the searches to come."""
         np = self._np
         if (cosines := self._products.pop(unit.tobytes(), None)) is not None:
             return cosines
@@ -200,11 +190,15 @@ class MatrixRetriever:
     def _allowed(self, where: Filter) -> Array:
         if where.rows is not None:
             return self._np.fromiter(where.rows, dtype=self._np.int64, count=len(where.rows))
-        # Passed as one text, because creating a number for each row takes longer than parsing the
-        # text.
-        sql = f"WITH allowed (row) AS ({where.sql}) SELECT group_concat(row) FROM allowed"  # noqa: S608
-        ((rows,),) = self._connection.execute(sql, where.parameters)
-        return self._np.fromstring(rows or "", dtype=self._np.int64, sep=",")
+        return self._integers(where.sql, where.parameters, "row")[0]
+
+    def _integers(self, sql: str, parameters: Sequence[Any], *columns: str) -> list[Array]:
+        """Return columns of integers, ordered by the first one."""
+        # Each as one text, because creating an object for each number takes longer than parsing it.
+        texts = ", ".join(f"group_concat({column})" for column in columns)
+        each = f"WITH rows ({', '.join(columns)}) AS ({sql}) SELECT * FROM rows ORDER BY 1"  # noqa: S608
+        (found,) = self._connection.execute(f"SELECT {texts} FROM ({each})", parameters)  # noqa: S608
+        return [self._np.fromstring(it or "", dtype=self._np.int64, sep=",") for it in found]
 
     def _ids_of(self, rowids: list[int]) -> dict[int, str]:
         if self._content is None:
@@ -225,7 +219,7 @@ class MatrixRetriever:
         if versions is None:
             rowids, blocks = self._blocks(self._connection.execute(sql, parameters))
             return _Rows(rowids, rowids, np.ones(len(rowids), dtype=bool), blocks)
-        rows, numbers = self._sorted_versions(versions)
+        rows, numbers = self._integers(versions, (), "row", "version")
         if old is not None and len(rows):
             place = np.searchsorted(rows, old.rowids)
             live = old.live & (rows.take(place, mode="clip") == old.rowids)
@@ -240,16 +234,6 @@ class MatrixRetriever:
         place = np.searchsorted(rows, rowids)
         live = rows.take(place, mode="clip") == rowids
         return _Rows(rowids, numbers.take(place, mode="clip"), live, blocks)
-
-    def _sorted_versions(self, sql: str) -> tuple[Array, Array]:
-        # As in `_allowed`.
-        together = (
-            f"WITH now (row, version) AS ({sql} ORDER BY 1) "  # noqa: S608
-            "SELECT group_concat(row), group_concat(version) FROM now"
-        )
-        ((rows, numbers),) = self._connection.execute(together, ())
-        parse = partial(self._np.fromstring, dtype=self._np.int64, sep=",")
-        return parse(rows or ""), parse(numbers or "")
 
     def _appended(
         self, old: _Rows, rows: Array, numbers: Array, sql: str, parameters: Sequence[Any]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from toolindex import Coverage, VectorTable
+    from toolindex import Coverage
     from toolrank import Hit, Retriever
 
     # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.
@@ -234,10 +234,10 @@ class SQLiteReader(IndexReader):
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
             )
-        held = self._matrix(model_id, dimensions, table)
+        held = self._matrix(model_id, dimensions)
         return held.using(self.connection, where=allowed)
 
-    def _matrix(self, model_id: str, dimensions: int, table: VectorTable | None) -> MatrixRetriever:
+    def _matrix(self, model_id: str, dimensions: int) -> MatrixRetriever:
         state = self.state_of(model_id)
         then, previous = self._matrices.get((model_id, dimensions), (None, None))
         if previous is not None and then == state:
@@ -249,7 +249,7 @@ class SQLiteReader(IndexReader):
         known = self._remembered()
         is_small = self._newest() * dimensions <= _ALL_IDS
         ids = self._ids(known) if is_small else known.ids(self._words_table.source)
-        if table is None:
+        if (table := self.vector_table(model_id, dimensions=dimensions)) is None:
             kept = self.kept_vectors(model_id, dimensions=dimensions)
             held = MatrixRetriever(self.connection, *kept, content=_CONTENT, ids=ids)
         else:
