@@ -30,29 +30,6 @@ def kept(vectors, model_id="m", queries="abcdefg"):
     return "".join(query for query in queries if vectors.get(model_id, query) is not None)
 
 
-def test_a_vector_is_returned_with_length_one(vectors):
-    vectors.put("m", {"send mail": [3.0, 4.0], "read mail": [0.0, -2.0]})
-    assert vectors.get("m", "send mail").tolist() == pytest.approx([0.6, 0.8])
-    assert vectors.get("m", "read mail").tolist() == [0.0, -1.0]
-    assert vectors.get("m", "Send mail") is None
-
-
-def test_models_do_not_see_each_others_vectors(vectors):
-    vectors.put("m", {"a": [1.0, 0.0]})
-    vectors.put("n", {"a": [0.0, 1.0, 0.0]})
-    assert vectors.get("m", "a").tolist() == [1.0, 0.0]
-    assert vectors.get("n", "a").tolist() == [0.0, 1.0, 0.0]
-    assert vectors.get("o", "a") is None
-
-
-def test_a_vector_of_a_length_that_is_no_longer_used_is_not_returned(vectors):
-    vectors.put("m", {"a": [1.0, 0.0]})
-    assert vectors.get("m", "a", dimensions=2).tolist() == [1.0, 0.0]
-    assert vectors.get("m", "a", dimensions=3) is None
-    vectors.put("m", {"a": [1.0, 0.0, 0.0]})
-    assert vectors.get("m", "a", dimensions=3).tolist() == [1.0, 0.0, 0.0]
-
-
 @pytest.mark.parametrize(
     "bad", [{"b": [1.0]}, {"b": [math.nan, 1.0]}, {"b": [0.0, 0.0]}, {"b": []}]
 )

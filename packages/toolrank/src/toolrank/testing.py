@@ -1,4 +1,4 @@
-"""The contract of `Retriever`, as a check for any implementation."""
+"""A contract kit: run `check_retriever` over your own implementation of `Retriever`."""
 
 from __future__ import annotations
 

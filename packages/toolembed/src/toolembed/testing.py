@@ -1,4 +1,4 @@
-"""The contract of `Embedder`, as a check for any implementation."""
+"""A contract kit: run `check_embedder` over your own implementation of `Embedder`."""
 
 from __future__ import annotations
 
