@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from toolembed.protocols import Embedder
 
+__all__ = ["check_embedder"]
+
 _SAME = 1e-5
 _TEXTS = [
     "Create a new issue in a repository.",

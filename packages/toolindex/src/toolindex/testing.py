@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from toolindex import StoredFiles
     from toolindex.protocols import Candidate, StoreReader
 
+__all__ = ["check_store"]
+
 _Store = TypeVar("_Store", bound=ToolStore)
 
 _EVERY = ToolFilter()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from toolrank._records import Hit
     from toolrank.protocols import Retriever
 
+__all__ = ["check_retriever"]
+
 _DEPTH = 1_000
 _DEPTHS = (1, 2, 3, 5, 10, 30, 100)
 _ODD_TEXTS = (
