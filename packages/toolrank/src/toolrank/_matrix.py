@@ -56,7 +56,7 @@ class MatrixRetriever:
         parameters: Its parameters.
         versions: A SELECT of the same integers, each with another that the row has as long as it
             has this vector, and never again.
-        previous: A retriever of another state, made with the same `versions`: rows that it has are
+        previous: A retriever of another state, made with the same SELECTs: the rows that it has are
             not read again, and their memory is shared.
         content: Where hits get their ids; without it an id is the integer in digits.
         ids: A cache of ids by integer, to share between retrievers of one state.
