@@ -27,11 +27,10 @@ from toolrank import (
     FullTextTable,
     FuzzyRetriever,
     HybridRanker,
+    MatrixRetriever,
     NameRetriever,
-    NumpyVectorRetriever,
     Postings,
     Query,
-    VectorMatrix,
     confidence,
     lexical_strength,
     linear_fusion,
@@ -105,10 +104,11 @@ class Tree:
         vectors = reader.vector_table(model_id)
         self._unknown = calibration_of(model_id).unknown
         assert vectors is not None, f"{model_id} made no vectors"
-        self._connection, self._table = reader.connection, vectors.name
-        self._matrix: VectorMatrix = NumpyVectorRetriever(
-            self._connection, table=self._table
-        ).read_matrix()
+        self._connection = reader.connection
+        self._held = MatrixRetriever(self._connection, vectors.vectors, content=_CONTENT)
+        rowids, blobs = zip(*self._connection.execute(vectors.vectors), strict=True)
+        self._rowids: tuple[int, ...] = rowids
+        self._vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(rowids), -1)
         self._postings = Postings()
         rows = self._connection.execute(f"SELECT rowid, id FROM {IndexReader.CONTENT_TABLE}")
         self.ids = {int(rowid): str(id_) for rowid, id_ in rows}
@@ -119,11 +119,10 @@ class Tree:
         gone = {_group(id_) for id_ in gold}
         if len(groups) > 1:
             return [row for row, id_ in self.ids.items() if _group(id_) not in gone]
-        rowids = self._matrix.rowids.tolist()
-        unit = self._matrix.vectors / np.linalg.norm(self._matrix.vectors, axis=1, keepdims=True)
-        right = [n for n, row in enumerate(rowids) if self.ids[row] in gold]
-        near = (unit @ unit[right].T).max(axis=1) if right else np.zeros(len(rowids))
-        return [row for row, cosine in zip(rowids, near, strict=True) if cosine <= _NEAR]
+        unit = self._vectors / np.linalg.norm(self._vectors, axis=1, keepdims=True)
+        right = [n for n, row in enumerate(self._rowids) if self.ids[row] in gold]
+        near = (unit @ unit[right].T).max(axis=1) if right else np.zeros(len(unit))
+        return [row for row, cosine in zip(self._rowids, near, strict=True) if cosine <= _NEAR]
 
     def _table_with(self, weights: Mapping[str, float]) -> FullTextTable:
         return FullTextTable(
@@ -156,9 +155,7 @@ class Tree:
         }
         words = BM25Retriever(self._table_with(_WEIGHTS), similar_weight=0.7, **read)
         alike = FuzzyRetriever(self._table_with(_FUZZY_WEIGHTS), **read)
-        vectors = NumpyVectorRetriever(
-            self._connection, table=self._table, matrix=self._matrix, unit_length=True, **common
-        )
+        vectors = self._held.using(self._connection, where=where)
         channels: dict[str, list[Channel]] = {
             "words": [Channel(words)],
             "vectors": [Channel(vectors, absent="last")],

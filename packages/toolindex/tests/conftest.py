@@ -223,7 +223,12 @@ def check_sound() -> Callable[[Path], None]:
                     "ON v.text_hash = e.text_hash WHERE v.model_id = ?",
                     (model,),
                 )
-                assert sorted(searchable) == sorted(kept)
+                vectors = sorted(searchable)
+                assert vectors == sorted(kept)
+                rows = connection.execute(
+                    "SELECT entry FROM vector_rows WHERE vec_table = ? ORDER BY entry", (table,)
+                )
+                assert [row for row, _ in vectors] == [row for (row,) in rows]
 
     return check
 

@@ -96,3 +96,24 @@ def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept
         assert index.damaged is not None
         assert index.use_model("m")
         assert index.usage.of_tool("mcptools:mail:send").observations == 1
+
+
+def test_the_vectors_of_version_1_are_found_without_being_embedded_again(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, TOOL | {"mcptools:mail:read": "Read mail."}, model_id="m")
+        before = contents(index)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DROP TABLE vector_rows; ALTER TABLE models DROP COLUMN written")
+        connection.execute("PRAGMA user_version = 1")
+    with ToolIndex(path) as index:
+        with index.reading() as reader:
+            assert reader.coverage("m").vectors == 2
+            table = reader.vector_table("m")
+            assert table is not None
+            assert len(reader.connection.execute(table.versions).fetchall()) == 2
+        assert contents(index) == before
+        assert index.count_pending("m") == 0
+        assert index.check() == ()
+        fill(index, TOOL)
+        with index.reading() as reader:
+            assert reader.coverage("m").vectors == 1

@@ -30,14 +30,6 @@ def kept(vectors, model_id="m", queries="abcdefg"):
     return "".join(query for query in queries if vectors.get(model_id, query) is not None)
 
 
-def test_a_vector_of_a_length_that_is_no_longer_used_is_not_returned(vectors):
-    vectors.put("m", {"a": [1.0, 0.0]})
-    assert vectors.get("m", "a", dimensions=2).tolist() == [1.0, 0.0]
-    assert vectors.get("m", "a", dimensions=3) is None
-    vectors.put("m", {"a": [1.0, 0.0, 0.0]})
-    assert vectors.get("m", "a", dimensions=3).tolist() == [1.0, 0.0, 0.0]
-
-
 @pytest.mark.parametrize(
     "bad", [{"b": [1.0]}, {"b": [math.nan, 1.0]}, {"b": [0.0, 0.0]}, {"b": []}]
 )

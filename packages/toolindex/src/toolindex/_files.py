@@ -76,10 +76,10 @@ INDEX = DatabaseFile(
     schema="main",
     suffix="",
     application_id=0x70797469,  # pyti
-    version=1,
+    version=2,
     sql="schema.sql",
     steps="migrations",
-    tables=frozenset({"meta", "entries", "entries_fts", "models"}),
+    tables=frozenset({"meta", "entries", "entries_fts", "models", "vector_rows"}),
 )
 DURABLE = DatabaseFile(
     schema="durable",

@@ -28,6 +28,7 @@ from toolindex._files import (
     without_locks,
 )
 from toolindex._pairing import agree, reconcile
+from toolindex._vectors import number_rows
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -449,4 +450,6 @@ def _step(connection: apsw.Connection, file: DatabaseFile, version: int) -> None
         else:
             reached = version + 1
             connection.execute(_sql_of(f"{file.steps}/{reached:04}.sql"))
+            if (file, reached) == (INDEX, 2):
+                number_rows(connection)
         connection.execute(f"PRAGMA user_version = {reached}")

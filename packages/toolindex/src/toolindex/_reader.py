@@ -134,8 +134,8 @@ class IndexReader:
     def _covered(self, model_id: str, dimensions: int | None) -> Coverage:
         tools = self._count("SELECT count(*) FROM entries")
         if (table := self.vector_table(model_id, dimensions=dimensions)) is not None:
-            sql = f"SELECT count(*) FROM {table.name}_rowids"  # noqa: S608
-            vectors = self._count(sql, model_id=model_id)
+            sql = "SELECT count(*) FROM vector_rows WHERE vec_table = ?"
+            vectors = self._count(sql, (table.name,), model_id=model_id)
             return Coverage(tools=tools, vectors=vectors, dimensions=table.dimensions)
         selection, values = self.durable_vectors(model_id, dimensions=dimensions)
         length = values[1] // 4

@@ -24,7 +24,7 @@ from toolindex._meta import (
 )
 from toolindex._pairing import vectors_changed
 from toolindex._rows import UnreadableRowError, alias_words, row_values, stamp_columns, to_stamp
-from toolindex._vectors import close_holes, fill, forget, forget_superseded, writable_tables
+from toolindex._vectors import clear, compact, fill, writable_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,6 +43,7 @@ _UPSERT = (
     f"VALUES ({', '.join(':' + column for column in _COLUMNS)}) ON CONFLICT (id) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS if column != "id")
 )
+_WITH_IDS = "SELECT rowid FROM entries WHERE id IN (SELECT value FROM json_each(?))"
 
 
 class StoredEntry(NamedTuple):
@@ -328,17 +329,21 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
         *plan.removed,
     ]
     for table in tables:
-        forget(connection, table, stale)
+        clear(connection, table, _WITH_IDS, (json.dumps(stale),))
     _keep_vectors_of_moved(connection, plan)
     connection.executemany("DELETE FROM entries WHERE id = ?", ((id_,) for id_ in plan.removed))
     connection.executemany(_UPSERT, map(row_values, changed))
     filled = [*(str(record.id) for record in changed), *_with_text(connection, plan.moved)]
+    reread = [str(record.id) for record in plan.reread]
     for table in tables:
         # If only the format of the text has changed, the old vector is used until there is a new
         # one.
-        forget_superseded(connection, table, [str(record.id) for record in plan.reread])
-        fill(connection, table, filled)
-        close_holes(connection, table)
+        renewed = (
+            f"{_WITH_IDS} AND text_hash IN (SELECT text_hash FROM embeddings WHERE model_id = ?)"  # noqa: S608
+        )
+        clear(connection, table, renewed, (json.dumps(reread), table.model_id))
+        fill(connection, table, _WITH_IDS, (json.dumps(filled),))
+        compact(connection, table)
     set_meta(connection, CHANGED_AT, repr(time.time()))
     bump_generation(connection)
 
