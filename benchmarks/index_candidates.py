@@ -16,7 +16,7 @@ import numpy as np
 from index_figures import Figure, Times
 from pytools_hybrid.index import SQLiteReader, SQLiteStore
 from toolembed import StaticEmbedder
-from toolindex import FTS_TABLE, ToolFilter
+from toolindex import IndexReader, ToolFilter
 from toolrank import match_expression, query_terms
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _MODEL_ID = StaticEmbedder().model_id
 _DEPTH = 100
 _ALL = ToolFilter()
 _RAW = (
-    f"SELECT rowid FROM {FTS_TABLE} WHERE {FTS_TABLE} MATCH ? "
-    f"ORDER BY bm25({FTS_TABLE}, 3.0, 1.0, 0.5, 0.75, 1.0) LIMIT {_DEPTH}"
+    f"SELECT rowid FROM {IndexReader.FTS_TABLE} WHERE {IndexReader.FTS_TABLE} MATCH ? "
+    f"ORDER BY bm25({IndexReader.FTS_TABLE}, 3.0, 1.0, 0.5, 0.75, 1.0) LIMIT {_DEPTH}"
 )
 _RAW_IN_C = f"SELECT count(*) FROM ({_RAW})"
 _SAME = 1e-5

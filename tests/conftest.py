@@ -23,7 +23,7 @@ import pytest
 import sqlite_vec
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from toolindex import kept_path
+from toolindex import ToolIndex
 
 REPOSITORY = Path(__file__).parents[1]
 # The maximum seconds that a test waits for anything, many times what a slow machine needs.
@@ -272,7 +272,7 @@ def look_into(database: Path) -> dict[str, Any]:
         connection.set_busy_timeout(1000 * PATIENCE)
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
-        run("ATTACH ? AS kept", (str(kept_path(database)),))
+        run("ATTACH ? AS kept", (str(ToolIndex.files(database).durable),))
         assert run("PRAGMA integrity_check").get == "ok"
         # Rank 1 compares the full-text table with the content table, row by row.
         run("INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)")

@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 from pytools_hybrid.search import calibration_of
 from toolembed import Embedder, StaticEmbedder, create_embedder, embed_pending
-from toolindex import (
-    CONTENT_TABLE,
-    FTS_COLUMNS,
-    FTS_TABLE,
-    IndexReader,
-    ToolIndex,
-)
+from toolindex import IndexReader, ToolIndex
 from toolrank import (
     BM25Retriever,
     Channel,
@@ -33,11 +27,10 @@ from toolrank import (
     FullTextTable,
     FuzzyRetriever,
     HybridRanker,
+    MatrixRetriever,
     NameRetriever,
-    NumpyVectorRetriever,
     Postings,
     Query,
-    VectorMatrix,
     confidence,
     lexical_strength,
     linear_fusion,
@@ -56,7 +49,7 @@ FEATURES = {
 _MOST_TERMS = 12
 _WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75, "alias_words": 0.5}
 _FUZZY_WEIGHTS = {**_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
-_CONTENT = Content(table=CONTENT_TABLE, column="id")
+_CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
 _NEAR = 0.8
 _FUSE = partial(linear_fusion, units={"bm25": 0.015, "fuzzy": 0.015})
 _WORD = re.compile(r"[^\W_]+")
@@ -111,12 +104,13 @@ class Tree:
         vectors = reader.vector_table(model_id)
         self._unknown = calibration_of(model_id).unknown
         assert vectors is not None, f"{model_id} made no vectors"
-        self._connection, self._table = reader.connection, vectors.name
-        self._matrix: VectorMatrix = NumpyVectorRetriever(
-            self._connection, table=self._table
-        ).read_matrix()
+        self._connection = reader.connection
+        self._held = MatrixRetriever(self._connection, vectors.vectors, content=_CONTENT)
+        rowids, blobs = zip(*self._connection.execute(vectors.vectors), strict=True)
+        self._rowids: tuple[int, ...] = rowids
+        self._vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(rowids), -1)
         self._postings = Postings()
-        rows = self._connection.execute(f"SELECT rowid, id FROM {CONTENT_TABLE}")
+        rows = self._connection.execute(f"SELECT rowid, id FROM {IndexReader.CONTENT_TABLE}")
         self.ids = {int(rowid): str(id_) for rowid, id_ in rows}
 
     def without(self, gold: Sequence[str]) -> list[int]:
@@ -125,17 +119,16 @@ class Tree:
         gone = {_group(id_) for id_ in gold}
         if len(groups) > 1:
             return [row for row, id_ in self.ids.items() if _group(id_) not in gone]
-        rowids = self._matrix.rowids.tolist()
-        unit = self._matrix.vectors / np.linalg.norm(self._matrix.vectors, axis=1, keepdims=True)
-        right = [n for n, row in enumerate(rowids) if self.ids[row] in gold]
-        near = (unit @ unit[right].T).max(axis=1) if right else np.zeros(len(rowids))
-        return [row for row, cosine in zip(rowids, near, strict=True) if cosine <= _NEAR]
+        unit = self._vectors / np.linalg.norm(self._vectors, axis=1, keepdims=True)
+        right = [n for n, row in enumerate(self._rowids) if self.ids[row] in gold]
+        near = (unit @ unit[right].T).max(axis=1) if right else np.zeros(len(unit))
+        return [row for row, cosine in zip(self._rowids, near, strict=True) if cosine <= _NEAR]
 
     def _table_with(self, weights: Mapping[str, float]) -> FullTextTable:
         return FullTextTable(
             self._connection,
-            table=FTS_TABLE,
-            weights=[weights.get(column, 1.0) for column in FTS_COLUMNS],
+            table=IndexReader.FTS_TABLE,
+            weights=[weights.get(column, 1.0) for column in IndexReader.FTS_COLUMNS],
             content=_CONTENT,
         )
 
@@ -162,9 +155,7 @@ class Tree:
         }
         words = BM25Retriever(self._table_with(_WEIGHTS), similar_weight=0.7, **read)
         alike = FuzzyRetriever(self._table_with(_FUZZY_WEIGHTS), **read)
-        vectors = NumpyVectorRetriever(
-            self._connection, table=self._table, matrix=self._matrix, unit_length=True, **common
-        )
+        vectors = self._held.using(self._connection, where=where)
         channels: dict[str, list[Channel]] = {
             "words": [Channel(words)],
             "vectors": [Channel(vectors, absent="last")],
@@ -273,7 +264,7 @@ async def collect(
         with index.reading() as reader:
             searched = Tree(reader, embedder.model_id)
             spelling = BM25Retriever(
-                FullTextTable(reader.connection, table=FTS_TABLE), similar_weight=0.7
+                FullTextTable(reader.connection, table=IndexReader.FTS_TABLE), similar_weight=0.7
             )
             for name, file in files:
                 asked = await embedded(embedder, read(file, at_most=at_most), spelling)

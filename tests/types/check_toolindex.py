@@ -18,7 +18,6 @@ from toolindex import (
     ToolIndexError,
     ToolStore,
     ToolUsage,
-    UsageLog,
     finish_in_thread,
     plan_sync,
 )
@@ -67,7 +66,6 @@ def an_index_is_a_store_but_for_its_rankers(index: ToolIndex) -> None:
 
 
 def use_is_kept_and_summed_up(index: ToolIndex) -> None:
-    assert_type(index.usage, UsageLog)
     assert_type(index.usage.of_tool("mcptools:github:create_issue"), ToolUsage | None)
 
 

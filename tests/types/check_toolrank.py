@@ -21,8 +21,8 @@ from toolrank import (
     HybridRanker,
     HybridSearch,
     LLMReranker,
+    MatrixRetriever,
     NameRetriever,
-    NumpyVectorRetriever,
     Postings,
     Query,
     RankedHit,
@@ -33,7 +33,6 @@ from toolrank import (
     Tables,
     TermMatch,
     TermStatistics,
-    VectorMatrix,
     VectorRetriever,
 )
 from toolrank.metrics import Evaluation, Interval, evaluate
@@ -73,9 +72,8 @@ def both_drivers_will_do(standard: sqlite3.Connection, other: apsw.Connection) -
     FullTextTable(other, table="docs_fts", content=Content(table="docs", column="slug"))
     VectorRetriever(standard, table="docs_vec")
     VectorRetriever(other, table="docs_vec", column="embedding")
-    matrix = NumpyVectorRetriever(other, table="docs_vec").read_matrix()
-    assert_type(matrix, VectorMatrix)
-    NumpyVectorRetriever(standard, table="docs_vec", matrix=matrix)
+    held = MatrixRetriever(other, "SELECT rowid, embedding FROM docs_vec")
+    assert_type(held.using(standard, where=Filter(sql="SELECT 1")), MatrixRetriever)
     names = NameRetriever(standard, content=Content(table="names", column="slug"), keys=["key"])
     assert_type(names.retrieve(Query(text="TarteTatin"), depth=3), list[Hit])
 

@@ -7,7 +7,7 @@ import pytest
 from pytools_hybrid import BlockingToolSearch, Settings
 from pytools_hybrid.cli import main
 from pytools_hybrid.errors import SettingsError
-from toolindex import ToolIndex, remove_index
+from toolindex import ToolIndex
 
 
 @pytest.fixture
@@ -136,6 +136,6 @@ def test_an_index_behind_a_link_is_removed_at_its_target(tmp_path):
     real.parent.mkdir()
     link.symlink_to(real)
     with ToolIndex(link):
-        assert not remove_index(link)
-    assert remove_index(link)
+        assert not ToolIndex.remove(link)
+    assert ToolIndex.remove(link)
     assert list(real.parent.iterdir()) == []

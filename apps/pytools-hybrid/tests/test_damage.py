@@ -10,9 +10,10 @@ from pathlib import Path
 import apsw
 import pytest
 from pytools_hybrid import Recording, SearchMode, Settings, ToolSearch
+from pytools_hybrid.cli import main
 from pytools_hybrid.index import _sync
 from toolembed import StaticEmbedder
-from toolindex import kept_path
+from toolindex import ToolIndex
 
 from .conftest import PATIENCE
 
@@ -170,14 +171,14 @@ def test_the_file_that_cannot_be_rebuilt_is_restored_from_its_daily_copy_and_the
             await fill(search)
             paid = embedder.embedded
             await search.index.tidy()
-            into_the_file(kept_path(database))
+            into_the_file(ToolIndex.files(database).durable)
             if is_open:
-                damage(kept_path(database))
+                damage(ToolIndex.files(database).durable)
                 await search.search("report a bug")
                 await search.index.refresh()
                 await search.index.embed_pending()
         if not is_open:
-            damage(kept_path(database))
+            damage(ToolIndex.files(database).durable)
         async with opened() as search:
             found = await search.search("report a bug", mode=SearchMode.VECTOR)
             await search.index.embed_pending()
@@ -203,7 +204,7 @@ def test_a_damaged_index_in_our_cache_folder_is_recognised_as_ours(root, embedde
                 if not damaged:
                     into_the_file(database)
             if not damaged:
-                kept_path(database).unlink()
+                ToolIndex.files(database).durable.unlink()
                 put(0, bytes(100))(database)
         assert [file for file in database.parent.iterdir() if ".corrupt-" in file.name]
 
@@ -212,7 +213,7 @@ def test_a_damaged_index_in_our_cache_folder_is_recognised_as_ours(root, embedde
 
 def test_searches_work_when_the_kept_file_cannot_be_opened(settings, root, embedder, caplog):
     database = settings().db_path
-    kept = kept_path(database)
+    kept = ToolIndex.files(database).durable
 
     async def main():
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
@@ -229,9 +230,9 @@ def test_searches_work_when_the_kept_file_cannot_be_opened(settings, root, embed
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("part", [str, kept_path])
+@pytest.mark.parametrize("part", ["main", "durable"])
 def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, caplog, part):
-    file = Path(part(settings().db_path))
+    file = getattr(ToolIndex.files(Path(settings().db_path)), part)
 
     async def main():
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
@@ -240,22 +241,26 @@ def test_a_warning_names_the_file_that_was_damaged(settings, root, embedder, cap
         DAMAGES["the first page random"](file)
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False):
             assert f"{file} was damaged: it was renamed to {file}.corrupt-" in caplog.text
-            assert ("was restored from its copy" in caplog.text) == (part is kept_path)
+            assert ("was restored from its copy" in caplog.text) == (part == "durable")
 
     asyncio.run(main())
 
 
-def test_an_index_of_an_early_version_is_not_called_damaged(settings, root, embedder, caplog):
-    file = Path(settings().db_path)
+def test_status_says_when_the_durable_file_was_restored(settings, root, embedder, capsys):
+    database = Path(settings().db_path)
 
-    async def main():
+    async def use():
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
             await fill(search)
-        with closing(apsw.Connection(str(file))) as connection:
-            connection.execute("PRAGMA application_id = 0x7079746C")
-        async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
-            assert await search.index.check() == ()
-            assert f"{file} is from an older version: it was renamed to {file}.old-" in caplog.text
-            assert "damaged" not in caplog.text
+            await search.index.tidy()
 
-    asyncio.run(main())
+    asyncio.run(use())
+    options = ["--root", str(root), "--db", str(database), "--embedding-model", "none"]
+    for is_lost in (False, True):
+        if is_lost:
+            DAMAGES["the first page random"](ToolIndex.files(database).durable)
+        with pytest.raises(SystemExit, match="0"):
+            main(["status", *options])
+        shown = capsys.readouterr().out
+        told = "restored:    less than a minute ago from the backup of less than a minute ago"
+        assert (told in shown) == is_lost, shown

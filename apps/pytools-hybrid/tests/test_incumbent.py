@@ -13,7 +13,7 @@ import pytest
 import sqlite_vec
 from pytools_hybrid import Roots, Settings, ToolSearch
 from pytools_hybrid.index import open_store, set_aside_incumbent
-from toolindex import DatabaseError, ToolIndex, kept_path
+from toolindex import DatabaseError, ToolIndex
 
 # Seconds to wait for anything. Scripts import this module, so it cannot import from conftest.
 PATIENCE = 120
@@ -268,7 +268,7 @@ def test_two_searches_of_one_tree_in_one_process_keep_their_log(settings, root):
             assert run(VISIT, database) == 0
             assert database.with_name(f"{database.name}-wal").stat().st_ino == before
             assert await one.record_outcome("mcptools:github:create_issue", success=True)
-        with closing(sqlite3.connect(kept_path(database))) as connection:
+        with closing(sqlite3.connect(ToolIndex.files(database).durable)) as connection:
             return connection.execute("SELECT count(*) FROM outcomes").fetchone()
 
     assert asyncio.run(main()) == (1,)

@@ -8,7 +8,7 @@ import apsw
 import pytest
 from pytools_hybrid import DetailLevel, Scope, SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder, Recording, SQLiteStore
-from toolindex import SearchRecord, ToolFilter, ToolIndexError, kept_path
+from toolindex import SearchRecord, ToolFilter, ToolIndex, ToolIndexError
 
 from .conftest import PATIENCE
 
@@ -25,7 +25,7 @@ def use(settings, root, job):
 
 
 def rows(settings, sql="SELECT query FROM searches ORDER BY rowid"):
-    kept, flags = str(kept_path(settings.db_path)), apsw.SQLITE_OPEN_READONLY
+    kept, flags = str(ToolIndex.files(settings.db_path).durable), apsw.SQLITE_OPEN_READONLY
     with closing(apsw.Connection(kept, flags=flags)) as opened:
         return [row if len(row) > 1 else row[0] for row in opened.execute(sql)]
 
@@ -172,7 +172,7 @@ def test_a_damaged_usage_record_is_set_aside_and_restarted(by_words, root, table
 
     use(by_words(), root, fill)
     (page,) = rows(by_words(), f"SELECT rootpage FROM sqlite_schema WHERE name = '{table}'")
-    with kept_path(by_words().db_path).open("r+b") as file:
+    with ToolIndex.files(by_words().db_path).durable.open("r+b") as file:
         file.seek((page - 1) * PAGE)
         file.write(b"\xff" * PAGE)
 

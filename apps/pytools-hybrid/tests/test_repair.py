@@ -7,7 +7,7 @@ from contextlib import closing
 import apsw
 import pytest
 from pytools_hybrid import ToolSearch
-from toolindex import kept_path
+from toolindex import ToolIndex
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="Windows keeps open files from being renamed"
@@ -94,7 +94,9 @@ def test_an_index_with_impossible_values_is_repaired_by_a_search_or_a_refresh(
             await search.index.refresh()
             await search.index.embed_pending()
         with closing(apsw.Connection(str(settings().db_path))) as connection:
-            connection.execute("ATTACH ? AS kept", (str(kept_path(settings().db_path)),))
+            connection.execute(
+                "ATTACH ? AS kept", (str(ToolIndex.files(settings().db_path).durable),)
+            )
             connection.execute(statement)
         async with ToolSearch(root, settings(), refresh=False) as search:
             for _ in range(searches):

@@ -136,9 +136,7 @@ def test_the_next_search_finds_what_another_process_wrote(make, root, write_tool
         assert found(store) == (["mcptools:github:blame"], 4)
 
 
-def test_vectors_kept_as_bytes_follow_the_writes_of_others(make, root, monkeypatch):
-    """Here, even the smallest table counts as large. Searches of one state find the same."""
-    monkeypatch.setattr("pytools_hybrid.index._store._FLOATS_IN_MEMORY", 0)
+def test_vectors_in_memory_follow_the_writes_of_others(make, root):
     with make() as store, SQLiteStore(store.path) as other:
         store.sync(scan(root), reader_version="1")
         texts = sorted(store.pending("m", limit=99))

@@ -44,7 +44,7 @@ def patience() -> Iterator[None]:
         for limit in ("_connection.BUSY_TIMEOUT_MS", "_opening.BUSY_TIMEOUT_MS"):
             patch.setattr(f"toolindex.{limit}", 60_000)
         # Another thread of the host may be writing the copy.
-        for limit in ("_usage._PATIENCE_MS", "_query_vectors._PATIENCE_MS"):
+        for limit in ("_usage._PATIENCE_MS", "_models._PATIENCE_MS"):
             patch.setattr(f"toolindex.{limit}", 60_000)
         patch.setitem(_connections._DEFAULTS, "connect_timeout", 60)
         for limit in ("_POLL_MS", "_READ_MS"):

@@ -418,7 +418,7 @@ def test_a_silent_server_does_not_block_the_event_loop_when_a_lease_is_released(
         os.kill(pid, signal.SIGCONT)
 
     async def release():
-        async with here.lease("files").turn(patience=PATIENCE):
+        async with here.lease("files").acquire_async(patience=PATIENCE):
             with psycopg.connect(database) as connection:
                 ((holder,),) = connection.execute(
                     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "

@@ -24,7 +24,7 @@ PATIENCE = 120
 PATIENT = f"""
 from toolindex import _connection, _opening
 _connection.BUSY_TIMEOUT_MS = _opening.BUSY_TIMEOUT_MS = {PATIENCE * 1000}
-_connection._RESCUE_SECONDS = {PATIENCE}
+_connection._RECOVERY_SECONDS = {PATIENCE}
 """
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(path: Path) -> Path:
-    """The path of the file with irreplaceable data."""
+def durable(path: Path) -> Path:
+    """The path of the durable file."""
     return path.with_name("search.db-kept")
 
 
@@ -73,7 +73,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let threads wait for each other as long as the programs with `PATIENT`."""
     for module in (_connection, _opening):
         monkeypatch.setattr(module, "BUSY_TIMEOUT_MS", PATIENCE * 1000)
-    monkeypatch.setattr(_connection, "_RESCUE_SECONDS", PATIENCE)
+    monkeypatch.setattr(_connection, "_RECOVERY_SECONDS", PATIENCE)
 
 
 @pytest.fixture
@@ -223,7 +223,12 @@ def check_sound() -> Callable[[Path], None]:
                     "ON v.text_hash = e.text_hash WHERE v.model_id = ?",
                     (model,),
                 )
-                assert sorted(searchable) == sorted(kept)
+                vectors = sorted(searchable)
+                assert vectors == sorted(kept)
+                rows = connection.execute(
+                    "SELECT entry FROM vector_rows WHERE vec_table = ? ORDER BY entry", (table,)
+                )
+                assert [row for row, _ in vectors] == [row for (row,) in rows]
 
     return check
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from toolindex import CONTENT_TABLE, FTS_TABLE, IndexReader, ToolIndex
-from toolrank import Content, Filter, Tables, VectorRows
+from toolindex import IndexReader, ToolIndex
+from toolrank import Content, Filter, MatrixRetriever, Tables
 
+CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
 WEIGHTS = (5.0, 1.0, 0.75, 1.0, 1.0, 1.0, 0.5)
 
 
@@ -41,16 +42,21 @@ class SQLiteReader(IndexReader):
     def nearest(self, vector, *, model_id, where, depth, then=()):
         if not self.coverage(model_id, dimensions=len(vector)).vectors:
             return []
-        table = self.vector_table(model_id, dimensions=len(vector))
-        kept = VectorRows(*self.kept_vectors(model_id, dimensions=len(vector)))
-        return self._rows(where, vectors=table.name if table else kept).nearest(vector, depth=depth)
+        vectors = self.vector_table(model_id, dimensions=len(vector))
+        if vectors is None:
+            kept = self.durable_vectors(model_id, dimensions=len(vector))
+            held = MatrixRetriever(self.connection, *kept, content=CONTENT)
+            vectors = held.using(self.connection, where=self._filter(where))
+        else:
+            vectors = vectors.name
+        return self._rows(where, vectors=vectors).nearest(vector, depth=depth)
 
     def _rows(self, where=None, vectors=None):
         return Tables(
             self.connection,
-            FTS_TABLE,
+            IndexReader.FTS_TABLE,
             weights=WEIGHTS,
-            content=Content(table=CONTENT_TABLE, column="id"),
+            content=CONTENT,
             vectors=vectors,
             keys=("name_key", "qualified_key"),
             where=None if where is None else self._filter(where),

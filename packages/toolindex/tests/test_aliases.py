@@ -42,11 +42,6 @@ def test_aliases_are_split_like_names_and_keep_their_order(texts, words):
     assert alias_words(texts) == words
 
 
-def test_an_alias_is_found_as_a_phrase(filled, matches):
-    filled.annotate({SHELL: ["say it again, Sam"]})
-    assert matches(filled, '"it again sam"') == {SHELL}
-
-
 def test_a_tool_is_found_by_its_aliases_in_their_own_column(filled, matches):
     filled.annotate({SHELL: ["commit changes with git", "terminal"]})
     assert matches(filled, "alias_words: committing") == {SHELL}
@@ -59,34 +54,11 @@ def test_aliases_without_spaces_are_found_by_a_part_of_them(filled, matches):
     assert matches(filled, '"端末"') == {SHELL}
 
 
-def test_a_removed_alias_is_no_longer_found(filled, matches, check_sound):
-    filled.annotate({SHELL: ["terminal"], FETCH: ["download"]})
-    filled.annotate({SHELL: ["console"]})
-    assert matches(filled, "terminal OR download") == set()
-    assert aliases_of(filled) == {SHELL: ("console",), FETCH: ()}
-    check_sound(filled.path)
-
-
-def test_a_changed_tool_keeps_its_aliases_and_a_removed_one_loses_them(filled, fill, check_sound):
-    filled.annotate({SHELL: ["terminal"], FETCH: ["download"]})
-    fill(filled, {SHELL: "Run a command elsewhere."})
-    fill(filled, TOOLS)
-    assert aliases_of(filled) == {SHELL: ("terminal",), FETCH: ()}
-    check_sound(filled.path)
-
-
 def test_aliases_do_not_affect_vectors(filled):
     filled.annotate({SHELL: ["terminal"]})
     assert filled.count_pending("m") == 0
     with filled.reading() as reader:
         assert reader.coverage("m").vectors == 2
-
-
-def test_setting_the_same_aliases_again_changes_nothing(filled):
-    filled.annotate({SHELL: ["terminal"]})
-    before = generation(filled)
-    assert filled.annotate({SHELL: ("terminal",), FETCH: [], "gone": ["x"]}) == 0
-    assert generation(filled) == before
 
 
 def test_reading_the_aliases_uses_an_index(filled):

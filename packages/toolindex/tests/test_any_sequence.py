@@ -11,7 +11,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from toolindex import StoredEntry, ToolIndex, plan_sync
+from toolindex import ToolIndex, plan_sync
+from toolindex._sync import StoredEntry
 from toolscan import ScanReport
 
 IDS = [f"{s}:{c}:{n}" for s in ("mcptools", "gentools") for c in ("a", "b") for n in ("x", "y")]
@@ -152,7 +153,7 @@ def test_any_sequence_of_changes_leaves_the_index_equal_to_the_files(machine):
 def test_applying_a_plan_leaves_nothing_to_do(before, after, report):
     def stored(scanned: ScanReport):
         return {
-            str(r.id): StoredEntry(id=str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
+            str(r.id): StoredEntry.of(str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
             for r in scanned.records
         }
 

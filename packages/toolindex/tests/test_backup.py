@@ -10,15 +10,7 @@ from contextlib import closing
 
 import apsw
 import pytest
-from toolindex import (
-    DamagedDatabaseError,
-    DatabaseError,
-    OutcomeRecord,
-    SearchRecord,
-    ToolIndex,
-    kept_path,
-    remove_index,
-)
+from toolindex import DamagedDatabaseError, DatabaseError, OutcomeRecord, SearchRecord, ToolIndex
 
 MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
 PAGE = 16384
@@ -133,24 +125,24 @@ DAMAGES = {
 @pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps open files from being renamed")
 def test_a_damaged_file_is_restored_with_all_vectors_and_the_record_up_to_the_copy(
-    used, kept, fill, check_sound, damage, is_open
+    used, durable, fill, check_sound, damage, is_open
 ):
     def use_repeatedly(index):
         for act in (lambda: record(index, 0), index.check, lambda: observations(index)) * 3:
             try:
                 act()
             except DamagedDatabaseError:
-                index.set_aside()
+                index.quarantine()
 
     if is_open:
         with ToolIndex(used) as index:
             observations(index)
-            with closing(apsw.Connection(str(kept))) as other:
+            with closing(apsw.Connection(str(durable))) as other:
                 other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            damage(kept)
+            damage(durable)
             use_repeatedly(index)
     else:
-        damage(kept)
+        damage(durable)
     with ToolIndex(used) as index:
         use_repeatedly(index)
         fill(index, MANY)
@@ -180,14 +172,14 @@ def test_a_copy_is_made_once_a_day(path, backup):
     }
 
 
-def test_a_copy_is_as_private_as_the_file(path, kept, backup):
+def test_a_copy_is_as_private_as_the_file(path, durable, backup):
     with ToolIndex(path) as index:
-        kept.chmod(0o600)
+        durable.chmod(0o600)
         assert index.back_up()
-    assert backup.stat().st_mode & 0o777 == kept.stat().st_mode & 0o777
-    kept.unlink()
+    assert backup.stat().st_mode & 0o777 == durable.stat().st_mode & 0o777
+    durable.unlink()
     ToolIndex(path).close()
-    assert backup.stat().st_mode & 0o777 == kept.stat().st_mode & 0o777
+    assert backup.stat().st_mode & 0o777 == durable.stat().st_mode & 0o777
 
 
 def test_a_copy_is_made_while_another_process_writes(path, backup, start):
@@ -231,26 +223,26 @@ with ToolIndex(sys.argv[1]) as index:
     assert not backup.with_name(f"{backup.name}.new").exists()
 
 
-def test_a_damaged_file_is_not_copied_over_a_sound_copy(used, kept, backup):
+def test_a_damaged_file_is_not_copied_over_a_sound_copy(used, durable, backup):
     make_old(backup)
     before = backup.read_bytes()
-    with closing(apsw.Connection(str(kept))) as connection:
+    with closing(apsw.Connection(str(durable))) as connection:
         find = "SELECT rootpage FROM sqlite_schema WHERE name = 'searches'"
         page = connection.execute(find).get
-    write((page - 1) * PAGE, NOISE)(kept)
+    write((page - 1) * PAGE, NOISE)(durable)
     with ToolIndex(used) as index:
         with pytest.raises(DamagedDatabaseError) as caught:
             index.back_up()
-        assert caught.value.path == kept
+        assert caught.value.path == durable
         assert backup.read_bytes() == before
-        assert index.set_aside() is not None
+        assert index.quarantine() is not None
         assert observations(index) == COPIED
 
 
 @pytest.mark.parametrize("damage", list(DAMAGES)[:12])
-def test_a_damaged_copy_is_never_restored(used, kept, backup, fill, caplog, damage):
+def test_a_damaged_copy_is_never_restored(used, durable, backup, fill, caplog, damage):
     DAMAGES[damage](backup)
-    kept.write_text("not a database")
+    durable.write_text("not a database")
     with ToolIndex(used) as index:
         assert observations(index) == 0
         fill(index, MANY)
@@ -265,19 +257,19 @@ def test_a_damaged_copy_is_never_restored(used, kept, backup, fill, caplog, dama
 def test_a_copy_is_not_restored_over_a_sound_file(used, backup):
     with ToolIndex(used) as index:
         assert observations(index) == COPIED + LATER
-        assert index.set_aside() is None
+        assert index.quarantine() is None
     assert backup.exists()
 
 
-def test_a_restored_file_is_reported_once(used, kept, caplog):
-    kept.write_text("not a database")
+def test_a_restored_file_is_reported_once(used, durable, caplog):
+    durable.write_text("not a database")
     for _ in range(2):
         ToolIndex(used).close()
     (message,) = caplog.messages
-    assert message.startswith(f"{kept} was restored from its copy of 20")
+    assert message.startswith(f"{durable} was restored from its copy of 20")
 
 
-def test_the_vectors_in_the_index_replace_older_ones_of_the_copy(path, kept, fill, embed):
+def test_the_vectors_in_the_index_replace_older_ones_of_the_copy(path, durable, fill, embed):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
         assert index.back_up()
@@ -285,20 +277,20 @@ def test_the_vectors_in_the_index_replace_older_ones_of_the_copy(path, kept, fil
         new = {hash_: [0.0, 0.0, 1.0, 0.0] for hash_ in index.pending("m", limit=1000)}
         index.put_vectors("m", new)
         index.prune()
-    kept.write_text("not a database")
+    durable.write_text("not a database")
     with ToolIndex(path) as index, index.reading() as reader:
         vectors = reader.connection.execute("SELECT DISTINCT hex(vector) FROM embeddings")
         assert vectors.fetchall() == [("00000000000000000000803F00000000",)]
 
 
-def test_rows_that_were_damaged_before_the_copy_was_made_are_left_out(path, kept, fill):
+def test_rows_that_were_damaged_before_the_copy_was_made_are_left_out(path, durable, fill):
     """Otherwise they would be taken for damage again, after every repair."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
         fill(index, {})
         index.usage.record_searches([SEARCH])
         record(index, 3)
-    with closing(apsw.Connection(str(kept))) as connection:
+    with closing(apsw.Connection(str(durable))) as connection:
         for number, value in enumerate(("x'00'", "'text'", "x''")):
             connection.execute(
                 f"UPDATE embeddings SET vector = {value} WHERE text_hash = "
@@ -311,13 +303,13 @@ def test_rows_that_were_damaged_before_the_copy_was_made_are_left_out(path, kept
         assert index.back_up()
         with pytest.raises(DamagedDatabaseError):
             index.usage.searches()
-        assert index.set_aside() is not None
+        assert index.quarantine() is not None
         assert (index.usage.searches(), len(index.usage.outcomes())) == ((), 2)
         fill(index, MANY)
         assert index.count_pending("m") == 3
 
 
-def test_the_log_of_a_lost_file_is_not_applied_to_the_restored_one(used, kept, start):
+def test_the_log_of_a_lost_file_is_not_applied_to_the_restored_one(used, durable, start):
     program = """
 import os, signal, sys
 from toolindex import OutcomeRecord, ToolIndex
@@ -327,7 +319,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     start(program, used).communicate(timeout=60)
     assert used.with_name("search.db-kept-wal").stat().st_size > 0
-    kept.unlink()
+    durable.unlink()
     with ToolIndex(used) as index:
         assert observations(index) == COPIED
         assert index.check() == ()
@@ -345,7 +337,7 @@ def test_deleting_the_usage_record_deletes_it_from_the_copy(used, backup):
 def test_removing_an_index_removes_the_copy(used):
     # As left by a killed process.
     used.with_name("search.db-kept.backup.new").touch()
-    assert remove_index(used)
+    assert ToolIndex.remove(used)
     assert list(used.parent.iterdir()) == []
 
 
@@ -414,8 +406,8 @@ def test_a_kill_while_a_copy_is_made_leaves_the_old_or_the_new_one(used, backup,
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 @pytest.mark.parametrize("step", range(12))
-def test_a_kill_while_a_file_is_restored_loses_nothing_more(used, kept, start, fill, step):
-    lose_a_table(kept)
+def test_a_kill_while_a_file_is_restored_loses_nothing_more(used, durable, start, fill, step):
+    lose_a_table(durable)
     with closing(apsw.Connection(str(used))) as connection:
         connection.execute("DROP TABLE meta")
     start(KILLED, used, "restore", step).communicate(timeout=60)
@@ -433,7 +425,7 @@ def test_a_copy_in_the_way_is_an_error_only_for_copying(path, backup):
         make_old(backup)
         with pytest.raises(DatabaseError):
             index.back_up()
-    kept_path(path).unlink()
+    ToolIndex.files(path).durable.unlink()
     with ToolIndex(path) as index:
         assert index.check() == ()
         assert index.back_up()

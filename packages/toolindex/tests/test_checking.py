@@ -6,7 +6,7 @@ from contextlib import suppress
 import apsw
 import pytest
 import sqlite_vec
-from toolindex import DamagedDatabaseError, SearchRecord, ToolFilter, ToolIndex, kept_path
+from toolindex import DamagedDatabaseError, ToolFilter, ToolIndex
 from toolscan import scan
 
 MODEL = "test-model"
@@ -34,7 +34,7 @@ def change(index):
         connection = apsw.Connection(str(index.path))
         connection.enable_load_extension(True)
         connection.load_extension(sqlite_vec.loadable_path())
-        connection.execute("ATTACH ? AS kept", (str(kept_path(index.path)),))
+        connection.execute("ATTACH ? AS kept", (str(ToolIndex.files(index.path).durable),))
         connection.execute(sql)
         connection.close()
 
@@ -44,10 +44,6 @@ def change(index):
 def vectors(index):
     with index.reading() as reader:
         return reader.coverage(MODEL).vectors
-
-
-def test_checking_a_sound_index_reports_nothing(index):
-    assert index.check() == ()
 
 
 @pytest.mark.parametrize(
@@ -78,32 +74,10 @@ def test_vectors_that_belong_to_no_tool_are_reported(index, change):
     assert index.check() == ()
 
 
-def test_a_rebuilt_index_keeps_vectors_and_the_usage_record(index):
-    index.usage.record_searches(
-        [SearchRecord(at=1.0, id="s", query="q", mode="hybrid", results=(), latency_ms=1)]
-    )
-
-    index.rebuild()
-
-    assert vectors(index) == 3
-    assert index.usage.statistics().searches == 1
-    assert index.pending(MODEL, limit=10) == {}
-
-
 def test_after_a_rebuild_every_file_is_read_again(index):
     index.rebuild()
 
     assert index.stored(reader_version="1").stamps == {}
-
-
-def test_forgetting_a_model_makes_its_texts_pending_again(index):
-    index.put_vectors("other", {hash_: [1.0] for hash_ in index.pending("other", limit=10)})
-
-    index.rebuild(forget=MODEL)
-
-    assert vectors(index) == 3, "they are used until others replace them"
-    assert len(index.pending(MODEL, limit=10)) == index.count_pending(MODEL) == 3
-    assert index.pending("other", limit=10) == {}
 
 
 def test_forgotten_vectors_stay_in_use_until_they_are_replaced_one_by_one(index):
@@ -113,7 +87,7 @@ def test_forgotten_vectors_stay_in_use_until_they_are_replaced_one_by_one(index)
 
     for number, text_hash in enumerate(texts):
         assert index.count_pending(MODEL) == 3 - number
-        assert index.prune().vectors == 0
+        assert index.prune() == 0
         assert vectors(index) == 3
         assert index.query_vectors.get(MODEL, "a query") is not None
         index.put_vectors(MODEL, {text_hash: [0.0, 1.0]})
@@ -213,7 +187,7 @@ def test_an_unreadable_row_is_damage_that_a_check_finds_and_a_rebuild_repairs(
             index.rebuild()
         fill()
     except DamagedDatabaseError:
-        index.set_aside()
+        index.quarantine()
         fill()
 
     assert index.check() == ()

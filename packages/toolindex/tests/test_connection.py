@@ -8,7 +8,6 @@ from toolindex import (
     DamagedDatabaseError,
     DatabaseBusyError,
     IndexReader,
-    OutcomeRecord,
     ToolIndex,
 )
 
@@ -78,16 +77,6 @@ def test_simultaneous_readers_get_separate_connections_that_later_readers_reuse(
         used = {one.connection, other.connection}
     with index.reading() as one, index.reading() as other:
         assert {one.connection, other.connection} == used
-
-
-def test_a_reader_sees_the_outcomes_as_of_its_start(index):
-    outcome = OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=True)
-    with index.reading() as before:
-        generation = before.usage_generation()
-        index.usage.record_outcomes([outcome])
-        assert before.usage_generation() == generation
-    with index.reading() as after:
-        assert after.usage_generation() > generation
 
 
 def test_counts_are_correct_while_another_thread_clears_their_cache(index, fill):

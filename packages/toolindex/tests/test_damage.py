@@ -49,7 +49,7 @@ def test_a_database_that_differs_from_its_schema_is_damaged(
             other.execute(breaks)
         with pytest.raises(DamagedDatabaseError):
             ask(index, statement)
-        assert index.set_aside() is not None
+        assert index.quarantine() is not None
         fill(index, MANY)
         assert contents(index) == MANY
         assert index.pending("m", limit=1) == {}
@@ -59,7 +59,7 @@ def test_a_statement_that_fails_for_another_reason_is_not_evidence_of_damage(ind
     with pytest.raises(DatabaseError, match="SQLite failed") as caught:
         ask(index, "SELECT (")
     assert type(caught.value) is DatabaseError
-    assert index.set_aside() is None
+    assert index.quarantine() is None
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_the_file_that_is_now_at_the_path_is_checked(path, fill):
 
         with pytest.raises(DamagedDatabaseError):
             ask_while_it_is_replaced()
-        assert index.set_aside() is None
+        assert index.quarantine() is None
     assert path.read_bytes() == b"not a database" * 999

@@ -1,4 +1,4 @@
-"""A process with too many open files gets an error that says so, and the index is kept."""
+"""A process with too many open files gets an error that says so, and the index is durable."""
 
 from contextlib import closing
 
@@ -91,7 +91,7 @@ with ToolIndex(path) as index:
         for free in range(enough):
             with only(free):
                 print(outcome(act, index))
-            assert index.set_aside() is None
+            assert index.quarantine() is None
             assert outcome(act, index) == "done"
         print("done")
 """
@@ -135,12 +135,12 @@ with only(0):
 
 
 def test_vectors_of_a_damaged_index_are_recovered_once_files_can_be_opened(
-    path, kept, fill, limited
+    path, durable, fill, limited
 ):
     """A new index without them would look complete."""
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
-    with closing(apsw.Connection(str(kept))) as connection:
+    with closing(apsw.Connection(str(durable))) as connection:
         connection.execute("DROP TABLE outcomes")
     program = """
 def repair():
@@ -181,6 +181,6 @@ def test_a_sound_index_is_not_set_aside_because_a_statement_fails(
     with pytest.raises(DatabaseError, match="no such") as caught, index.reading() as reader:
         reader.connection.execute(statement)
     assert type(caught.value) is DatabaseError
-    assert index.set_aside() is None
+    assert index.quarantine() is None
     assert contents(index) == ONE
     assert set_aside_files(path) == []

@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from toolindex import ToolIndex, application_id
-from toolindex._parts import INDEX
+from toolindex import ToolIndex
+from toolindex._files import INDEX
 
 from .conftest import PATIENCE
 
@@ -64,7 +64,7 @@ def open_for_reading_and_then_write(index):
 
 def ask_whose_it_is(index):
     # The id of a new index may still be in its log.
-    assert application_id(index.path) in {0, INDEX.application_id}
+    assert ToolIndex.application_id(index.path) in {0, INDEX.application_id}
 
 
 @pytest.fixture
@@ -117,10 +117,10 @@ def test_reading_the_application_id_repeatedly_leaks_no_descriptors(index, path)
     descriptors = Path("/proc/self/fd")
     if not descriptors.is_dir():
         pytest.skip("descriptors cannot be counted here")
-    application_id(path)
+    ToolIndex.application_id(path)
     before = len(list(descriptors.iterdir()))
     for _ in range(20):
-        application_id(path)
+        ToolIndex.application_id(path)
     assert len(list(descriptors.iterdir())) <= before
 
 
@@ -129,10 +129,10 @@ def test_reading_the_application_id_repeatedly_leaks_no_descriptors(index, path)
 )
 def test_a_file_that_is_not_a_database_has_no_application_id(path, content):
     path.write_bytes(content)
-    assert application_id(path) is None
+    assert ToolIndex.application_id(path) is None
 
 
 def test_reading_the_application_id_of_a_missing_file_is_an_error(path):
     with pytest.raises(FileNotFoundError):
-        application_id(path)
+        ToolIndex.application_id(path)
     assert not path.exists()

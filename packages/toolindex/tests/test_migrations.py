@@ -6,11 +6,11 @@ from contextlib import closing
 import apsw
 import pytest
 from toolindex import DamagedDatabaseError, DatabaseError, NewerSchemaError, ToolIndex
-from toolindex._migrations import SCHEMA_VERSION, migrate
-from toolindex._parts import INDEX
+from toolindex._files import INDEX
+from toolindex._opening import migrate
 
 TOOL = {"mcptools:mail:send": "Send a message."}
-NEXT, LAST = SCHEMA_VERSION + 1, SCHEMA_VERSION + 2
+NEXT, LAST = INDEX.version + 1, INDEX.version + 2
 UNIT = struct.pack("<2f", 1.0, 0.0)
 OF_DEVELOPMENT = 0x7079746C  # the application id of indexes from before the first release
 
@@ -58,17 +58,17 @@ def test_a_step_that_fails_keeps_the_previous_version(old, path, later):
 def test_a_read_only_index_of_an_older_version_is_left_unchanged(old, path, later):
     with pytest.raises(DatabaseError, match="older version; open it once"):
         migrate(old, path, later(""), read_only=True)
-    assert state(old) == (SCHEMA_VERSION, [])
+    assert state(old) == (INDEX.version, [])
 
 
 def test_an_index_that_a_newer_process_has_just_migrated_is_refused(path):
     """It does so between the check of the file's owner and the check of its version."""
     ToolIndex(path).close()
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {INDEX.version + 1}")
         with pytest.raises(NewerSchemaError) as caught:
             migrate(connection, path, read_only=False)
-    assert (caught.value.found, caught.value.supported) == (SCHEMA_VERSION + 1, SCHEMA_VERSION)
+    assert (caught.value.found, caught.value.supported) == (INDEX.version + 1, INDEX.version)
 
 
 @pytest.mark.parametrize("version", [-1, 0])
@@ -80,8 +80,10 @@ def test_an_impossible_schema_version_is_damage(path, version):
         assert index.damaged is not None
 
 
-def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept(old, path, kept):
-    old.execute("ATTACH ? AS kept", (str(kept),))
+def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept(
+    old, path, durable
+):
+    old.execute("ATTACH ? AS kept", (str(durable),))
     old.execute("INSERT INTO embeddings VALUES (1, 'text', 'm', 0, ?)", (UNIT,))
     old.execute("INSERT INTO outcomes (at, tool_id, success) VALUES (1, 'mcptools:mail:send', 1)")
     old.execute(f"PRAGMA main.application_id = {OF_DEVELOPMENT}")
@@ -94,3 +96,24 @@ def test_an_index_of_a_development_version_is_set_aside_and_its_vectors_are_kept
         assert index.damaged is not None
         assert index.use_model("m")
         assert index.usage.of_tool("mcptools:mail:send").observations == 1
+
+
+def test_the_vectors_of_version_1_are_found_without_being_embedded_again(path, fill, contents):
+    with ToolIndex(path) as index:
+        fill(index, TOOL | {"mcptools:mail:read": "Read mail."}, model_id="m")
+        before = contents(index)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("DROP TABLE vector_rows; ALTER TABLE models DROP COLUMN written")
+        connection.execute("PRAGMA user_version = 1")
+    with ToolIndex(path) as index:
+        with index.reading() as reader:
+            assert reader.coverage("m").vectors == 2
+            table = reader.vector_table("m")
+            assert table is not None
+            assert len(reader.connection.execute(table.versions).fetchall()) == 2
+        assert contents(index) == before
+        assert index.count_pending("m") == 0
+        assert index.check() == ()
+        fill(index, TOOL)
+        with index.reading() as reader:
+            assert reader.coverage("m").vectors == 1

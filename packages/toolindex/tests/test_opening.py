@@ -15,7 +15,7 @@ from toolindex import (
     ToolIndex,
     ToolIndexError,
 )
-from toolindex._migrations import SCHEMA_VERSION
+from toolindex._files import INDEX
 
 ONE = {"mcptools:mail:send": "Send a message."}
 
@@ -130,33 +130,14 @@ def test_an_index_of_a_later_version_is_refused(path, refuses, fill, journal_mod
     with ToolIndex(path) as index:
         fill(index, ONE)
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {INDEX.version + 1}")
         connection.execute(f"PRAGMA journal_mode = {journal_mode}")
     refuses(
         path, NewerSchemaError, "upgrade, or choose", ignored=("search.db-wal", "search.db-shm")
     )
     with pytest.raises(NewerSchemaError) as caught:
         ToolIndex(path)
-    assert (caught.value.found, caught.value.supported) == (SCHEMA_VERSION + 1, SCHEMA_VERSION)
-
-
-def test_a_folder_is_refused(tmp_path, refuses):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    refuses(folder, DatabaseError, "this is a folder")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_refused_without_blocking(path, refuses):
-    os.mkfifo(path)
-    refuses(path, DatabaseError, str(path))
-
-
-def test_a_path_below_a_file_is_refused(tmp_path):
-    (tmp_path / "file").write_text("x")
-    for read_only in (False, True):
-        with pytest.raises(DatabaseError, match="is a file, not a folder"):
-            ToolIndex(tmp_path / "file" / "search.db", read_only=read_only)
+    assert (caught.value.found, caught.value.supported) == (INDEX.version + 1, INDEX.version)
 
 
 def test_opening_read_only_requires_an_existing_index(path, tmp_path):

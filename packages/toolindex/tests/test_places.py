@@ -136,19 +136,19 @@ def another_user():
 @pytest.mark.parametrize(("mode", "what"), [(0, "cannot be opened"), (0o444, "cannot be written")])
 def test_an_error_names_the_file_beside_the_index_if_it_belongs_to_another_user(fill, mode, what):
     with TemporaryDirectory() as folder:
-        path, kept = Path(folder, "search.db"), Path(folder, "search.db-kept")
+        path, durable = Path(folder, "search.db"), Path(folder, "search.db-kept")
         path.parent.chmod(0o777)
         with ToolIndex(path) as index:
             fill(index, {"mcptools:mail:send": "Send a message."}, model_id="m")
         path.chmod(0o666)
-        kept.chmod(mode)
+        durable.chmod(mode)
         with another_user():
             with pytest.raises(DatabaseError, match=what) as caught:
                 ToolIndex(path)
-            assert caught.value.where == kept
+            assert caught.value.where == durable
             with ToolIndex(path, read_only=True) as index, index.reading() as reader:
                 assert reader.coverage("m").vectors == 1
-                assert (kept.name in index.kept_problem) == (mode == 0)
-        kept.chmod(0o600)
+                assert (durable.name in index.durable_problem) == (mode == 0)
+        durable.chmod(0o600)
         with ToolIndex(path) as index:
             assert index.count_pending("m") == 0

@@ -3,12 +3,12 @@
 from functools import partial
 
 import pytest
-from toolindex import StoredEntry, SyncPlan, plan_sync
+from toolindex import SyncPlan, plan_sync
+from toolindex._sync import StoredEntry
 from toolscan import FileStamp, ScanReport
 
 A, B, C = "mcptools:mail:send", "mcptools:mail:read", "gentools:pdf:merge"
 STAMP = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=2**64 - 1)
-LATER = FileStamp(size=1, mtime_ns=9, ctime_ns=9, inode=2**64 - 1)
 
 
 @pytest.fixture
@@ -23,39 +23,11 @@ def stored():
 
     def entries(*records):
         return {
-            str(r.id): StoredEntry(id=str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
+            str(r.id): StoredEntry.of(str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
             for r in records
         }
 
     return entries
-
-
-def test_a_file_skipped_as_known_counts_as_unchanged(make_record, stored):
-    record = make_record(A, stamp=STAMP)
-    scanned = ScanReport(unchanged=(record.path,))
-    assert plan_sync(stored(record), scanned) == SyncPlan(unchanged=1)
-
-
-def test_a_file_with_known_bytes_is_only_touched(make_record, stored):
-    record = make_record(A)
-    scanned = ScanReport(unchanged=(record.path,), touched={record.path: LATER})
-    assert plan_sync(stored(record), scanned) == SyncPlan(touched={A: LATER})
-
-
-def test_a_skipped_file_that_is_not_stored_has_to_be_scanned_again():
-    scanned = ScanReport(unchanged=("mcptools/mail/send.py", "mcptools/mail/read.py"))
-    expected = SyncPlan(rescan=("mcptools/mail/read.py", "mcptools/mail/send.py"))
-    assert plan_sync({}, scanned) == expected
-
-
-def test_a_reread_counts_every_record_as_read_again(make_record, stored):
-    same, before, after = (
-        make_record(A, stamp=STAMP),
-        make_record(B, "Old."),
-        make_record(B, "New."),
-    )
-    plan = plan_sync(stored(same, before), ScanReport(records=(same, after)), reread=True)
-    assert plan == SyncPlan(reread=(same,), updated=(after,))
 
 
 def test_a_reread_scans_skipped_files_again(make_record, stored):
@@ -107,15 +79,4 @@ def test_the_tools_of_a_file_that_was_moved_are_paired_by_name(make_record, stor
 
     assert plan.moved == tuple(
         (str(old.id), new.text_hash) for old, new in zip(before, after, strict=True)
-    )
-
-
-def test_a_renamed_category_is_removals_and_additions(make_record, stored):
-    before = make_record("mcptools:old:send", file_hash="same")
-    after = make_record("mcptools:new:send", file_hash="same")
-    plan = plan_sync(stored(before), ScanReport(records=(after,)))
-    assert plan == SyncPlan(
-        added=(after,),
-        removed=("mcptools:old:send",),
-        moved=(("mcptools:old:send", after.text_hash),),
     )

@@ -233,14 +233,14 @@ def test_an_index_works_in_a_python_without_a_usable_sqlite3(path, tree, start):
         + PREAMBLE
         + """
 import struct
-from toolindex import FTS_TABLE
+from toolindex import (IndexReader)
 with ToolIndex(path) as index:
     index.sync(scan(tree), reader_version="1")
     ((text_hash, text),) = index.pending("m", limit=5).items()
     index.put_vectors("m", {text_hash: [1.0, 0.0]})
     with index.reading() as reader:
         run = reader.connection.execute
-        print(run(f"SELECT count(*) FROM {FTS_TABLE} WHERE {FTS_TABLE} MATCH 'messages'").get)
+        print(run(f"SELECT count(*) FROM entries_fts WHERE entries_fts MATCH 'messages'").get)
         blob = struct.pack("<2f", 2.0, 0.0)
         nearest = f"SELECT distance FROM entries_vec WHERE embedding MATCH ? AND k = 1"
         print(run(nearest, (blob,)).get)

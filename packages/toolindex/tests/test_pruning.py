@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolindex._connection import ConnectionPool
-from toolindex._pruning import KEPT_SPARES, PruneReport, prune
+from toolindex._models import SPARES, prune
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +60,16 @@ def column(pool, sql):
 
 
 def test_some_vectors_without_a_tool_are_kept_in_case_it_comes_back(pool, fill, kept):
-    others = {f"gone {n}" for n in range(KEPT_SPARES)}
+    others = {f"gone {n}" for n in range(SPARES)}
     fill(["used"], [("m", text, 0.0) for text in others | {"used"}])
-    assert prune(pool) == PruneReport(vectors=0, models=())
+    assert prune(pool) == 0
     assert kept("m") == others | {"used"}
 
 
 def test_the_oldest_surplus_vector_is_deleted(pool, fill, kept):
-    others = [f"gone {n}" for n in range(KEPT_SPARES + 1)]
+    others = [f"gone {n}" for n in range(SPARES + 1)]
     fill(["used"], [("m", text, float(n)) for n, text in enumerate([*others, "used"])])
-    assert prune(pool) == PruneReport(vectors=1, models=())
+    assert prune(pool) == 1
     assert kept("m") == {*others[1:], "used"}
 
 
@@ -77,7 +77,7 @@ def test_vectors_in_use_are_kept_for_every_model_and_at_any_age(pool, fill, kept
     vectors = [(model, text, 0.0) for model in "mn" for text in ("x", "y")]
     spares = [("m", f"gone {n}", 1.0) for n in range(9)]
     fill(["x", "y", "y"], vectors + spares)
-    assert prune(pool, spares=0).vectors == 3
+    assert prune(pool, spares=0) == 3
     assert kept("n") == {"x", "y"}
     assert {"x", "y"} < kept("m")
     assert len(kept("m")) == 2 + 2 * 3
@@ -93,8 +93,8 @@ def test_a_model_without_vectors_is_forgotten(pool, fill):
         connection.execute(
             "INSERT INTO query_embeddings SELECT model_id, 'hash', x'', 0 FROM models"
         )
-    assert prune(pool) == PruneReport(vectors=0, models=("left",))
-    assert prune(pool) == PruneReport(vectors=0, models=())
+    assert prune(pool) == 0
+    assert prune(pool) == 0
     for table in ("models", "query_embeddings"):
         models = column(pool, f"SELECT model_id FROM {table} ORDER BY 1")
         assert models == ["kept", "searched", "spare"]
@@ -102,14 +102,14 @@ def test_a_model_without_vectors_is_forgotten(pool, fill):
 
 def test_a_model_that_loses_its_last_vector_is_forgotten_at_once(pool, fill):
     fill([], [("m", "gone", 0.0)], [("m", None)])
-    assert prune(pool, spares=0) == PruneReport(vectors=1, models=("m",))
+    assert prune(pool, spares=0) == 1
 
 
 def test_pruning_nothing_needs_no_write_permission(pool, fill):
     fill(["x"], [("m", "x", 0.0)], [("m", None)])
     reading = ConnectionPool(pool.path, read_only=True)
     try:
-        assert prune(reading) == PruneReport(vectors=0, models=())
+        assert prune(reading) == 0
     finally:
         reading.close()
 
@@ -131,7 +131,7 @@ def test_the_newest_unused_vectors_are_kept_up_to_the_limit(
 ):
     fill(entries, vectors)
     room = max(spares, 2 * len(entries))
-    forgotten = prune(pool, spares=spares).vectors
+    forgotten = prune(pool, spares=spares)
     left = 0
     for model in "mno":
         ours = {text: at for model_id, text, at in vectors if model_id == model}
@@ -139,4 +139,4 @@ def test_the_newest_unused_vectors_are_kept_up_to_the_limit(
         assert kept(model) == (ours.keys() & set(entries)) | set(others[:room])
         left += len(kept(model))
     assert left == len(vectors) - forgotten
-    assert prune(pool, spares=spares).vectors == 0
+    assert prune(pool, spares=spares) == 0

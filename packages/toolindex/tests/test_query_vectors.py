@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import ReadOnlyIndexError, VectorError
 from toolindex._connection import ConnectionPool
-from toolindex._query_vectors import QueryVectors
+from toolindex._models import QueryVectors
 
 
 @pytest.fixture(scope="module")
@@ -28,29 +28,6 @@ def vectors(pool):
 
 def kept(vectors, model_id="m", queries="abcdefg"):
     return "".join(query for query in queries if vectors.get(model_id, query) is not None)
-
-
-def test_a_vector_is_returned_with_length_one(vectors):
-    vectors.put("m", {"send mail": [3.0, 4.0], "read mail": [0.0, -2.0]})
-    assert vectors.get("m", "send mail").tolist() == pytest.approx([0.6, 0.8])
-    assert vectors.get("m", "read mail").tolist() == [0.0, -1.0]
-    assert vectors.get("m", "Send mail") is None
-
-
-def test_models_do_not_see_each_others_vectors(vectors):
-    vectors.put("m", {"a": [1.0, 0.0]})
-    vectors.put("n", {"a": [0.0, 1.0, 0.0]})
-    assert vectors.get("m", "a").tolist() == [1.0, 0.0]
-    assert vectors.get("n", "a").tolist() == [0.0, 1.0, 0.0]
-    assert vectors.get("o", "a") is None
-
-
-def test_a_vector_of_a_length_that_is_no_longer_used_is_not_returned(vectors):
-    vectors.put("m", {"a": [1.0, 0.0]})
-    assert vectors.get("m", "a", dimensions=2).tolist() == [1.0, 0.0]
-    assert vectors.get("m", "a", dimensions=3) is None
-    vectors.put("m", {"a": [1.0, 0.0, 0.0]})
-    assert vectors.get("m", "a", dimensions=3).tolist() == [1.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -83,11 +60,6 @@ def test_vectors_unused_for_longest_are_deleted_first(vectors):
     vectors.put("m", {"f": [1.0]})
     assert kept(vectors) == "cdf"
     assert kept(vectors, "n") == "e"
-
-
-def test_a_batch_larger_than_the_cache_fills_it(vectors):
-    vectors.put("m", {query: [1.0] for query in "abcdefg"})
-    assert len(kept(vectors)) == 3
 
 
 def test_uses_with_a_future_date_do_not_displace_new_vectors(pool, vectors):

@@ -4,48 +4,11 @@ from contextlib import closing
 
 import apsw
 import pytest
-from toolindex import (
-    CONTENT_TABLE,
-    FTS_COLUMNS,
-    FTS_TABLE,
-    OutcomeRecord,
-    ToolEntry,
-    ToolFilter,
-    ToolIndex,
-    ToolOutcomes,
-    name_key,
-)
-from toolscan import ScanReport, ToolId
+from toolindex import ToolFilter, ToolIndex
+from toolindex._rows import name_key
+from toolscan import ScanReport
 
 TWO = {"mcptools:mail:send": "Send a message.", "gentools:pdf:merge": "Merge files."}
-
-
-def test_an_entry_contains_what_the_scanner_found(index, make_record):
-    record = make_record("mcptools:github:create_issue", tags=("git", "Größe"))
-    index.sync(ScanReport(records=(record,)), reader_version="1")
-    with index.reading() as reader:
-        entries = reader.entries(["mcptools:github:create_issue"])
-    assert entries == {
-        "mcptools:github:create_issue": ToolEntry(
-            id=ToolId.parse("mcptools:github:create_issue"),
-            path=record.path,
-            signature=record.signature,
-            summary=record.summary,
-            description=record.description,
-            parameters=record.parameters,
-            tags=("git", "Größe"),
-        )
-    }
-    (entry,) = entries.values()
-    assert [parameter.name for parameter in entry.parameters] == ["title", "body"]
-
-
-def test_missing_ids_are_left_out(index, fill):
-    fill(index, TWO)
-    odd = ["gone", "", "a\0b", "lone \ud800 surrogate", "'; DROP TABLE entries; --"]
-    with index.reading() as reader:
-        assert list(reader.entries([*odd, "mcptools:mail:send"])) == ["mcptools:mail:send"]
-        assert reader.entries([]) == {}
 
 
 def test_any_number_of_ids_can_be_requested(index, fill):
@@ -53,19 +16,6 @@ def test_any_number_of_ids_can_be_requested(index, fill):
     ids = [f"mcptools:none:{number}" for number in range(100_000)]
     with index.reading() as reader:
         assert set(reader.entries([*ids, *TWO])) == set(TWO)
-
-
-def test_tools_are_counted_by_source_and_category_in_order(index, fill):
-    names = ["pdf:split", "pdf:merge", "Größe:x", "%:x"]
-    fill(index, {f"{source}:{name}": "Do it." for source in ("mcptools", "gen") for name in names})
-    with index.reading() as reader:
-        assert list(reader.categories(ToolFilter(source="gen")).items()) == [
-            (("gen", "%"), 1),
-            (("gen", "Größe"), 1),
-            (("gen", "pdf"), 2),
-        ]
-        assert sum(reader.categories(ToolFilter()).values()) == 8
-        assert reader.categories(ToolFilter(exclude=["*"])) == {}
 
 
 def test_counting_by_category_reads_no_row_of_the_tools(index):
@@ -99,28 +49,13 @@ def test_the_generation_changes_with_every_change_that_a_search_could_see(index,
     assert generation() == seen[-1]
 
 
-def test_vectors_of_one_model_do_not_change_the_state_of_words_or_other_models(index, fill):
-    def states():
-        with index.reading() as reader:
-            return [reader.state_of(), reader.state_of("first"), reader.state_of("second")]
-
-    fill(index, TWO, model_id="first")
-    before = states()
-    index.put_vectors("second", {"a text": [0.0, 1.0]})
-    after = states()
-    index.put_vectors("second", {"a text": [1.0, 1.0]})
-    again = states()
-    assert before[:2] == after[:2] == again[:2]
-    assert before[2] != after[2] != again[2]
-    fill(index, {})
-    assert all(a != b for a, b in zip(again, states(), strict=True))
-
-
 def test_the_names_given_to_rankers_are_those_in_the_database(index):
     with index.reading() as reader:
-        columns = reader.connection.execute(f"SELECT name FROM pragma_table_info('{FTS_TABLE}')")
-        assert tuple(name for (name,) in columns) == FTS_COLUMNS
-        assert list(reader.connection.execute(f"SELECT id FROM {CONTENT_TABLE}")) == []
+        columns = reader.connection.execute(
+            f"SELECT name FROM pragma_table_info('{reader.FTS_TABLE}')"
+        )
+        assert tuple(name for (name,) in columns) == reader.FTS_COLUMNS
+        assert list(reader.connection.execute(f"SELECT id FROM {reader.CONTENT_TABLE}")) == []
 
 
 def test_words_of_identifiers_parameters_and_tags_are_searched(index, make_record, matches):
@@ -167,22 +102,11 @@ def test_a_name_key_consists_of_lower_case_letters_and_digits(typed, key):
 def test_a_tool_is_found_by_its_name_in_any_spelling_style(index, fill, column, typed):
     id_ = "mcptools:github:create_pull_request"
     fill(index, {id_: "Ask for a review.", "mcptools:gitlab:create_merge_request": "Ask too."})
-    sql = f"SELECT id FROM {CONTENT_TABLE} WHERE {column} = ?"
+    sql = f"SELECT id FROM entries WHERE {column} = ?"
     with index.reading() as reader:
         assert list(reader.connection.execute(sql, (name_key(typed),))) == [(id_,)]
         (plan,) = reader.connection.execute(f"EXPLAIN QUERY PLAN {sql}", ("",))
     assert f"entries_by_{column}" in plan[3]
-
-
-def test_the_outcomes_of_each_tool_are_counted(index, fill):
-    fill(index, TWO)
-    used = [(True, 10.0), (True, 30.0), (True, None), (False, 500.0)]
-    index.usage.record_outcomes(
-        OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=success, latency_ms=latency)
-        for success, latency in used
-    )
-    with index.reading() as reader:
-        assert reader.outcomes() == {"mcptools:mail:send": ToolOutcomes(3, 1, 2, 20.0)}
 
 
 def test_the_time_of_the_last_change_is_returned(index, fill, monkeypatch):
@@ -215,20 +139,3 @@ def test_the_tree_of_an_index_is_returned(index, tmp_path):
     assert index.bound_to()[0] == ""
     index.bind(str(tmp_path))
     assert index.bound_to() == (str(tmp_path), True)
-
-
-def test_the_hashes_of_tools_texts_are_those_of_pending_texts(index, fill):
-    fill(index, TWO)
-    hashes = index.text_hashes(["mcptools:mail:send", "gone"])
-    assert len(hashes) == 1
-    assert hashes < set(index.pending("m", limit=10))
-    assert set(index.pending("m", limit=10, among=hashes | {"gone"})) == hashes
-
-
-def test_with_vectors_returns_the_ids_that_have_a_vector_of_the_model(index, fill):
-    fill(index, {"mcptools:a:one": "One."}, model_id="m")
-    fill(index, {"mcptools:a:one": "One.", "mcptools:a:two": "Two."})
-    ids = ["mcptools:a:one", "mcptools:a:two", "mcptools:a:gone"]
-    with index.reading() as reader:
-        assert reader.with_vectors(ids, model_id="m") == {"mcptools:a:one"}
-        assert reader.with_vectors(ids, model_id="other") == set()

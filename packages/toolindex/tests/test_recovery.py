@@ -18,8 +18,6 @@ from toolindex import (
     ToolIndex,
     _connection,
     _opening,
-    application_id,
-    remove_index,
 )
 
 ONE = {"mcptools:mail:send": "Send a message."}
@@ -44,23 +42,6 @@ def set_aside_files(path):
     return [file for file in files if not file.name.endswith(("-wal", "-shm"))]
 
 
-def test_an_index_whose_tables_are_broken_is_set_aside_when_it_is_opened(path, fill, contents):
-    with ToolIndex(path) as index:
-        fill(index, ONE)
-    with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("DROP TABLE entries")
-    damaged = path.read_bytes()
-    with ToolIndex(path) as index:
-        assert contents(index) == {}
-        (aside,) = set_aside_files(path)
-        assert index.damaged == aside
-        assert aside.read_bytes() == damaged
-        fill(index, ONE)
-        assert contents(index) == ONE
-    with ToolIndex(path) as index:
-        assert index.damaged is None
-
-
 def test_a_truncated_index_is_set_aside_when_it_is_opened(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, MANY, model_id="m")
@@ -83,42 +64,42 @@ def test_a_damaged_read_only_index_is_left_unchanged(path, fill):
 
 @pytest.mark.parametrize("damage", ["header", "first page", "text", "nothing", "table"])
 def test_a_read_only_index_works_without_a_damaged_file_beside_it(
-    path, kept, fill, contents, read_only_view, damage
+    path, durable, fill, contents, read_only_view, damage
 ):
     with ToolIndex(path) as index:
         fill(index, ONE, model_id="m")
         index.usage.record_outcomes([OutcomeRecord(at=2.0, tool_id="x", success=True)])
     match damage:
         case "header":
-            kept.write_bytes(b"\0" * 100 + kept.read_bytes()[100:])
+            durable.write_bytes(b"\0" * 100 + durable.read_bytes()[100:])
         case "first page":
-            overwrite(kept, 1, 1)
+            overwrite(durable, 1, 1)
         case "text":
-            kept.write_text("not a database" * 9)
+            durable.write_text("not a database" * 9)
         case "nothing":
-            kept.write_bytes(b"x")
+            durable.write_bytes(b"x")
         case "table":
-            overwrite(kept, root_page(kept, "outcomes"), root_page(kept, "outcomes"))
-    damaged = kept.read_bytes()
+            overwrite(durable, root_page(durable, "outcomes"), root_page(durable, "outcomes"))
+    damaged = durable.read_bytes()
     with (
         read_only_view(path.parent) as folder,
         ToolIndex(folder / path.name, read_only=True) as index,
     ):
         if damage == "table":
-            assert index.kept_problem == ""
+            assert index.durable_problem == ""
             with pytest.raises(DamagedDatabaseError) as caught:
                 index.usage.statistics()
-            assert caught.value.path == folder / kept.name
-            assert index.set_aside() is None
+            assert caught.value.path == folder / durable.name
+            assert index.quarantine() is None
         assert index.usage.statistics().tools == ()
         assert contents(index) == ONE
         with index.reading() as reader:
             assert reader.coverage("m").vectors == 1
-        assert kept.name in index.kept_problem
-        assert "damaged" in index.kept_problem
-    assert kept.read_bytes() == damaged
+        assert durable.name in index.durable_problem
+        assert "damaged" in index.durable_problem
+    assert durable.read_bytes() == damaged
     with ToolIndex(path) as index:
-        assert index.kept_problem == ""
+        assert index.durable_problem == ""
 
 
 def test_damage_to_the_index_itself_is_an_error_when_reading_only(path, fill, contents):
@@ -129,7 +110,7 @@ def test_damage_to_the_index_itself_is_an_error_when_reading_only(path, fill, co
         with pytest.raises(DamagedDatabaseError, match="damaged; open it where"):
             contents(index)
         with pytest.raises(DamagedDatabaseError):
-            index.set_aside()
+            index.quarantine()
         with pytest.raises(DamagedDatabaseError):
             contents(index)
 
@@ -149,7 +130,7 @@ def test_an_error_names_the_file_that_is_damaged(path, fill, contents, suffix):
             with pytest.raises(DamagedDatabaseError) as caught:
                 look()
             assert caught.value.path == file
-        assert index.set_aside().name.startswith(f"{file.name}.corrupt-")
+        assert index.quarantine().name.startswith(f"{file.name}.corrupt-")
 
 
 def test_an_index_found_damaged_while_reading_can_be_set_aside_without_reopening(
@@ -161,7 +142,7 @@ def test_an_index_found_damaged_while_reading_can_be_set_aside_without_reopening
     with ToolIndex(path) as index:
         with pytest.raises(DamagedDatabaseError, match="damaged"):
             contents(index)
-        assert index.set_aside() == set_aside_files(path)[0]
+        assert index.quarantine() == set_aside_files(path)[0]
         fill(index, ONE)
         assert contents(index) == ONE
 
@@ -174,7 +155,7 @@ def test_vectors_of_a_damaged_index_are_recovered(path, fill, contents, check_so
     with ToolIndex(path) as index:
         with pytest.raises(DamagedDatabaseError):
             contents(index)
-        index.set_aside()
+        index.quarantine()
         fill(index, MANY)
         assert index.pending("m", limit=1) == {}
         assert index.use_model("m")
@@ -210,7 +191,7 @@ def test_threads_that_find_the_same_damage_set_the_index_aside_once(path, fill):
                 with index.reading() as reader:
                     list(reader.connection.execute("SELECT description FROM entries"))
             except DamagedDatabaseError:
-                index.set_aside()
+                index.quarantine()
 
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(search, range(40)))
@@ -221,7 +202,7 @@ def test_threads_that_find_the_same_damage_set_the_index_aside_once(path, fill):
 
 def test_a_sound_file_is_never_set_aside(index, path, fill, contents):
     fill(index, ONE)
-    assert index.set_aside() is None
+    assert index.quarantine() is None
     assert contents(index) == ONE
     assert set_aside_files(path) == []
 
@@ -247,24 +228,6 @@ except DatabaseError as error:
     assert "cannot be renamed (in use)" in out, err
 
 
-def test_an_index_of_an_early_version_is_not_called_damaged(path, fill, contents):
-    with ToolIndex(path) as index:
-        fill(index, ONE, model_id="m")
-    with closing(apsw.Connection(str(path))) as connection:
-        connection.execute("PRAGMA application_id = 0x7079746C")
-        connection.execute("PRAGMA user_version = 6")
-    with pytest.raises(DamagedDatabaseError, match="from an older version; open it where"):
-        ToolIndex(path, read_only=True)
-    with ToolIndex(path) as index:
-        assert index.damaged.name.startswith(f"{path.name}.old-")
-        assert contents(index) == {}
-        fill(index, ONE)
-        assert not index.count_pending("m")
-    assert set_aside_files(path) == []
-    remove_index(path)
-    assert list(path.parent.iterdir()) == []
-
-
 def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):
     with ToolIndex(path) as index:
         fill(index, MANY)
@@ -273,9 +236,9 @@ def test_two_processes_set_a_damaged_index_aside_once(path, fill, contents):
         for index in (one, other):
             with pytest.raises(DamagedDatabaseError):
                 contents(index)
-        assert one.set_aside() is not None
+        assert one.quarantine() is not None
         fill(one, ONE)
-        assert other.set_aside() is None
+        assert other.quarantine() is None
         assert contents(other) == ONE
     assert len(set_aside_files(path)) == 1
 
@@ -297,7 +260,7 @@ def test_a_file_that_another_process_renames_is_not_created_before_its_turn(
 
     with monkeypatch.context() as patch:
         patch.setattr(_opening, "refuse_other_formats", renamed_meanwhile)
-        patch.setattr(_connection, "_RESCUE_SECONDS", 0.05)
+        patch.setattr(_connection, "_RECOVERY_SECONDS", 0.05)
         with Lease(path, "rescue").held(timeout=0), pytest.raises(LeaseHeldError):
             ToolIndex(path)
     assert not file.exists()
@@ -306,14 +269,14 @@ def test_a_file_that_another_process_renames_is_not_created_before_its_turn(
         assert contents(index) == ONE
 
 
-def test_a_new_index_whose_other_file_is_removed_gets_a_new_one(path, kept, fill, contents):
+def test_a_new_index_whose_other_file_is_removed_gets_a_new_one(path, durable, fill, contents):
     """Its mark may still be in its log."""
     with ToolIndex(path) as index:
         fill(index, ONE)
-        assert application_id(path) == 0
-        kept.unlink()
+        assert ToolIndex.application_id(path) == 0
+        durable.unlink()
         assert contents(index) == ONE
-        assert kept.exists()
+        assert durable.exists()
 
 
 def test_a_file_that_is_removed_while_the_index_is_open_is_recreated(path, fill, contents):
@@ -385,7 +348,7 @@ def test_garbage_that_replaced_an_index_is_renamed(path, fill, contents):
         garbage.replace(path)
         with pytest.raises(DamagedDatabaseError):
             contents(index)
-        aside = index.set_aside()
+        aside = index.quarantine()
         assert aside.read_bytes() == b"not a database" * 999
         fill(index, ONE)
         assert contents(index) == ONE

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import apsw
 import pytest
-from toolindex import DatabaseError, OutcomeRecord, ToolIndex, remove_index
+from toolindex import DatabaseError, OutcomeRecord, ToolIndex
 
 TOOL = {"mcptools:mail:send": "Send a message."}
 OUTCOME = OutcomeRecord(at=1.0, tool_id="mcptools:mail:send", success=True)
@@ -19,20 +19,16 @@ def test_removing_an_index_removes_all_its_files(path, fill):
     for damaged in ("search.db", "search.db-kept"):
         path.with_name(f"{damaged}.corrupt-20261122T101500").touch()
 
-    assert remove_index(path)
+    assert ToolIndex.remove(path)
     assert list(path.parent.iterdir()) == []
-
-
-def test_removing_a_missing_index_does_nothing(path):
-    assert not remove_index(path)
 
 
 def test_an_open_index_is_not_removed(index, path, fill):
     fill(index, TOOL)
     with index.reading():
-        assert not remove_index(path)
+        assert not ToolIndex.remove(path)
     with index.lease("rescue").held(timeout=0):
-        assert not remove_index(path)
+        assert not ToolIndex.remove(path)
     assert path.exists()
 
 
@@ -46,14 +42,14 @@ def test_an_index_with_content_is_not_removed_if_only_empty_ones_should_be(path,
         if content == "vectors":
             fill(index, {})
 
-    assert not remove_index(path, only_empty=True)
+    assert not ToolIndex.remove(path, only_empty=True)
     assert path.exists()
 
 
 def test_an_empty_index_is_removed_if_only_empty_ones_should_be(path):
     ToolIndex(path).close()
 
-    assert remove_index(path, only_empty=True)
+    assert ToolIndex.remove(path, only_empty=True)
 
 
 def test_removing_only_empty_indexes_keeps_damaged_files(path):
@@ -61,9 +57,9 @@ def test_removing_only_empty_indexes_keeps_damaged_files(path):
     aside = path.with_name("search.db.corrupt-20261122T101500")
     aside.touch()
 
-    assert remove_index(path, only_empty=True)
+    assert ToolIndex.remove(path, only_empty=True)
     assert aside.exists()
-    assert remove_index(path)
+    assert ToolIndex.remove(path)
     assert not aside.exists()
 
 
@@ -71,7 +67,7 @@ def test_a_file_of_another_program_is_left_alone(path):
     with closing(apsw.Connection(str(path))) as other:
         other.execute("CREATE TABLE theirs (x)")
 
-    assert not remove_index(path)
+    assert not ToolIndex.remove(path)
     assert path.exists()
 
 
@@ -82,5 +78,5 @@ def test_removing_a_damaged_index_is_an_error(path, fill):
     path.write_bytes(data[:100] + b"\xff" * (len(data) - 100))
 
     with pytest.raises(DatabaseError):
-        remove_index(path)
+        ToolIndex.remove(path)
     assert path.exists()

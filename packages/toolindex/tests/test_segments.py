@@ -56,10 +56,6 @@ def test_every_run_of_letters_is_split_into_overlapping_bigrams_in_order(text, b
     assert segments([text]) == bigrams
 
 
-def test_no_bigram_spans_two_texts():
-    assert segments(["送", "信", "mail", "受信"]) == "送 信 受信"
-
-
 @given(UNSPACED)
 def test_the_full_text_table_treats_every_bigram_as_one_word(text):
     connection = apsw.Connection("")
@@ -109,10 +105,3 @@ def test_names_descriptions_parameters_categories_and_tags_are_searched(
     with index.reading() as reader:
         held = dict(reader.connection.execute("SELECT id, segments FROM entries"))
     assert held[str(other.id)] == ""
-
-
-def test_a_changed_tool_is_found_by_its_new_segments_only(index, fill, matches):
-    for description in ("手紙を出す。", "電報を打つ。"):
-        fill(index, {"mcptools:mail:send": description})
-    assert matches(index, '"電報"') == {"mcptools:mail:send"}
-    assert matches(index, '"手紙"') == set()

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 
 import apsw
 import pytest
-from toolindex import DatabaseError, ForeignRootError, ToolIndex, _connection
+from toolindex import DatabaseError, ForeignRootError, ToolIndex, _opening
 
 ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:mail:tool_{n}": f"Tool number {n}. " + f"word{n} " * 100 for n in range(500)}
@@ -19,26 +19,6 @@ def test_leaving_the_block_closes_the_index(path):
         index.pending("m", limit=1)
 
 
-def test_an_index_can_be_closed_twice(path):
-    index = ToolIndex(path)
-    index.close()
-    index.close()
-
-
-def test_a_closed_index_refuses_every_use(path, report):
-    index = ToolIndex(path)
-    index.close()
-    for use in (
-        lambda: index.stored(reader_version="1"),
-        lambda: index.sync(report(ONE), reader_version="1"),
-        lambda: index.put_vectors("m", {"x": [1.0]}),
-        lambda: index.use_model("m"),
-        lambda: index.reading().__enter__(),
-    ):
-        with pytest.raises(DatabaseError, match="has been closed"):
-            use()
-
-
 def test_closing_the_index_lets_open_readers_finish(path, fill):
     index = ToolIndex(path)
     fill(index, ONE)
@@ -48,18 +28,6 @@ def test_closing_the_index_lets_open_readers_finish(path, fill):
     with pytest.raises(DatabaseError, match="has been closed"):
         index.pending("m", limit=1)
     assert not path.with_name("search.db-wal").exists()
-
-
-def test_a_reader_sees_one_state_of_the_index(index, fill, contents):
-    fill(index, ONE)
-    with index.reading() as reader:
-        assert reader.coverage("m").tools == 1
-        generation = reader.generation()
-        fill(index, {})
-        assert reader.coverage("m").tools == 1
-        assert list(reader.entries(list(ONE))) == list(ONE)
-        assert reader.generation() == generation
-    assert contents(index) == {}
 
 
 def test_a_reader_that_ends_its_own_transaction_does_no_harm(index, fill, contents):
@@ -94,7 +62,7 @@ def test_a_lock_held_by_another_process_is_reported_as_such(
     index, path, fill, report, contents, monkeypatch
 ):
     fill(index, ONE)
-    monkeypatch.setattr(_connection, "BUSY_TIMEOUT_MS", 10)
+    monkeypatch.setattr(_opening, "BUSY_TIMEOUT_MS", 10)
     with closing(apsw.Connection(str(path))) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseError, match="another process holds the index locked"):

@@ -1,4 +1,4 @@
-"""Stores in SQLite and in memory keep the contract, and the kit rejects one that breaks it.
+"""A store in SQLite keeps the contract, and the kit rejects one that breaks it.
 
 The app's tests run the kit over its own store, also while another process writes.
 """
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 import pytest
 from toolindex.testing import check_store
 
-from .memory_store import MemoryStore
 from .sqlite_store import SQLiteStore
 
 
@@ -36,10 +35,6 @@ def paths(tmp_path):
 
 def test_a_sqlite_store_keeps_the_contract(paths, patient):
     check_store(lambda: SQLiteStore(next(paths)), reopen=lambda store: SQLiteStore(store.path))
-
-
-def test_a_store_without_sql_or_files_keeps_the_contract():
-    check_store(MemoryStore, reopen=lambda store: MemoryStore(store.place))
 
 
 def test_the_kit_names_the_promise_that_a_store_breaks(paths):

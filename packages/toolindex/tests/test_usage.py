@@ -2,21 +2,22 @@
 
 import math
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from toolindex import DamagedDatabaseError, ReadOnlyIndexError, UsageStatistics
 from toolindex._connection import ConnectionPool
-from toolindex._statistics import (
-    QueryCount,
+from toolindex._usage import (
+    QUERY_LENGTH,
+    OutcomeRecord,
+    RemovedRecords,
+    SearchRecord,
     ToolUsage,
-    compute_usage,
+    UsageLog,
     percentile,
 )
-from toolindex._usage import RemovedRecords, UsageLog
-from toolindex._usage_records import QUERY_LENGTH, OutcomeRecord, SearchRecord
 from toolindex.errors import UsageError
 
 DAY = 86_400.0
@@ -67,44 +68,9 @@ def removed(searches=0, outcomes=0):
     return RemovedRecords(searches=searches, outcomes=outcomes)
 
 
-def test_a_search_is_recorded_with_its_query_and_results(usage, rows):
-    usage.record_searches(
-        [
-            search(
-                "1",
-                at=7.0,
-                parameters={"limit": 5, "tags": {"mail"}},
-                results=("a", "b"),
-                latency_ms=2.5,
-                degraded=("vector: no key",),
-            )
-        ]
-    )
-    assert rows("SELECT * FROM searches") == [
-        (
-            *(1, "1", 7.0, "send mail", "hybrid", '{"limit": 5, "tags": "{\'mail\'}"}'),
-            *('["a", "b"]', 2.5, '["vector: no key"]'),
-        )
-    ]
-
-
-def test_a_search_recorded_twice_counts_once(usage, rows):
-    usage.record_searches([search("1", query="first"), search("1", query="second")])
-    usage.record_searches([search("1", query="third"), search("2", query="other")])
-    assert rows("SELECT id, query FROM searches") == [("1", "first"), ("2", "other")]
-
-
 def test_a_long_query_is_truncated(usage, rows):
     usage.record_searches([search("1", query="x" * 100_000)])
     assert rows("SELECT length(query) FROM searches") == [(QUERY_LENGTH,)]
-
-
-def test_lone_surrogates_are_stored_as_escapes(usage, rows):
-    bad = "a\ud800b"
-    usage.record_searches([search(bad, query=bad, results=(bad,), degraded=(bad,))])
-    usage.record_outcomes([outcome(bad, search_id=bad)])
-    assert rows("SELECT id, query FROM searches") == [("a\\ud800b", "a\\ud800b")]
-    assert usage.statistics().first_accepted == 1
 
 
 @given(id_=ANY_TEXT, text=ANY_TEXT)
@@ -137,23 +103,6 @@ def test_a_batch_is_written_completely_or_not_at_all(usage, rows):
     assert rows("SELECT * FROM outcomes") == []
 
 
-def test_the_generation_changes_when_outcomes_are_written_or_deleted(usage):
-    first = usage.generation()
-    usage.record_searches([search("1")])
-    usage.record_searches([])
-    usage.record_outcomes([])
-    usage.clear()
-    assert usage.generation() == first
-    usage.record_outcomes([outcome(), outcome()])
-    second = usage.generation()
-    usage.retain(max_age_days=1, max_rows=2)
-    assert usage.generation() == second
-    usage.retain(max_age_days=1, max_rows=1)
-    third = usage.generation()
-    usage.clear()
-    assert len({first, second, third, usage.generation()}) == 4
-
-
 def test_a_read_only_pool_writes_nothing(pool, usage):
     usage.record_outcomes([outcome()])
     reading = ConnectionPool(pool.path, read_only=True)
@@ -181,20 +130,6 @@ def test_statistics_of_an_empty_record_are_zeros_and_none(usage):
     )
     assert statistics.share_without_results is None
     assert statistics.acceptance_rate is None
-
-
-def test_queries_without_results_are_listed_most_frequent_first(usage):
-    queries = ["fly", "swim", "fly", "dive", "swim", "fly"]
-    usage.record_searches(search(str(n), query=q, results=()) for n, q in enumerate(queries))
-    usage.record_searches([search("x"), search("y")])
-    statistics = usage.statistics(top=2)
-    assert statistics.without_results == 6
-    assert statistics.share_without_results == 0.75
-    assert statistics.queries_without_results == (
-        QueryCount(query="fly", count=3),
-        QueryCount(query="swim", count=2),
-    )
-    assert usage.statistics(top=0).queries_without_results == ()
 
 
 def test_a_first_result_counts_as_accepted_if_its_use_succeeded(usage):
@@ -263,27 +198,11 @@ def test_each_tool_is_summarized_most_used_first(usage):
     assert [tool.success_rate for tool in tools] == [0.8, 0.0, 1.0]
 
 
-def test_statistics_since_a_time_leave_out_older_records(usage):
-    usage.record_searches([search("old", at=1.0, results=()), search("new", at=2.0)])
-    usage.record_outcomes([outcome("a", at=1.0), outcome("b", at=2.0, search_id="old")])
-    statistics = usage.statistics(since=2.0)
-    assert (statistics.searches, statistics.without_results, statistics.judged) == (1, 0, 0)
-    assert [tool.tool_id for tool in statistics.tools] == ["b"]
-
-
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
 def test_a_percentile_is_the_nearest_rank_value(values, percent):
     values.sort()
     expected = min(v for v in values if 100 * sum(w <= v for w in values) >= percent * len(values))
     assert percentile(values, percent) == expected
-
-
-def test_clearing_deletes_all_records_and_counts_them(usage, rows):
-    usage.record_searches([search("1"), search("2")])
-    usage.record_outcomes([outcome()])
-    assert usage.clear() == removed(searches=2, outcomes=1)
-    assert usage.clear() == removed()
-    assert usage.statistics().searches == 0
 
 
 @pytest.fixture
@@ -304,29 +223,20 @@ def written(usage, rows):
     return write
 
 
-def test_the_oldest_surplus_records_are_deleted(written):
-    assert written([5, 4, 3, 2, 1], max_rows=2) == [2, 1]
-
-
-def test_the_last_written_records_are_kept_regardless_of_their_dates(written):
-    assert written([-1000, 50, 1, 2], max_rows=2) == [1, 2]
-
-
-def test_age_is_counted_from_the_newest_record(written):
-    # As if the clock had jumped ahead by a year, and nothing had been recorded since.
-    assert written([470, 400, 370]) == [400, 370]
-
-
-def test_records_from_the_future_do_not_make_others_old(written):
-    assert written([50, -10_000, 40, 1]) == [50, -10_000, 40, 1]
-
-
-def test_a_record_from_the_future_is_deleted_with_those_written_after_it(written):
-    assert written([-10_000, 95, 1]) == [1]
-
-
-def test_a_clock_that_was_set_back_deletes_nothing(written):
-    assert written([-300, -200, -100]) == [-300, -200, -100]
+@pytest.mark.parametrize(
+    ("ages", "max_rows", "left"),
+    [
+        pytest.param([5, 4, 3, 2, 1], 2, [2, 1], id="the oldest surplus"),
+        pytest.param([-1000, 50, 1, 2], 2, [1, 2], id="written last, whatever the dates"),
+        # As if the clock had jumped ahead by a year, and nothing had been recorded since.
+        pytest.param([470, 400, 370], 9, [400, 370], id="age from the newest record"),
+        pytest.param([50, -10_000, 40, 1], 9, [50, -10_000, 40, 1], id="one from the future"),
+        pytest.param([-10_000, 95, 1], 9, [1], id="one from the future, and an old one after it"),
+        pytest.param([-300, -200, -100], 9, [-300, -200, -100], id="the clock was set back"),
+    ],
+)
+def test_records_are_retained_by_age_and_number(written, ages, max_rows, left):
+    assert written(ages, max_rows=max_rows) == left
 
 
 @given(ages=st.lists(st.integers(-500, 500), unique=True, max_size=12), max_rows=st.integers(0, 12))
@@ -349,35 +259,24 @@ def test_an_invalid_retention_is_refused(usage, limits):
         usage.retain(max_age_days=limits[0], max_rows=limits[1])
 
 
-@given(
-    st.lists(
-        st.builds(
-            OutcomeRecord,
-            at=st.floats(0, 1e9),
-            tool_id=st.sampled_from(["a", "b", "é"]),
-            success=st.booleans(),
-            latency_ms=st.none() | st.floats(0, 1e6),
-        ),
-        max_size=30,
-    )
-)
-def test_the_statistics_of_one_tool_are_the_same_as_in_those_of_all(reused, outcomes):
-    reused.clear()
-    reused.record_outcomes(outcomes)
-    known = {tool.tool_id: tool for tool in reused.statistics().tools}
-    assert {id_: reused.of_tool(id_) for id_ in known} == known
-    assert reused.of_tool("c") is None
-
-
-def test_summarizing_one_tool_reads_no_other_outcomes(pool):
+def test_summarizing_one_tool_reads_no_other_outcomes(pool, usage, monkeypatch):
     statements = []
-    with pool.read() as connection:
-        connection.exec_trace = lambda _, *statement: statements.append(statement) or True
-        compute_usage(connection, "a")
-        connection.exec_trace = None
+    read = pool.read
+
+    @contextmanager
+    def traced():
+        with read() as connection:
+            connection.exec_trace = lambda _, *statement: statements.append(statement) or True
+            yield connection
+            connection.exec_trace = None
+
+    monkeypatch.setattr(pool, "read", traced)
+    usage.of_tool("a")
+    with read() as connection:
         for sql, values in statements:
-            ((*_, plan),) = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)
-            assert plan.startswith("SEARCH outcomes USING"), sql
+            if sql.startswith("SELECT"):
+                (*_, plan), *_ = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)
+                assert plan.startswith("SEARCH outcomes USING"), sql
 
 
 # Reading the record
@@ -411,22 +310,6 @@ def test_searches_are_returned_as_recorded_oldest_first(reused, given_records):
     reused.record_searches(records)
 
     assert list(reused.searches()) == sorted(records, key=lambda record: record.at)
-
-
-def test_outcomes_are_returned_as_recorded_oldest_first(usage):
-    late = outcome(at=9.0, success=False, latency_ms=3.5, search_id="s")
-    early = outcome(at=2.0)
-    usage.record_outcomes([late, early])
-
-    assert usage.outcomes() == (early, late)
-
-
-def test_only_records_since_a_time_are_returned_on_request(usage):
-    usage.record_searches([search("old", at=1.0), search("new", at=5.0)])
-    usage.record_outcomes([outcome(at=1.0), outcome("mail:read", at=5.0)])
-
-    assert [record.id for record in usage.searches(since=5.0)] == ["new"]
-    assert [record.tool_id for record in usage.outcomes(since=5.0)] == ["mail:read"]
 
 
 @pytest.mark.parametrize(

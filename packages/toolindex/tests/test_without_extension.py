@@ -47,7 +47,7 @@ def coverage(index, model_id="m"):
 def kept(index, model_id="m"):
     """Return the vectors that a search without the extension uses, by the ids of tools."""
     with index.reading() as reader:
-        sql, values = reader.kept_vectors(model_id)
+        sql, values = reader.durable_vectors(model_id)
         return dict(
             reader.connection.execute(
                 f"SELECT e.id, k.vector FROM ({sql}) AS k JOIN entries AS e USING (rowid)", values
@@ -80,7 +80,7 @@ def test_an_index_without_the_extension_works_and_reports_what_is_missing(
         assert set(kept(index)) == {"mcptools:mail:send"}
         assert index.check() == ()
         index.rebuild()
-        assert index.prune().vectors == 0
+        assert index.prune() == 0
         assert coverage(index).vectors == 1
     assert vector_tables(path) == []
 
@@ -155,7 +155,7 @@ def test_a_vector_table_that_cannot_be_read_is_not_taken_for_damage(path, fill, 
         with pytest.raises(DatabaseError, match="vec0") as caught, index.reading() as reader:
             reader.connection.execute("SELECT * FROM entries_vec")
         assert not isinstance(caught.value, DamagedDatabaseError)
-        assert index.set_aside() is None
+        assert index.quarantine() is None
 
 
 @given(

@@ -6,8 +6,8 @@ from toolrank import (
     Content,
     Filter,
     FullTextTable,
+    MatrixRetriever,
     NameRetriever,
-    NumpyVectorRetriever,
     Postings,
     Query,
     VectorRetriever,
@@ -21,6 +21,7 @@ CONTENT = Content(table="docs", column="id")
 SOME = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("github:%",))
 TEXTS = ("list the issues of a repository", "merge send create", "issue", "nothing of it")
 QUERIES = [Query(text=text, vector=(0.6, 0.8)) for text in TEXTS]
+ROWS = "SELECT rowid, embedding FROM docs_vec"
 VECTORS = {1: (1, 0), 2: (0, 1), 3: (-1, 0.5), 4: (1, 0)}
 
 options = pytest.mark.parametrize(
@@ -60,16 +61,10 @@ def test_the_name_retriever_keeps_the_contract(documents, where):
 
 
 @options
-@pytest.mark.parametrize("kind", [VectorRetriever, NumpyVectorRetriever])
-def test_the_vector_retrievers_keep_the_contract(documents, store_vectors, kind, options):
-    check_retriever(kind(store_vectors(VECTORS), table="docs_vec", **options), QUERIES)
-
-
-def test_numpy_in_memory_keeps_the_contract(store_vectors):
+def test_the_vector_retrievers_keep_the_contract(documents, store_vectors, options):
     connection = store_vectors(VECTORS)
-    whole = NumpyVectorRetriever(connection, table="docs_vec")
-    for matrix in (whole.read_matrix(), whole.read_bytes()):
-        check_retriever(NumpyVectorRetriever(connection, table="docs_vec", matrix=matrix), QUERIES)
+    check_retriever(VectorRetriever(connection, table="docs_vec", **options), QUERIES)
+    check_retriever(MatrixRetriever(connection, ROWS, **options), QUERIES)
 
 
 class Watched:
@@ -90,9 +85,9 @@ class Watched:
         lambda c, **o: bm25(c, table="docs_fts", **o),
         lambda c, **o: fuzzy(c, table="docs_fts", **o),
         lambda c, **o: NameRetriever(c, keys=["id"], **o),
-        lambda c, **o: NumpyVectorRetriever(c, table="docs_vec", **o),
+        lambda c, **o: MatrixRetriever(c, ROWS, **o),
     ],
-    ids=["bm25", "fuzzy", "names", "numpy"],
+    ids=["bm25", "fuzzy", "names", "matrix"],
 )
 def test_a_filter_with_known_rows_finds_the_same_hits_without_a_query(
     documents, store_vectors, make

@@ -83,7 +83,7 @@ class SharedLease:
         self._local.release()
 
     @asynccontextmanager
-    async def turn(self, *, patience: float) -> AsyncGenerator[None]:
+    async def acquire_async(self, *, patience: float) -> AsyncGenerator[None]:
         """Hold the lease for a block, waiting for it without blocking a thread.
 
         Raises:
@@ -94,7 +94,7 @@ class SharedLease:
 
         deadline = time.monotonic() + patience
         delay = _FIRST_DELAY
-        async with self._local.turn(patience=patience):
+        async with self._local.acquire_async(patience=patience):
             try:
                 while not await finish_in_thread(self._try):
                     if time.monotonic() > deadline:

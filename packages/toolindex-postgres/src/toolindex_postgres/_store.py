@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from toolindex import (
-        PruneReport,
         StoredFiles,
         StoreReader,
         SyncReport,
@@ -95,9 +94,9 @@ class SharedStore:
         return self.copy.damaged
 
     @property
-    def kept_problem(self) -> str:
+    def durable_problem(self) -> str:
         """Why the usage record of a read-only copy is not used, or ""."""
-        return self.copy.kept_problem
+        return self.copy.durable_problem
 
     @property
     def usage(self) -> UsageStore:
@@ -268,7 +267,7 @@ class SharedStore:
         """Do nothing: what cannot be made again is on the server."""
         return False
 
-    def prune(self) -> PruneReport:
+    def prune(self) -> int:
         """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
             # If this fails, the next host that prunes will do it.
@@ -319,11 +318,11 @@ class SharedStore:
             self.copy.rebuild(forget=forget)
             self._local.forget()
 
-    def set_aside(self) -> Path | None:
+    def quarantine(self) -> Path | None:
         """Replace a damaged copy with an empty one, which the next read fills."""
         with self._local.alone():
             self._local.forget()
-            return self.copy.set_aside()
+            return self.copy.quarantine()
 
     def vector_notes(self) -> Sequence[str]:
         """Return notes for users on limitations of vector search."""

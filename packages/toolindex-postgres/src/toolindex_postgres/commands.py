@@ -246,7 +246,7 @@ class Commands:
 
         FROM is not changed.
         """
-        from toolindex import backup_path, kept_path
+        from toolindex import ToolIndex
 
         given, wanted = self.server(source), self.server(target)
         if (given is None) == (wanted is None):
@@ -266,7 +266,7 @@ class Commands:
                 lambda store, progress: _to_server(file, store, wanted, progress),
             )
         else:
-            for there in (file, kept_path(file), backup_path(file)):
+            for there in (file, ToolIndex.files(file).durable, ToolIndex.files(file).backup):
                 if there.exists():
                     raise self.invalid("TO", f"{there} exists already; give the path of a new file")
             copy = self.on_store(source, None, False, lambda store, _: _fetched(store))
@@ -330,10 +330,13 @@ def _fetched(store: SharedStore) -> str:
 
 def _to_file(copy: Path, target: Path) -> str:
     """Make a new file from the file of a copy, complete or not at all."""
-    from toolindex import ToolIndex, kept_path
+    from toolindex import ToolIndex
 
     partial = target.with_name(f"{target.name}.partial")
-    for source, made in ((copy, partial), (kept_path(copy), kept_path(partial))):
+    for source, made in (
+        (copy, partial),
+        (ToolIndex.files(copy).durable, ToolIndex.files(partial).durable),
+    ):
         # Left over from an interrupted run.
         made.unlink(missing_ok=True)
         if source.exists():
@@ -342,8 +345,8 @@ def _to_file(copy: Path, target: Path) -> str:
                 closing(sqlite3.connect(made)) as new,
             ):
                 old.backup(new)
-    if kept_path(partial).exists():
-        kept_path(partial).replace(kept_path(target))
+    if ToolIndex.files(partial).durable.exists():
+        ToolIndex.files(partial).durable.replace(ToolIndex.files(target).durable)
     partial.replace(target)
     with closing(ToolIndex(target, read_only=True)) as index, index.reading() as reader:
         vectors = sum(reader.coverage(model).vectors for model in reader.models())

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._kept_ids import begin_renewal, kept_id
 from toolindex._meta import bump_generation, forget_reader
 from toolindex._pairing import vectors_changed
-from toolindex._rows import ENTRY_COLUMNS, to_entry
-from toolindex._vectors import fill, vector_tables, writable_tables
-from toolindex.errors import UnreadableRowError
+from toolindex._rows import ENTRY_COLUMNS, UnreadableRowError, to_entry
+from toolindex._vectors import (
+    begin_renewal,
+    durable_id,
+    durable_vectors,
+    fill,
+    vector_tables,
+    writable_tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +63,11 @@ def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
     connection.execute(f"INSERT INTO {_FTS} ({_FTS}) VALUES ('rebuild')")  # noqa: S608
     tables = writable_tables(connection)
     for table in tables:
+        # What is recorded of its rows may be wrong, too.
         connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - our own name
+        connection.execute("DELETE FROM vector_rows WHERE vec_table = ?", (table.name,))
     if forget is not None:
-        begin_renewal(connection, kept_id(connection, forget))
+        begin_renewal(connection, durable_id(connection, forget))
         connection.execute("DELETE FROM refusals WHERE model_id = ?", (forget,))
     for table in tables:
         fill(connection, table)
@@ -102,27 +109,25 @@ def _is_vector(value: bytes) -> bool:
 
 
 def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:
-    kept = (
-        "FROM entries AS e JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash "
-        f"AND length(v.vector) = {4 * table.dimensions}"
-    )
+    rows = f"SELECT entry FROM vector_rows WHERE vec_table = '{table.name}'"  # noqa: S608
+    select, values = durable_vectors(table.model_id, table.dimensions)
+    kept = f"WITH kept (row, vector) AS ({select})"
     counts = {
-        "have no stored vector": (
-            f"SELECT count(*) {kept} "  # noqa: S608 - our own names
-            f"WHERE NOT EXISTS (SELECT 1 FROM {table.name}_rowids AS r WHERE r.rowid = e.rowid)"
+        "tools have no stored vector": (
+            f"{kept} SELECT count(*) FROM kept "  # noqa: S608 - our own names
+            f"WHERE row NOT IN (SELECT rowid FROM {table.name} INTERSECT {rows})"
         ),
-        "have a different vector than the stored one": (
-            f"SELECT count(*) {kept} JOIN {table.name} AS t ON t.rowid = e.rowid "
-            "WHERE t.embedding <> v.vector"
+        "tools have a different vector than the stored one": (
+            f"{kept} SELECT count(*) FROM kept JOIN {table.name} AS t ON t.rowid = row "  # noqa: S608
+            "WHERE t.embedding <> vector"
+        ),
+        "vectors belong to no tool": (
+            f"SELECT count(*) FROM (SELECT rowid AS row FROM {table.name} UNION {rows}) "  # noqa: S608
+            "WHERE row NOT IN (SELECT rowid FROM entries)"
         ),
     }
-    found = [
-        f"{count} tools {what} ({table.model_id})"
+    return [
+        f"{count} {what} ({table.model_id})"
         for what, sql in counts.items()
-        if (count := connection.execute(sql, (table.model_id,)).get)
+        if (count := connection.execute(sql, values if sql.startswith(kept) else ()).get)
     ]
-    orphans = connection.execute(
-        f"SELECT count(*) FROM {table.name}_rowids "  # noqa: S608
-        "WHERE rowid NOT IN (SELECT rowid FROM entries)"
-    ).get
-    return [*found, f"{orphans} vectors belong to no tool ({table.model_id})"] if orphans else found

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from toolindex._lease import Lease
-from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection
-from toolindex._parts import beside, kept_path
-from toolindex._places import explained, refuse_without_locks
-from toolindex._recognition import is_index
+from toolindex._files import DURABLE, explained, is_index, logs_of, refuse_without_locks
+from toolindex._lease import RECOVERY_LEASE, Lease
+from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection, transaction
 from toolindex._recovery import diagnosed, restore
+from toolindex._rows import UnreadableRowError
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -22,7 +21,6 @@ from toolindex.errors import (
     ReadOnlyIndexError,
     ToolIndexError,
     TooManyFilesError,
-    UnreadableRowError,
 )
 
 if TYPE_CHECKING:
@@ -31,14 +29,14 @@ if TYPE_CHECKING:
 
     from toolindex._opening import Opened
 
-# Device and inode of the index, and of the file beside it; None for a missing file.
+# Device and inode of the index, and of its durable file; None for a missing file.
 Identity = tuple[tuple[int, int] | None, tuple[int, int] | None]
 
-_RESCUE_SECONDS = 60.0
+_RECOVERY_SECONDS = 60.0
 _OPENINGS = 20
 
 
-class _File(NamedTuple):
+class _FileState(NamedTuple):
     """The file at a path, and what shows whether it has changed."""
 
     device: int
@@ -47,22 +45,16 @@ class _File(NamedTuple):
     modified: int
     log_size: int
 
-    @property
-    def identity(self) -> tuple[int, int]:
-        """What stays the same when the file is written."""
-        return self.device, self.inode
 
-
-class Files(NamedTuple):
+class _FileStates(NamedTuple):
     """The two files of an index, each None if it is missing."""
 
-    main: _File | None
-    kept: _File | None
+    main: _FileState | None
+    durable: _FileState | None
 
     @property
     def identity(self) -> Identity:
-        """What stays the same when they are written."""
-        return self.main and self.main.identity, self.kept and self.kept.identity
+        return self.main and self.main[:2], self.durable and self.durable[:2]
 
 
 class ConnectionPool:
@@ -78,34 +70,27 @@ class ConnectionPool:
 
     Attributes:
         extension_problem: Why sqlite-vec could last not be loaded, or an empty string.
-        kept_problem: Why the file beside the index was last left out, or an empty string.
+        durable_problem: Why the durable file was last left out, or an empty string.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
-        self._kept = kept_path(path)
+        self._durable = DURABLE.path(path)
         self.read_only: bool = read_only
         self.closed: bool = False
         self.extension_problem: str = ""
-        self.kept_problem: str = ""
+        self.durable_problem: str = ""
         self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
         # A connection to a file that was replaced is not lent again.
         self._epoch = 0
-        self._files = Files(None, None)
+        self._files = _FileStates(None, None)
         self._is_immutable = False
         self._damaged: Identity | None = None
         self._suspect = path
 
     @contextmanager
     def read(self) -> Generator[apsw.Connection]:
-        """Lend a connection whose statements all see the same state of the database.
-
-        Raises:
-            DatabaseError: The file cannot be opened or read.
-            DamagedDatabaseError: It is a damaged index.
-            ForeignDatabaseError: The file is not an index.
-            NewerSchemaError: A later version wrote it.
-        """
+        """Lend a connection whose statements all see the same state of the database."""
         with self._lend() as connection, self._wrapped():
             connection.execute("BEGIN")
             try:
@@ -118,40 +103,25 @@ class ConnectionPool:
     def write(self, *, patience_ms: int | None = None) -> Generator[apsw.Connection]:
         """Lend a connection inside a write transaction, which is committed unless the block raises.
 
-        Args:
-            patience_ms: How long to wait for another writer to end; None for the usual time.
-
-        Raises:
-            ReadOnlyIndexError: The pool is for reading only.
-            DatabaseError: As for `read`, or it cannot be written.
+        `patience_ms` is how long to wait for another writer to end, None for the usual time.
         """
         if self.read_only:
             raise ReadOnlyIndexError(self.path)
         with self._lend() as connection, self._wrapped():
-            connection.set_busy_timeout(BUSY_TIMEOUT_MS if patience_ms is None else patience_ms)
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            finally:
-                connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            try:
+            with transaction(connection, patience_ms=patience_ms):
                 yield connection
-                connection.execute("COMMIT")
-                self._shorten_logs(connection, LOG_BYTES)
-            except BaseException:
-                # A full disk or a corrupt page may already have ended the transaction.
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+            self._shorten_logs(connection, LOG_BYTES)
 
     @contextmanager
-    def making(self) -> Generator[None]:
+    def making(self) -> Generator[Lease]:
         """Keep other processes from creating or replacing a database at the path.
 
         Raises:
             LeaseHeldError: Another process has been doing so for a minute.
         """
-        with Lease(self.path, "rescue").held(timeout=_RESCUE_SECONDS):
-            yield
+        lease = Lease(self.path, RECOVERY_LEASE)
+        with lease.held(timeout=_RECOVERY_SECONDS):
+            yield lease
 
     def close(self) -> None:
         """Close the idle connections; a lent one is closed when it comes back."""
@@ -159,12 +129,8 @@ class ConnectionPool:
         self.drop_idle()
 
     def damage(self) -> tuple[Identity, Path] | None:
-        """Return which files were found damaged, if they are still the ones in place.
-
-        Returns:
-            The identity of both files, and of the one that the error was about.
-        """
-        if self._damaged is None or not self._lead_to(self._damaged):
+        """Return the identity of the files if they were found damaged, and which one it was."""
+        if self._damaged is None or self._look().identity != self._damaged:
             return None
         return self._damaged, self._suspect
 
@@ -182,11 +148,9 @@ class ConnectionPool:
     def drop_idle(self) -> None:
         """Close the idle connections; the next borrower gets a new one."""
         self._epoch += 1
-        while True:
-            try:
+        with suppress(queue.Empty):
+            while True:
                 self._idle.get_nowait().close()
-            except queue.Empty:
-                return
 
     @contextmanager
     def _lend(self) -> Generator[apsw.Connection]:
@@ -195,11 +159,11 @@ class ConnectionPool:
             yield connection
         except (DatabaseError, apsw.Error) as error:
             if isinstance(error, DamagedDatabaseError):
-                self._note_damage(error, files)
+                self._damaged, self._suspect = files, error.path
             # Its caches may be as damaged as the files, or a transaction that could not be rolled
             # back may still be open.
             connection.close()
-            if isinstance(error.__cause__, apsw.IOError) and not self._lead_to(files):
+            if isinstance(error.__cause__, apsw.IOError) and self._look().identity != files:
                 # A damaged file was replaced, including its log.
                 raise DamagedDatabaseError(self.path) from error
             raise
@@ -213,32 +177,28 @@ class ConnectionPool:
             raise DatabaseError(self.path, "the index has been closed")
         for _ in range(_OPENINGS):
             found = self._look()
-            if self._have_changed(found):
+            if any(map(self._has_changed, self._files, found)):
                 self._finish_logs()
                 self.drop_idle()
             self._files = found
             epoch, files = self._epoch, found.identity
-            try:
+            with suppress(queue.Empty):
                 return self._idle.get_nowait(), epoch, files
-            except queue.Empty:
-                pass
             try:
                 return self._open(found), epoch, files
             except DamagedDatabaseError as error:
                 # Missing files may have just been created.
                 now = self._look()
-                self._note_damage(error, Files(found.main or now.main, now.kept).identity)
+                now = _FileStates(found.main or now.main, now.durable)
+                self._damaged, self._suspect = now.identity, error.path
                 raise
             except DatabaseError:
                 # Another process may have been replacing it at that moment.
-                if found.main is None or self._lead_to(files):
+                if found.main is None or self._look().identity == files:
                     raise
         raise DatabaseBusyError(self.path)
 
-    def _note_damage(self, error: DamagedDatabaseError, files: Identity) -> None:
-        self._damaged, self._suspect = files, error.path
-
-    def _open(self, found: Files) -> apsw.Connection:
+    def _open(self, found: _FileStates) -> apsw.Connection:
         opened = self._open_for_reading() if self.read_only else self._open_writable(found)
         if not self.read_only:
             self._shorten_logs(opened.connection, LOG_BYTES // 4)
@@ -248,28 +208,28 @@ class ConnectionPool:
 
     def _open_for_reading(self) -> Opened:
         try:
-            if (damage := self.damage()) is not None and damage[1] == self._kept:
-                raise DamagedDatabaseError(self._kept)
-            opened, self.kept_problem = open_connection(self.path, read_only=True), ""
+            if (damage := self.damage()) is not None and damage[1] == self._durable:
+                raise DamagedDatabaseError(self._durable)
+            opened, self.durable_problem = open_connection(self.path, read_only=True), ""
             return opened
         except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
             raise
         except DatabaseError as error:
-            if error.where != self._kept:
+            if error.where != self._durable:
                 raise
             # A search needs nothing in it, and it cannot be replaced here.
-            self.kept_problem = str(error)
-            return open_connection(self.path, read_only=True, without_kept=True)
+            self.durable_problem = str(error)
+            return open_connection(self.path, read_only=True, without_durable=True)
 
-    def _open_writable(self, found: Files) -> Opened:
-        is_kept_lost = found.kept is None or not found.kept.size
-        if found.main is None or (is_kept_lost and is_index(self.path)):
+    def _open_writable(self, found: _FileStates) -> Opened:
+        is_durable_lost = found.durable is None or not found.durable.size
+        if found.main is None or (is_durable_lost and is_index(self.path)):
             return self._make()
         try:
             return open_connection(self.path, read_only=False)
         except DatabaseError as error:
-            # It is an index without its second file; its mark may still be in its log.
-            if found.kept is not None or error.where != self._kept:
+            # It is an index without its durable file; its mark may still be in its log.
+            if found.durable is not None or error.where != self._durable:
                 raise
             return self._make()
 
@@ -278,9 +238,8 @@ class ConnectionPool:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise explained(self.path, error) from error
-        lease = Lease(self.path, "rescue")
         # Not while another process renames a damaged file, which takes several steps.
-        with lease.held(timeout=_RESCUE_SECONDS):
+        with self.making() as lease:
             if lease.obstacle is not None:
                 refuse_without_locks(self.path)
             try:
@@ -305,7 +264,7 @@ class ConnectionPool:
 
     def _shorten_logs(self, connection: apsw.Connection, longest: int) -> None:
         """Move the logs into their files if one is long, as a killed process may have left it."""
-        for log, _ in (beside(self.path), beside(self._kept)):
+        for log, _ in (logs_of(self.path), logs_of(self._durable)):
             with suppress(OSError):
                 if log.stat().st_size > longest:
                     _checkpoint(connection)
@@ -318,13 +277,10 @@ class ConnectionPool:
             with closing(connection):
                 _checkpoint(connection)
 
-    def _lead_to(self, files: Identity) -> bool:
-        return self._look().identity == files
+    def _look(self) -> _FileStates:
+        return _FileStates(self._look_at(self.path), self._look_at(self._durable))
 
-    def _look(self) -> Files:
-        return Files(self._look_at(self.path), self._look_at(self._kept))
-
-    def _look_at(self, path: Path) -> _File | None:
+    def _look_at(self, path: Path) -> _FileState | None:
         try:
             status = path.stat()
         except (OSError, ValueError):
@@ -332,21 +288,17 @@ class ConnectionPool:
         log_size = 0
         if self._is_immutable:
             with suppress(OSError):
-                log_size = beside(path)[0].stat().st_size
-        return _File(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, log_size)
+                log_size = logs_of(path)[0].stat().st_size
+        size, modified = status.st_size, status.st_mtime_ns
+        return _FileState(status.st_dev, status.st_ino, size, modified, log_size)
 
-    def _have_changed(self, found: Files) -> bool:
-        """Return whether idle connections would read other files than those in place."""
-        return self._has_changed(self._files.main, found.main) or self._has_changed(
-            self._files.kept, found.kept
-        )
-
-    def _has_changed(self, before: _File | None, found: _File | None) -> bool:
+    def _has_changed(self, before: _FileState | None, found: _FileState | None) -> bool:
+        """Return whether idle connections would read another file than the one in place."""
         if before is None or found is None:
             return before is not found
         if self._is_immutable:
             return found != before
-        return found.identity != before.identity or found.size < before.size
+        return found[:2] != before[:2] or found.size < before.size
 
     @contextmanager
     def _wrapped(self) -> Generator[None]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
-from toolindex._places import NO_LOCKS, are_exhausted
+from toolindex._files import NO_LOCKS, are_exhausted
 from toolindex.errors import LeaseHeldError, TooManyFilesError
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _POLL_SECONDS = 0.02
 _NAME_LENGTH = 12
+RECOVERY_LEASE = "rescue"
+"""The purpose of creating or replacing the files of an index."""
 
 
 async def finish_in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
@@ -85,24 +87,18 @@ class Lease:
         )
 
     def acquire(self, *, timeout: float) -> bool:
-        """Take the lease.
-
-        Args:
-            timeout: How long to wait for it, in seconds; 0 tries once.
-
-        Returns:
-            Whether the lease was acquired, and has to be released.
-
-        Raises:
-            TooManyFilesError: This process has too many files open.
-        """
         from filelock import Timeout
 
         self.obstacle = None
         try:
-            if not self._try():
-                self._check_place()
-                self._lock.acquire(timeout=timeout)
+            with suppress(Timeout):
+                self._lock.acquire(timeout=0)
+                return True
+            # In some places, such as /proc, no file can be created, which filelock treats as
+            # another holder.
+            with suppress(FileExistsError):
+                os.close(os.open(self._lock.lock_file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644))
+            self._lock.acquire(timeout=timeout)
         except Timeout:
             return False
         except (OSError, NotImplementedError) as error:
@@ -114,27 +110,8 @@ class Lease:
                 self._remove_file()
         return True
 
-    def _try(self) -> bool:
-        from filelock import Timeout
-
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            return False
-        return True
-
-    def _check_place(self) -> None:
-        """Raise if no file can be created, as in /proc, which filelock treats as another holder."""
-        with suppress(FileExistsError):
-            os.close(os.open(self._lock.lock_file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644))
-
     @asynccontextmanager
-    async def turn(self, *, patience: float) -> AsyncGenerator[None]:
-        """Hold the lease for a block, waiting for it without blocking a thread.
-
-        Raises:
-            LeaseHeldError: Another holds it for longer.
-        """
+    async def acquire_async(self, *, patience: float) -> AsyncGenerator[None]:
         import asyncio
 
         deadline = time.monotonic() + patience
@@ -150,7 +127,6 @@ class Lease:
             self.release()
 
     def release(self) -> None:
-        """Release the lease; nothing happens if it is not held."""
         if self._lock.lock_counter == 1:
             # Removed while locked: a process that has just opened the same file sees that it no
             # longer has a name, and creates another. On Windows, open files cannot be removed.
@@ -163,11 +139,7 @@ class Lease:
 
     @contextmanager
     def held(self, *, timeout: float) -> Generator[None]:
-        """Hold the lease for a block.
-
-        Raises:
-            LeaseHeldError: Another holds it for longer than the time-out.
-        """
+        """Hold the lease for a block; raise `LeaseHeldError` if another holds it for longer."""
         if not self.acquire(timeout=timeout):
             raise LeaseHeldError(self._database)
         try:

@@ -1,6 +1,6 @@
-"""The tables of single values: the root, the reader version, and the numbers of states.
+"""The tables of single values: the root, the reader version, and the counters of states.
 
-These numbers distinguish the states of an index, and of the data kept beside it.
+These numbers distinguish the states of an index, and of its durable file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolindex._parts import KEPT
+from toolindex._files import DURABLE
 from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CHANGED_AT = "changed_at"
 EMBEDDED = "embedded"
 
 
-def next_number(number: int) -> int:
+def random_increment(number: int) -> int:
     """Return the number of the state after one.
 
     The step is random, so that a restored copy of a file that is then changed is never mistaken
@@ -38,32 +38,34 @@ def next_number(number: int) -> int:
 
 
 def counter(connection: apsw.Connection, name: str) -> int:
-    """Return the number of the state of one kind of kept data; 0 before the first."""
+    """Return a counter of the durable file; 0 before the first change."""
     value = connection.execute("SELECT value FROM counters WHERE name = ?", (name,)).get
     if value is not None and not isinstance(value, int):
-        raise DamagedDatabaseError(Path(connection.db_filename(KEPT.schema)))
+        raise DamagedDatabaseError(Path(connection.db_filename(DURABLE.schema)))
     return value or 0
 
 
-def move_on(connection: apsw.Connection, name: str) -> int:
-    """Give one kind of kept data a new state, and return its number."""
-    value = next_number(counter(connection, name))
+def set_counter(connection: apsw.Connection, name: str, value: int) -> None:
     connection.execute(
         "INSERT INTO counters (name, value) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, value),
     )
+
+
+def bump(connection: apsw.Connection, name: str) -> int:
+    """Change a counter of the durable file, and return its new value."""
+    value = random_increment(counter(connection, name))
+    set_counter(connection, name, value)
     return value
 
 
 def get_meta(connection: apsw.Connection, key: str) -> str | None:
-    """Return a value of the `meta` table, or None."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def set_meta(connection: apsw.Connection, key: str, value: str) -> None:
-    """Set a value of the `meta` table."""
     connection.execute(
         "INSERT INTO meta (key, value) VALUES (?, ?) "
         "ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -71,13 +73,8 @@ def set_meta(connection: apsw.Connection, key: str, value: str) -> None:
     )
 
 
-def generation(connection: apsw.Connection) -> int:
-    """Return the counter that changes with every change that a search could see."""
-    return get_number(connection, GENERATION)
-
-
 def get_number(connection: apsw.Connection, key: str) -> int:
-    """Return a value that is an integer, or 0 if there is none."""
+    """Return a value of `meta` that is an integer, or 0 if there is none."""
     value = get_meta(connection, key) or "0"
     try:
         return int(value)
@@ -119,8 +116,8 @@ def bump_generation(connection: apsw.Connection, *, model_id: str | None = None)
 
     `model_id` is given if only vectors of one model have changed.
     """
-    before = generation(connection)
-    after = next_number(before)
+    before = get_number(connection, GENERATION)
+    after = random_increment(before)
     set_meta(connection, GENERATION, str(after))
     for key in (EMBEDDED, f"{EMBEDDED}:{model_id}") if model_id else ():
         set_meta(connection, key, str(get_number(connection, key) + after - before))

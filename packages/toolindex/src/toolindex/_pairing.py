@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._meta import bump_generation, counter, get_number, move_on, set_meta
+from toolindex._meta import bump, bump_generation, counter, get_number, set_meta
 from toolindex._vectors import fill, vector_tables
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ _VECTORS = "vectors"
 
 def vectors_changed(connection: apsw.Connection) -> None:
     """Record in both files, in a write transaction, that vectors were stored or deleted."""
-    set_meta(connection, _VECTORS, str(move_on(connection, _VECTORS)))
+    set_meta(connection, _VECTORS, str(bump(connection, _VECTORS)))
 
 
-def are_paired(connection: apsw.Connection) -> bool:
+def agree(connection: apsw.Connection) -> bool:
     """Return whether both files have the same vectors."""
     return get_number(connection, _VECTORS) == counter(connection, _VECTORS)
 
 
-def pair(connection: apsw.Connection) -> None:
+def reconcile(connection: apsw.Connection) -> None:
     """Copy to each of the two files, in a write transaction, vectors that only the other has."""
     for table in vector_tables(connection):
         try:

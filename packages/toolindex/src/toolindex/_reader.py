@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from toolindex._kept_ids import kept_dimensions, kept_id, model_of
+from toolindex._filters import rowids
 from toolindex._meta import CHANGED_AT, EMBEDDED, GENERATION, get_meta, get_number, is_complete
-from toolindex._rows import ENTRY_COLUMNS, to_entry
-from toolindex._selection import rowids
-from toolindex._statistics import ToolOutcomes
-from toolindex._usage import usage_generation
-from toolindex._vectors import kept_vectors, vector_table
-from toolindex.errors import UnreadableRowError
+from toolindex._rows import ENTRY_COLUMNS, UnreadableRowError, to_entry
+from toolindex._usage import ToolOutcomes, usage_generation
+from toolindex._vectors import (
+    durable_dimensions,
+    durable_id,
+    durable_vectors,
+    model_of,
+    vector_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,10 +50,22 @@ class Coverage:
 class IndexReader:
     """Reads one state of the index; valid within the block that provides it.
 
+    `StoreReader` documents the methods that are not documented here.
+
     Attributes:
+        CONTENT_TABLE: The table of tools.
+        FTS_TABLE: The full-text table.
+        FTS_COLUMNS: Its columns, in the order of the table and of a ranker's weights.
         connection: For a ranker's retrievers.
         counts: Cached counts, by the index's state and the statement.
     """
+
+    CONTENT_TABLE: ClassVar[str] = "entries"
+    FTS_TABLE: ClassVar[str] = "entries_fts"
+    FTS_COLUMNS: ClassVar[tuple[str, ...]] = (
+        *("name_words", "description", "parameter_words", "category_words", "tag_words"),
+        *("segments", "alias_words"),
+    )
 
     def __init__(
         self, connection: apsw.Connection, counts: dict[tuple[object, ...], int] | None = None
@@ -63,7 +78,6 @@ class IndexReader:
         self._coverages: dict[tuple[str, int | None], Coverage] = {}
 
     def entries(self, ids: Sequence[str]) -> dict[str, ToolEntry]:
-        """Return the entries of some ids, in one statement; missing ids are left out."""
         # As one JSON value, which allows any number of ids, and strings that are not valid Unicode.
         sql = f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
         rows = self.connection.execute(sql, (json.dumps(list(ids)),))
@@ -74,7 +88,6 @@ class IndexReader:
         return rowids(where)
 
     def ids(self, where: ToolFilter) -> tuple[str, ...]:
-        """Return the ids that pass a filter, sorted."""
         selection = self.rowids(where)
         allowed, values = (
             (f"WHERE rowid IN ({selection[0]})", selection[1]) if selection else ("", ())
@@ -83,14 +96,12 @@ class IndexReader:
         return tuple(str(id_) for (id_,) in rows)
 
     def changed_at(self) -> float | None:
-        """Return when a tool was last added, updated or removed, in seconds since 1970, or None."""
         with suppress(TypeError, ValueError):
             return float(get_meta(self.connection, CHANGED_AT) or "")
         # No tool has changed since an earlier version wrote the index.
         return self.connection.execute("SELECT max(indexed_at) FROM entries").get  # type: ignore[no-any-return]
 
     def outcomes(self) -> dict[str, ToolOutcomes]:
-        """Return the outcomes of each tool that has any."""
         rows = self.connection.execute(
             "SELECT tool_id, sum(success), sum(1 - success), "
             "count(latency_ms) FILTER (WHERE success), avg(latency_ms) FILTER (WHERE success) "
@@ -99,7 +110,6 @@ class IndexReader:
         return {id_: ToolOutcomes(*counts) for id_, *counts in rows}
 
     def categories(self, where: ToolFilter) -> dict[tuple[str, str], int]:
-        """Count the tools that pass a filter, by source and category, sorted by both."""
         selection = self.rowids(where)
         # The plus makes SQLite use the covering index by group: going by rowid would read each row.
         allowed, values = (
@@ -116,13 +126,6 @@ class IndexReader:
         return counts
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
-        """Count the tools, and those with a searchable vector of a model.
-
-        Args:
-            model_id: The model.
-            dimensions: The length of the vectors, for a model that has changed it; None for the
-                length used last. This also applies to the other methods that take a model.
-        """
         key = model_id, dimensions
         if key not in self._coverages:
             self._coverages[key] = self._covered(model_id, dimensions)
@@ -131,10 +134,10 @@ class IndexReader:
     def _covered(self, model_id: str, dimensions: int | None) -> Coverage:
         tools = self._count("SELECT count(*) FROM entries")
         if (table := self.vector_table(model_id, dimensions=dimensions)) is not None:
-            sql = f"SELECT count(*) FROM {table.name}_rowids"  # noqa: S608
-            vectors = self._count(sql, model_id=model_id)
+            sql = "SELECT count(*) FROM vector_rows WHERE vec_table = ?"
+            vectors = self._count(sql, (table.name,), model_id=model_id)
             return Coverage(tools=tools, vectors=vectors, dimensions=table.dimensions)
-        selection, values = self.kept_vectors(model_id, dimensions=dimensions)
+        selection, values = self.durable_vectors(model_id, dimensions=dimensions)
         length = values[1] // 4
         sql = f"SELECT count(*) FROM ({selection})"  # noqa: S608
         vectors = self._count(sql, values, model_id=model_id) if length else 0
@@ -143,8 +146,7 @@ class IndexReader:
     def with_vectors(
         self, ids: Collection[str], *, model_id: str, dimensions: int | None = None
     ) -> set[str]:
-        """Return which of some ids have a searchable vector of a model."""
-        _, values = self.kept_vectors(model_id, dimensions=dimensions)
+        _, values = self.durable_vectors(model_id, dimensions=dimensions)
         rows = self.connection.execute(
             "SELECT e.id FROM json_each(?) AS asked CROSS JOIN entries AS e ON e.id = asked.value "
             "JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash "
@@ -157,27 +159,27 @@ class IndexReader:
         """Return the table in which a model's vectors are searched, or None if there is none.
 
         There is none if sqlite-vec cannot be loaded, nor, for a while, after a process without it
-        has written; `kept_vectors` has the same vectors.
+        has written; `durable_vectors` has the same vectors.
         """
         key = model_id, dimensions
         if key not in self._tables:
-            kept = kept_id(self.connection, model_id, dimensions)
-            self._tables[key] = vector_table(self.connection, kept)
+            durable = durable_id(self.connection, model_id, dimensions)
+            self._tables[key] = vector_table(self.connection, durable)
         return self._tables[key]
 
-    def kept_vectors(
+    def durable_vectors(
         self, model_id: str, *, dimensions: int | None = None
     ) -> tuple[str, tuple[str, int]]:
         """Return a SELECT of the rowid and the vector of each entry, with its parameters.
 
         The vectors are a model's unit vectors, as little-endian float32.
         """
-        kept = kept_id(self.connection, model_id, dimensions)
-        return kept_vectors(kept, kept_dimensions(self.connection, kept) or 0)
+        durable = durable_id(self.connection, model_id, dimensions)
+        return durable_vectors(durable, durable_dimensions(self.connection, durable) or 0)
 
     def vectors(self, model_id: str, *, dimensions: int | None = None) -> dict[str, bytes]:
-        """Return the kept vector of each entry that has one, by id, as in `kept_vectors`."""
-        sql, parameters = self.kept_vectors(model_id, dimensions=dimensions)
+        """Return the stored vector of each entry that has one, by id, as in `durable_vectors`."""
+        sql, parameters = self.durable_vectors(model_id, dimensions=dimensions)
         rows = self.connection.execute(
             f"WITH kept (number, vector) AS ({sql}) "  # noqa: S608 - from here
             "SELECT id, vector FROM kept JOIN entries ON entries.rowid = number ORDER BY id",
@@ -186,28 +188,20 @@ class IndexReader:
         return {str(id_): bytes(vector) for id_, vector in rows}
 
     def models(self) -> tuple[str, ...]:
-        """Return the ids of the models in use."""
         rows = self.connection.execute("SELECT model_id FROM models")
-        return tuple(sorted({model_of(kept) for (kept,) in rows}))
+        return tuple(sorted({model_of(durable) for (durable,) in rows}))
 
     def generation(self) -> int:
-        """Return the counter that changes with every change that a search could see."""
         return self._number(GENERATION)
 
     def state_of(self, model_id: str | None = None) -> tuple[int, int]:
-        """Return what changes with every change that a search by one model's vectors could see.
-
-        Vectors of other models do not change it; without a model, none do.
-        """
         vectors = self._number(f"{EMBEDDED}:{model_id}") if model_id else 0
         return self.generation() - self._number(EMBEDDED), vectors
 
     def usage_generation(self) -> int:
-        """Return the counter that changes with every change of the tools' outcomes."""
         return usage_generation(self.connection)
 
     def is_complete(self) -> bool:
-        """Return whether the whole tree has been indexed since this database was created."""
         return is_complete(self.connection)
 
     def _number(self, key: str) -> int:

@@ -1,39 +1,58 @@
-"""Recognising damaged files, replacing them, and copying and restoring the durable one."""
+"""Recognising and replacing damaged files, copying and restoring the durable one, removing all."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
 
-from toolindex._header import application_id
-from toolindex._lease import Lease
-from toolindex._migrations import expected_columns
-from toolindex._opening import make_kept, open_connection, open_part, translated
-from toolindex._parts import BACKUP, FORMER_ID, INDEX, KEPT, PARTS, backup_path, beside, kept_path
-from toolindex._places import explained
+from toolindex._files import (
+    BACKUP,
+    DURABLE,
+    FILES,
+    INDEX,
+    application_id,
+    explained,
+    logs_of,
+)
+from toolindex._lease import RECOVERY_LEASE, Lease
+from toolindex._meta import counter, set_counter
+from toolindex._opening import (
+    expected_columns,
+    open_alone,
+    open_connection,
+    open_durable,
+    translated,
+)
 from toolindex._vectors import vector_tables
-from toolindex.errors import DamagedDatabaseError, DatabaseError, ForeignDatabaseError
+from toolindex.errors import (
+    DamagedDatabaseError,
+    DatabaseError,
+    ForeignDatabaseError,
+    LeaseHeldError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
-    from toolindex._parts import Part
+    from toolindex._files import DatabaseFile
 
 # Less than a day, so that a daily call never finds the last copy just too recent.
 _BACKUP_SECONDS = 20 * 3600.0
 _LEASE = "backup"
 _LEASE_SECONDS = 60.0
+# The counters that say when the durable file was restored, and when its copy had been made.
+_RESTORED, _COPIED = "restored_at", "restored_from"
 # Messages of SQLite and sqlite-vec if our tables are not as they were created. They are the same if
 # a file cannot be opened or memory is short: sqlite-vec does not report causes.
-_TABLES = "|".join(table for part in PARTS for table in sorted(part.tables))
+_TABLES = "|".join(table for file in FILES for table in sorted(file.tables))
 _SUSPICION = re.compile(
-    rf"no such table: ((main|kept)\.)?({_TABLES})|no such column|has no column|no such module|"
+    rf"no such table: ((main|durable)\.)?({_TABLES})|no such column|has no column|no such module|"
     r"vectors blob|vector data|chunk|validity|sqlite-vec|vtable constructor|fts5: ",
     re.IGNORECASE,
 )
@@ -51,6 +70,9 @@ DELETE FROM searches WHERE {_NO_NUMBER.format("at")} OR at < 0
     OR {_NO_NUMBER.format("latency_ms")} OR latency_ms < 0 OR NOT json_valid(parameters)
     OR NOT json_valid(results) OR NOT json_valid(degraded);
 """  # noqa: S608 - constants
+# If any of these has a row, removing an index would lose something.
+_CONTENT = ("entries", "embeddings", "searches", "outcomes")
+_MARKS = frozenset(file.application_id for file in FILES)
 
 
 def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
@@ -66,9 +88,9 @@ def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
     ):
         return meaning
     try:
-        for part in PARTS:
-            if is_damaged(index, part):
-                return DamagedDatabaseError(part.path(index))
+        for file in FILES:
+            if is_damaged(index, file):
+                return DamagedDatabaseError(file.path(index))
     except DatabaseError as cannot_tell:
         return meaning if isinstance(meaning, DamagedDatabaseError) else cannot_tell
     except OSError:  # The expected schema could not be read.
@@ -76,17 +98,17 @@ def diagnosed(index: Path, error: apsw.Error) -> DatabaseError:
     return meaning
 
 
-def is_damaged(index: Path, part: Part) -> bool:
+def is_damaged(index: Path, file: DatabaseFile) -> bool:
     """Check one of the files of an index; return whether it is damaged.
 
     Raises:
         DatabaseError: It cannot be determined whether the file is damaged.
     """
-    if not part.path(index).exists():
+    if not file.path(index).exists():
         return False
-    expected = expected_columns(part)
+    expected = expected_columns(file)
     try:
-        connection = open_part(index, part)
+        connection = open_alone(index, file)
     except DamagedDatabaseError:
         return True
     with closing(connection):
@@ -96,46 +118,62 @@ def is_damaged(index: Path, part: Part) -> bool:
             connection.execute("BEGIN")
             if connection.execute("PRAGMA integrity_check(1)").get != "ok":
                 return True
-            if connection.pragma("user_version") != part.version:
+            if connection.pragma("user_version") != file.version:
                 return False
             for table, columns in expected.items():
                 connection.execute(f"SELECT {', '.join(columns)} FROM {table} LIMIT 0")  # noqa: S608
-            if part is INDEX:
-                for vectors in vector_tables(connection):
-                    _read_through(connection, vectors.name)
+            for vectors in vector_tables(connection) if file is INDEX else ():
+                _read_through(connection, vectors.name)
         except (apsw.SQLError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError):
             # Our own statements are correct, and no file descriptor was lacking.
             return True
         except apsw.Error as error:
-            raise translated(index, error, part, is_open=True) from error
+            raise translated(index, error, file, is_open=True) from error
     return False
 
 
-def renew(index: Path, *, suspect: Path) -> Path:
+def _read_through(connection: apsw.Connection, table: str) -> None:
+    vector = None
+    for _, vector in connection.execute(f"SELECT rowid, embedding FROM {table}"):  # noqa: B007, S608
+        pass
+    # A search also reads which rows of each chunk are in use.
+    nearest = f"SELECT rowid FROM {table} WHERE embedding MATCH ? AND k = 1"  # noqa: S608
+    if vector is not None:
+        connection.execute(nearest, (vector,)).fetchall()
+
+
+def recover(index: Path, *, suspect: Path) -> Path:
     """Rename the damaged one of the two files, and create or restore it.
 
-    A kill at any moment leaves the work to whoever opens the index next. The caller holds the lease
-    for creating files.
-
-    Args:
-        index: The index.
-        suspect: The file to rename if neither is found to be damaged.
-
-    Returns:
-        The damaged file's new name, such as `search.db.corrupt-20261122T101500`.
+    If neither is found to be damaged, it is `suspect`. A kill at any moment leaves the work to
+    whoever opens the index next. The caller holds the lease for creating files. Returns the damaged
+    file's new name, such as `search.db.corrupt-20261122T101500`.
 
     Raises:
         DatabaseError: It cannot be renamed, or a new one cannot be created.
     """
-    aside, damaged = index, [part.path(index) for part in PARTS if is_damaged(index, part)]
+    aside, damaged = index, [file.path(index) for file in FILES if is_damaged(index, file)]
     # The durable file is first: the index shows that it is not a new one.
-    for file in reversed(damaged or [suspect]):
+    for path in reversed(damaged or [suspect]):
         try:
-            aside = _set_aside(file)
+            aside = _quarantine(path)
         except OSError as error:
-            raise DatabaseError(file, f"is damaged, and cannot be renamed ({error})") from error
+            raise DatabaseError(path, f"is damaged, and cannot be renamed ({error})") from error
         restore(index)
     open_connection(index, read_only=False, creates=True).connection.close()
+    return aside
+
+
+def _quarantine(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    aside, number = path.with_name(f"{path.name}.corrupt-{stamp}"), 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.corrupt-{stamp}-{number}")
+    path.rename(aside)
+    for old, new in zip(logs_of(path), logs_of(aside), strict=True):
+        with suppress(FileNotFoundError):
+            old.rename(new)
     return aside
 
 
@@ -155,11 +193,18 @@ def back_up(index: Path, connection: apsw.Connection) -> bool:
     if has_recent_backup(index) or not lease.acquire(timeout=0):
         return False
     try:
-        with _unless_durable_is_damaged(index):
-            _copy(connection, KEPT.schema, new)
-            if is_damaged(index, copy):
-                raise DatabaseError(backup, "the copy cannot be read again; is the disk failing?")
-            _put(new, backup, mode=kept_path(index).stat().st_mode)
+        _copy(connection, DURABLE.schema, new)
+        if is_damaged(index, copy):
+            raise DatabaseError(backup, "the copy cannot be read again; is the disk failing?")
+        _put(new, backup, mode=DURABLE.path(index).stat().st_mode)
+    except (apsw.Error, OSError, DatabaseError) as error:
+        # It may come from either of the two files.
+        if is_damaged(index, DURABLE):
+            raise DamagedDatabaseError(DURABLE.path(index)) from error
+        if isinstance(error, DatabaseError):
+            raise
+        reason = f"no copy of {DURABLE.path(index).name} can be made ({error})"
+        raise DatabaseError(backup, reason) from error
     finally:
         with suppress(OSError):
             new.unlink(missing_ok=True)
@@ -170,7 +215,7 @@ def back_up(index: Path, connection: apsw.Connection) -> bool:
 def has_recent_backup(index: Path) -> bool:
     """Return whether the durable file was copied in the last day."""
     try:
-        return abs(time.time() - backup_path(index).stat().st_mtime) < _BACKUP_SECONDS
+        return abs(time.time() - BACKUP.path(index).stat().st_mtime) < _BACKUP_SECONDS
     except OSError:
         return False
 
@@ -184,9 +229,9 @@ def without_backup(index: Path) -> Generator[None]:
     """
     with Lease(index, _LEASE).held(timeout=_LEASE_SECONDS):
         try:
-            backup_path(index).unlink(missing_ok=True)
+            BACKUP.path(index).unlink(missing_ok=True)
         except OSError as error:
-            raise explained(backup_path(index), error) from error
+            raise explained(BACKUP.path(index), error) from error
         yield
 
 
@@ -198,59 +243,54 @@ def restore(index: Path) -> None:
     Raises:
         DatabaseError: The file cannot be written, or it cannot be determined if the copy is sound.
     """
-    kept, backup = kept_path(index), backup_path(index)
-    new = kept.with_name(f"{kept.name}.new")
+    durable, backup = DURABLE.path(index), BACKUP.path(index)
+    new = durable.with_name(f"{durable.name}.new")
     try:
-        if not backup.exists() or (kept.exists() and kept.stat().st_size):
+        if not backup.exists() or (durable.exists() and durable.stat().st_size):
             return
+        status = backup.stat()
         if _is_sound_backup(index):
-            with closing(open_part(index, BACKUP)) as source:
+            with closing(open_alone(index, BACKUP)) as source:
                 _copy(source, "main", new)
-            with closing(make_kept(new)) as connection, connection:
+            with closing(open_durable(new)) as connection, connection:
                 connection.execute(_CLEANING)
+                set_counter(connection, _RESTORED, int(time.time()))
+                set_counter(connection, _COPIED, int(status.st_mtime))
             # A killed process may have left a log, which SQLite would apply to the older file.
-            for each in beside(kept):
+            for each in logs_of(durable):
                 each.unlink(missing_ok=True)
-            _put(new, kept, mode=backup.stat().st_mode)
-            said = "was restored from its copy of %s; later usage records are lost"
+            _put(new, durable, mode=status.st_mode)
+            message = "was restored from its copy of %s; later usage records are lost"
         else:
-            backup = _set_aside(backup)
-            said = "cannot be restored: its copy of %s is damaged, too"
+            _quarantine(backup)
+            message = "cannot be restored: its copy of %s is damaged, too"
     except apsw.Error as error:
-        raise translated(index, error, KEPT, is_open=True) from error
+        raise translated(index, error, DURABLE, is_open=True) from error
     except OSError as error:
-        raise explained(kept, error) from error
+        raise explained(durable, error) from error
     import logging  # Rarely needed.
 
-    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(backup.stat().st_mtime))
-    logging.getLogger("toolindex").warning(f"%s {said}", kept, made)
+    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(status.st_mtime))
+    logging.getLogger("toolindex").warning(f"%s {message}", durable, made)
+
+
+def restored(connection: apsw.Connection) -> tuple[float, float] | None:
+    """Return when the durable file was last restored and when its copy had been made, or None."""
+    at = counter(connection, _RESTORED)
+    return (float(at), float(counter(connection, _COPIED))) if at else None
 
 
 def _is_sound_backup(index: Path) -> bool:
     try:
-        file = backup_path(index)
-        has_mark = file.is_file() and application_id(file) == KEPT.application_id
+        path = BACKUP.path(index)
+        has_mark = path.is_file() and application_id(path) == DURABLE.application_id
         return has_mark and not is_damaged(index, BACKUP)
     except (OSError, ForeignDatabaseError):
         return False
 
 
-@contextmanager
-def _unless_durable_is_damaged(index: Path) -> Generator[None]:
-    """Translate errors of copying, which may come from either of the two files."""
-    try:
-        yield
-    except (apsw.Error, OSError, DatabaseError) as error:
-        if is_damaged(index, KEPT):
-            raise DamagedDatabaseError(kept_path(index)) from error
-        if isinstance(error, DatabaseError):
-            raise
-        reason = f"no copy of {kept_path(index).name} can be made ({error})"
-        raise DatabaseError(backup_path(index), reason) from error
-
-
 def _copy(source: apsw.Connection, schema: str, target: Path) -> None:
-    for old in (target, *beside(target)):
+    for old in (target, *logs_of(target)):
         old.unlink(missing_ok=True)
     with closing(apsw.Connection(str(target))) as connection:
         # It is synced as a whole, and not used if this process is killed before that.
@@ -276,33 +316,87 @@ def _put(new: Path, place: Path, *, mode: int) -> None:
             os.close(folder)
 
 
-def _set_aside(file: Path) -> Path:
-    aside = _name_aside(file)
-    file.rename(aside)
-    for old, new in zip(beside(file), beside(aside), strict=True):
-        with suppress(FileNotFoundError):
-            old.rename(new)
-    return aside
+def remove(path: Path, *, only_empty: bool = False) -> bool:
+    """Remove an index: its two files, the copy, their logs, its lock files, and damaged files.
+
+    Nobody can open it in the meantime, and later processes create a new one. If this is killed, the
+    usage record is left.
+
+    Args:
+        path: The index. Any other file is left alone.
+        only_empty: Keep an index with tools, vectors or a usage record, and damaged files.
+
+    Returns:
+        Whether it was removed: not if it is open elsewhere, or not empty.
+
+    Raises:
+        DatabaseError: It cannot be opened or removed.
+    """
+    # As in `ToolIndex`, links are resolved: the other files are beside the target.
+    path = Path(os.path.realpath(path))
+    files = [file for file in (path, DURABLE.path(path)) if file.is_file()]
+    aside = [BACKUP.path(path)] if BACKUP.path(path).is_file() else []
+    if only_empty and any(map(_seems_full, [*files, *aside])):
+        return False
+    try:
+        with Lease(path, RECOVERY_LEASE).held(timeout=0), ExitStack() as stack:
+            for file in files:
+                if (mark := application_id(file)) not in _MARKS and mark != 0:
+                    return False
+                connection = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
+                stack.callback(connection.close)
+                # If a process was killed, the mark may still be in the log.
+                if connection.pragma("application_id") not in _MARKS:
+                    return False
+                connection.pragma("locking_mode", "exclusive")
+                # This only works for the sole user, and moves the log into the file.
+                if connection.pragma("journal_mode", "delete") != "delete":
+                    return False
+                connection.execute("BEGIN EXCLUSIVE")
+                if only_empty and _has_content(connection):
+                    return False
+            # The copy goes before its original: if this is killed, nothing comes back. Damaged
+            # files may have data that an index that stays has lost.
+            patterns = [f"{_escaped(DURABLE.path(path).name)}*.new"]
+            if not only_empty:
+                names = [each.path(path).name for each in (*FILES, BACKUP)]
+                # Early versions also renamed files of earlier ones.
+                patterns += [
+                    f"{_escaped(it)}.{why}-*" for it in names for why in ("corrupt", "old")
+                ]
+            aside += [it for pattern in patterns for it in path.parent.glob(pattern)]
+            for each in (*aside, *(each for file in files for each in (*logs_of(file), file))):
+                if not each.is_dir():
+                    each.unlink(missing_ok=True)
+    except (LeaseHeldError, apsw.BusyError, apsw.LockedError):
+        return False
+    except apsw.Error as error:
+        raise translated(path, error) from error
+    for lock in path.parent.glob(f"{_escaped(path.name)}-*.lock"):
+        lease = Lease(path, lock.name.removeprefix(f"{path.name}-").removesuffix(".lock"))
+        with suppress(LeaseHeldError), lease.held(timeout=0):
+            pass
+    return bool(files or aside)
 
 
-def _name_aside(path: Path) -> Path:
-    # Of an early version, it is not damaged.
-    why = "corrupt"
-    with suppress(OSError, ValueError, apsw.Error):
-        why = "old" if application_id(path) == FORMER_ID else why
-    aside = path.with_name(f"{path.name}.{why}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
-    stamped, number = aside.name, 1
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{stamped}-{number}")
-    return aside
+def _seems_full(file: Path) -> bool:
+    """Look without a lock, so that an index in use is not disturbed."""
+    with (
+        suppress(apsw.Error),
+        closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as connection,
+    ):
+        return _has_content(connection)
+    return False
 
 
-def _read_through(connection: apsw.Connection, table: str) -> None:
-    vector = None
-    for _, vector in connection.execute(f"SELECT rowid, embedding FROM {table}"):  # noqa: B007, S608
-        pass
-    # A search also reads which rows of each chunk are in use.
-    nearest = f"SELECT rowid FROM {table} WHERE embedding MATCH ? AND k = 1"  # noqa: S608
-    if vector is not None:
-        connection.execute(nearest, (vector,)).fetchall()
+def _has_content(connection: apsw.Connection) -> bool:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+    return any(
+        connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table})").get  # noqa: S608 - constants
+        for table in _CONTENT
+        if table in tables
+    )
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)

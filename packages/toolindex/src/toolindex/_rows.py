@@ -17,10 +17,14 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolscan import InvalidToolIdError, Parameter, ToolId, embedding_text, split_identifier
-
-from toolindex._stored import stamp_columns
-from toolindex.errors import UnreadableRowError
+from toolscan import (
+    FileStamp,
+    InvalidToolIdError,
+    Parameter,
+    ToolId,
+    embedding_text,
+    split_identifier,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,17 +52,19 @@ _SCRIPTS = (
 # Compiled and cached by re with the first text, because a search needs none.
 _RUN = "|".join(f"[{script}]+" for script in _SCRIPTS)
 _UNSPACED = f"[{''.join(_SCRIPTS)}]"
-FTS_COLUMNS = (
-    *("name_words", "description", "parameter_words", "category_words", "tag_words"),
-    *("segments", "alias_words"),
-)
-"""The searched columns of `entries_fts`, in the order of the table and of a ranker's weights."""
-
 _WORD = re.compile(r"[^\W_]+")
 _PARAMETER_FIELDS = tuple(field.name for field in fields(Parameter))
 _parameter_values = attrgetter(*_PARAMETER_FIELDS)
 
+_WRAP = 1 << 64
 ENTRY_COLUMNS = "id, path, signature, summary, description, parameters, tags, aliases"
+
+
+class UnreadableRowError(Exception):
+    """A row has an invalid value; the index raises `DamagedDatabaseError` from it."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(f"its field {column!r} is invalid")
 
 
 def segments(texts: Iterable[str]) -> str:
@@ -123,7 +129,6 @@ class ToolEntry:
 
 
 def row_values(record: ToolRecord) -> dict[str, Any]:
-    """Return a record's values by column of `entries`."""
     size, mtime_ns, ctime_ns, inode = stamp_columns(record.stamp)
     category, name = record.id.category, record.id.name
     parameters = (text for p in record.parameters for text in (p.alias or p.name, p.description))
@@ -161,6 +166,23 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
         "ctime_ns": ctime_ns,
         "inode": inode,
     }
+
+
+def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
+    size, mtime_ns, ctime_ns, inode = stamp or (0, 0, 0, _WRAP)
+    if inode >= _WRAP:
+        return None, None, None, None
+    # SQLite's integers are signed.
+    return size, mtime_ns, ctime_ns, inode - _WRAP if inode >= _WRAP // 2 else inode
+
+
+def to_stamp(
+    size: int | None, mtime_ns: int | None, ctime_ns: int | None, inode: int | None
+) -> FileStamp | None:
+    if size is None or mtime_ns is None or ctime_ns is None or inode is None:
+        return None
+    return FileStamp(size, mtime_ns, ctime_ns, inode if inode >= 0 else inode + _WRAP)
 
 
 def _as_dict(parameter: Parameter) -> dict[str, Any]:

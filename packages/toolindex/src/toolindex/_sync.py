@@ -1,30 +1,36 @@
 """Bringing the index up to date with the files: planning the changes, and applying them.
 
-The plan is made without access to the database or the disk. It is applied in one write transaction,
-or not at all.
+What is stored about files is read once, compared with a scan without access to the database or the
+disk, and validated before use. The plan is applied in one write transaction, or not at all.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from toolindex._meta import CHANGED_AT, bump_generation, set_meta
+from toolindex._meta import (
+    CHANGED_AT,
+    GENERATION,
+    bump_generation,
+    get_number,
+    is_complete,
+    is_current,
+    set_meta,
+)
 from toolindex._pairing import vectors_changed
-from toolindex._rows import row_values
-from toolindex._stored import stamp_columns
-from toolindex._vectors import close_holes, fill, forget, forget_superseded, writable_tables
+from toolindex._rows import UnreadableRowError, alias_words, row_values, stamp_columns, to_stamp
+from toolindex._vectors import clear, compact, fill, writable_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import apsw
     from toolscan import FileStamp, ScanIssue, ScanReport, ToolRecord
-
-    from toolindex._stored import StoredEntry
 
 _COLUMNS = (
     *("id", "source", "category", "name", "path", "signature", "summary", "description"),
@@ -37,6 +43,123 @@ _UPSERT = (
     f"VALUES ({', '.join(':' + column for column in _COLUMNS)}) ON CONFLICT (id) DO UPDATE SET "
     + ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS if column != "id")
 )
+_WITH_IDS = "SELECT rowid FROM entries WHERE id IN (SELECT value FROM json_each(?))"
+
+
+class StoredEntry(NamedTuple):
+    """What is stored about one tool's file: values of `entries`, by column."""
+
+    path: str
+    id: str
+    file_hash: str
+    size: int | None
+    mtime_ns: int | None
+    ctime_ns: int | None
+    inode: int | None
+
+    @classmethod
+    def of(cls, id_: str, *, path: str, file_hash: str, stamp: FileStamp | None) -> StoredEntry:
+        """Create an entry, for another implementation of a store."""
+        return cls(path, id_, file_hash, *stamp_columns(stamp))
+
+    @property
+    def stamp(self) -> FileStamp | None:
+        """The file's stamp from the file system, or None if that cannot be trusted."""
+        return to_stamp(*self[3:])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """What the index stores about all files, or those at some paths, at one moment.
+
+    Pass `stamps` and `hashes` to `toolscan.scan(known=…, hashes=…)`, and the object itself to
+    `ToolStore.sync`, which then need not read it again.
+
+    Attributes:
+        rows: The values of `StoredEntry`.
+        generation: The state of the index that was read.
+        within: The paths, or None for all.
+        is_current: Whether the current version of the reader made all entries; if not, no stamps
+            are known.
+        is_complete: Whether a whole tree has been synced since the index was created.
+    """
+
+    rows: Sequence[tuple[str, str, str, int | None, int | None, int | None, int | None]] = field(
+        repr=False
+    )
+    generation: int
+    within: frozenset[str] | None = None
+    is_current: bool = True
+    is_complete: bool = True
+
+    @property
+    def stamps(self) -> dict[str, FileStamp]:
+        """The stamps, by path, of files that need not be read if their stamps are the same."""
+        rows = self.rows if self.is_current else ()
+        return {row[0]: stamp for row in rows if (stamp := to_stamp(*row[3:])) is not None}
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The hashes, by path, of files that need not be parsed if their content is the same."""
+        return {row[0]: row[2] for row in self.rows} if self.is_current else {}
+
+    @property
+    def entries(self) -> dict[str, StoredEntry]:
+        """The entries by id."""
+        return {row[1]: StoredEntry(*row) for row in self.rows}
+
+    def is_exactly(self, paths: Collection[str]) -> bool:
+        """Return whether these are exactly the stored paths."""
+        return {row[0] for row in self.rows} == set(paths)
+
+
+def stored_files(
+    connection: apsw.Connection, *, reader_version: str, within: Collection[str] | None
+) -> StoredFiles:
+    """Read what `ToolStore.stored` returns, inside the caller's transaction."""
+    limits, columns = _normal(within), ", ".join(StoredEntry._fields)
+    if limits is None:
+        rows = connection.execute(f"SELECT {columns} FROM entries")  # noqa: S608 - constants
+    else:
+        # As one JSON value, which allows any number of paths. "0" is the character after "/".
+        rows = connection.execute(
+            f"SELECT {columns} FROM entries "  # noqa: S608 - constants
+            "WHERE path IN (SELECT value FROM json_each(?1)) "
+            f"UNION SELECT {columns} FROM (SELECT value AS folder FROM json_each(?1)) "
+            # Otherwise SQLite would read all entries and look up the folder of each.
+            "CROSS JOIN entries ON path > folder || '/' AND path < folder || '0'",
+            (json.dumps(sorted(limits)),),
+        )
+    found = cast("list[StoredEntry]", rows.fetchall())
+    if not all(isinstance(it, str) for row in found for it in row[:3]):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UnreadableRowError("path")
+    return StoredFiles(
+        rows=found,
+        generation=get_number(connection, GENERATION),
+        within=limits,
+        is_current=is_current(connection, reader_version),
+        is_complete=is_complete(connection),
+    )
+
+
+def is_unchanged(
+    stored: StoredFiles,
+    connection: apsw.Connection,
+    reader_version: str,
+    within: Collection[str] | None,
+) -> bool:
+    """Return whether reading again for these paths and this version would return the same."""
+    return (
+        stored.generation == get_number(connection, GENERATION)
+        and stored.is_current == is_current(connection, reader_version)
+        and stored.is_complete == is_complete(connection)
+        and stored.within == _normal(within)
+    )
+
+
+def _normal(within: Collection[str] | None) -> frozenset[str] | None:
+    limits = None if within is None else frozenset(str(PurePosixPath(path)) for path in within)
+    return None if limits is None or "." in limits else limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +208,7 @@ def plan_sync(
     Returns:
         The plan; applying it twice is the same as once.
     """
-    in_scope = _scope(within)
+    limits = None if within is None else {PurePosixPath(path) for path in within}
     passed_over = frozenset(scanned.unchanged)
     rescan = set(passed_over)
     records = {str(record.id): record for record in scanned.records}
@@ -117,7 +240,7 @@ def plan_sync(
             # Another version has read the file in the meantime.
             if not reread:
                 rescan.discard(entry.path)
-        elif id_ not in records and in_scope(entry.path):
+        elif id_ not in records and (limits is None or _is_below(entry.path, limits)):
             removed.append(id_)
     return SyncPlan(
         added=tuple(added),
@@ -155,16 +278,9 @@ def _moved(
     return tuple(pairs)
 
 
-def _scope(within: Collection[str] | None) -> Callable[[str], bool]:
-    if within is None:
-        return lambda _path: True
-    limits = {PurePosixPath(path) for path in within}
-
-    def is_below_a_limit(path: str) -> bool:
-        candidate = PurePosixPath(path)
-        return candidate in limits or not limits.isdisjoint(candidate.parents)
-
-    return is_below_a_limit
+def _is_below(path: str, limits: Collection[PurePosixPath]) -> bool:
+    candidate = PurePosixPath(path)
+    return candidate in limits or not set(candidate.parents).isdisjoint(limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,17 +329,21 @@ def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
         *plan.removed,
     ]
     for table in tables:
-        forget(connection, table, stale)
+        clear(connection, table, _WITH_IDS, (json.dumps(stale),))
     _keep_vectors_of_moved(connection, plan)
     connection.executemany("DELETE FROM entries WHERE id = ?", ((id_,) for id_ in plan.removed))
     connection.executemany(_UPSERT, map(row_values, changed))
     filled = [*(str(record.id) for record in changed), *_with_text(connection, plan.moved)]
+    reread = [str(record.id) for record in plan.reread]
     for table in tables:
         # If only the format of the text has changed, the old vector is used until there is a new
         # one.
-        forget_superseded(connection, table, [str(record.id) for record in plan.reread])
-        fill(connection, table, filled)
-        close_holes(connection, table)
+        renewed = (
+            f"{_WITH_IDS} AND text_hash IN (SELECT text_hash FROM embeddings WHERE model_id = ?)"  # noqa: S608
+        )
+        clear(connection, table, renewed, (json.dumps(reread), table.model_id))
+        fill(connection, table, _WITH_IDS, (json.dumps(filled),))
+        compact(connection, table)
     set_meta(connection, CHANGED_AT, repr(time.time()))
     bump_generation(connection)
 
@@ -255,3 +375,42 @@ def _with_text(connection: apsw.Connection, moved: Iterable[tuple[str, str]]) ->
         "SELECT id FROM entries WHERE text_hash = ?", ((text_hash,) for _, text_hash in moved)
     )
     return [str(id_) for (id_,) in rows]
+
+
+def changed_aliases(
+    connection: apsw.Connection, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str]
+) -> dict[str, Sequence[str]]:
+    """Return the new aliases, by id, of the tools whose aliases have to change.
+
+    The arguments are those of `ToolStore.annotate`.
+    """
+    kept = frozenset(keep)
+    rows = connection.execute("SELECT id, aliases FROM entries WHERE aliases != '[]'")
+    held = {id_: texts for id_, texts in rows if id_ not in kept}
+    wanted = {id_: _encodable(texts) for id_, texts in aliases.items() if id_ not in kept}
+    changed = [id_ for id_, texts in wanted.items() if held.get(id_, "[]") != _to_json(texts)]
+    # As one JSON value, which allows any number of ids, and any string.
+    existing = connection.execute(
+        "SELECT id FROM entries WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(changed),),
+    )
+    lost: dict[str, Sequence[str]] = {id_: () for id_ in held if id_ not in wanted}
+    return lost | {id_: wanted[id_] for (id_,) in existing}
+
+
+def apply_aliases(connection: apsw.Connection, changed: Mapping[str, Sequence[str]]) -> None:
+    """Set the aliases of some tools inside the caller's write transaction."""
+    connection.executemany(
+        "UPDATE entries SET aliases = ?, alias_words = ? WHERE id = ?",
+        ((_to_json(texts), alias_words(texts), id_) for id_, texts in changed.items()),
+    )
+    bump_generation(connection)
+
+
+def _to_json(texts: Sequence[str]) -> str:
+    return json.dumps(list(texts), ensure_ascii=False)
+
+
+def _encodable(texts: Sequence[str]) -> list[str]:
+    """Replace lone surrogates, which no database can store."""
+    return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 import time
 from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolindex._extension import has_sqlite_vec
-from toolindex._kept_ids import kept_id, renewed_since
+from toolindex._meta import get_meta, set_meta
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
@@ -23,11 +23,15 @@ VEC_TABLE = "entries_vec"
 MAX_DIMENSIONS = 8_192
 """The maximum length of vectors in sqlite-vec."""
 _CHUNK_ROWS = 256
-# A chunk is only freed when it is empty, so scattered updates leave holes in all of them.
-_SPARE_CHUNKS = 8
+_SPARE_ROWS = 8 * _CHUNK_ROWS
+_KEPT = "ON v.model_id = ? AND v.text_hash = e.text_hash AND length(v.vector) = ?"
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 # How often the use of a model is recorded: otherwise every start would write.
 _NOTED_SECONDS = 24 * 3600.0
+# While all texts are embedded again, a mark says from when on vectors count as new, and old ones
+# stay in use. They are replaced one by one, and deleted only when all are: after a kill it is still
+# known which texts are left.
+_RENEWAL = "renewed since "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +39,7 @@ class VectorTable:
     """The table in which the vectors of a model are searched.
 
     Attributes:
-        name: The vec0 table; its rowids are those of `entries`.
+        name: The vec0 table; its rowids are those of `entries`, its column is `embedding`.
         model_id: The model.
         dimensions: The length of its vectors.
     """
@@ -43,6 +47,16 @@ class VectorTable:
     name: str
     model_id: str
     dimensions: int
+
+    @property
+    def vectors(self) -> str:
+        """A SELECT of the rowid and the vector of each row."""
+        return f"SELECT rowid, embedding FROM {self.name}"  # noqa: S608
+
+    @property
+    def versions(self) -> str:
+        """A SELECT of the rowid of each row, and of a number that is new when its vector is."""
+        return f"SELECT entry, version FROM vector_rows WHERE vec_table = '{self.name}'"  # noqa: S608
 
 
 def to_blob(vector: Sequence[float], *, model_id: str, dimensions: int) -> bytes:
@@ -108,14 +122,11 @@ def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | No
     return next((table for table in tables if table.model_id == model_id), None)
 
 
-def kept_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
+def durable_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
     """Return a SELECT of the rowid and the kept vector of each entry, with its parameters."""
     # CROSS keeps SQLite from reading all vectors where a few entries are asked for.
-    return (
-        "SELECT e.rowid, v.vector FROM entries AS e CROSS JOIN embeddings AS v "
-        "ON v.model_id = ? AND v.text_hash = e.text_hash AND length(v.vector) = ?",
-        (model_id, 4 * dimensions),
-    )
+    sql = f"SELECT e.rowid, v.vector FROM entries AS e CROSS JOIN embeddings AS v {_KEPT}"  # noqa: S608
+    return sql, (model_id, 4 * dimensions)
 
 
 def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
@@ -154,50 +165,68 @@ def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> No
         return
     table = VectorTable(name=_free_name(connection), model_id=model_id, dimensions=dimensions)
     _create(connection, table)
-    connection.execute("UPDATE models SET vec_table = ? WHERE model_id = ?", (table.name, model_id))
+    _use(connection, table)
     fill(connection, table)
 
 
-def fill(connection: apsw.Connection, table: VectorTable, ids: Sequence[str] | None = None) -> None:
-    """Make entries, or all of them, searchable by meaning if a vector is kept for their text."""
-    sql = (
-        f"INSERT INTO {table.name} (rowid, embedding) "  # noqa: S608 - our own name
-        "SELECT e.rowid, v.vector FROM entries AS e JOIN embeddings AS v "
-        "ON v.model_id = :model AND v.text_hash = e.text_hash AND length(v.vector) = :bytes "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {table.name}_rowids AS r WHERE r.rowid = e.rowid)"
-    )
-    parameters = {"model": table.model_id, "bytes": 4 * table.dimensions}
-    if ids is None:
-        connection.execute(sql, parameters)
-    else:
-        connection.executemany(f"{sql} AND e.id = :id", (parameters | {"id": id_} for id_ in ids))
+def fill(
+    connection: apsw.Connection,
+    table: VectorTable,
+    entries: str = "SELECT rowid FROM entries",
+    values: tuple[str, ...] = (),
+) -> None:
+    """Make entries searchable by meaning if a vector is kept for their text.
 
-
-def forget(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) -> None:
-    """Remove the searchable vectors of some entries; the kept ones stay."""
-    connection.executemany(
-        f"DELETE FROM {table.name} WHERE rowid = (SELECT rowid FROM entries WHERE id = ?)",  # noqa: S608
-        ((id_,) for id_ in ids),
-    )
-
-
-def forget_superseded(connection: apsw.Connection, table: VectorTable, ids: Sequence[str]) -> None:
-    """Remove the searchable vectors of entries for whose text another vector is kept."""
-    connection.executemany(
-        f"DELETE FROM {table.name} WHERE rowid = (SELECT e.rowid FROM entries AS e "  # noqa: S608
-        "JOIN embeddings AS v ON v.model_id = ? AND v.text_hash = e.text_hash WHERE e.id = ?)",
-        ((table.model_id, id_) for id_ in ids),
-    )
-
-
-def close_holes(connection: apsw.Connection, table: VectorTable) -> None:
-    """Compact scattered vectors, into a table with another name.
-
-    Every search reads all chunks, even those with a single vector.
+    Args:
+        connection: In a write transaction.
+        table: The table.
+        entries: A SELECT of the rowids of entries.
+        values: Its parameters.
     """
-    tools = connection.execute("SELECT count(*) FROM entries").get
-    chunks = connection.execute(f"SELECT count(*) FROM {table.name}_chunks").get  # noqa: S608
-    if chunks <= 2 * (tools // _CHUNK_ROWS) + _SPARE_CHUNKS:
+    kept = f"FROM entries AS e CROSS JOIN embeddings AS v {_KEPT}"
+    model = table.model_id, 4 * table.dimensions
+    # A row's version is a random number, so that it is never one of another vector.
+    added = connection.execute(
+        "INSERT OR IGNORE INTO vector_rows (vec_table, entry, version) "
+        f"SELECT ?, e.rowid, random() {kept} WHERE e.rowid IN ({entries}) RETURNING entry",
+        (table.name, *model, *values),
+    ).fetchall()
+    connection.executemany(
+        f"INSERT INTO {table.name} (rowid, embedding) "
+        f"SELECT e.rowid, v.vector {kept} WHERE e.rowid = ?",
+        ((*model, entry) for (entry,) in added),
+    )
+    connection.execute(
+        "UPDATE models SET written = written + ? WHERE vec_table = ?", (len(added), table.name)
+    )
+
+
+def clear(
+    connection: apsw.Connection, table: VectorTable, entries: str, values: tuple[str, ...] = ()
+) -> None:
+    """Remove the searchable vectors of entries, which are given as for `fill`; the kept ones stay.
+
+    vec0 has no upsert, and reads every row unless a single rowid is given.
+    """
+    removed = connection.execute(
+        f"DELETE FROM vector_rows WHERE vec_table = ? AND entry IN ({entries}) RETURNING entry",  # noqa: S608
+        (table.name, *values),
+    ).fetchall()
+    connection.executemany(f"DELETE FROM {table.name} WHERE rowid = ?", removed)  # noqa: S608
+
+
+def compact(connection: apsw.Connection, table: VectorTable) -> None:
+    """Copy scattered vectors to a table with another name.
+
+    A chunk of sqlite-vec is only freed when it is empty, so scattered changes leave holes in all of
+    them, and every search reads all chunks.
+    """
+    sql = (
+        "SELECT written, (SELECT count(*) FROM vector_rows WHERE vec_table = ?1) "
+        "FROM models WHERE vec_table = ?1"
+    )
+    written, rows = connection.execute(sql, (table.name,)).get
+    if written <= 2 * rows + _SPARE_ROWS:
         return
     dense = replace(table, name=_free_name(connection))
     _create(connection, dense)
@@ -206,15 +235,27 @@ def close_holes(connection: apsw.Connection, table: VectorTable) -> None:
     )
     connection.execute(f"DROP TABLE {table.name}")
     connection.execute(
-        "UPDATE models SET vec_table = ? WHERE model_id = ?", (dense.name, table.model_id)
+        "UPDATE vector_rows SET vec_table = ? WHERE vec_table = ?", (dense.name, table.name)
     )
+    _use(connection, dense, written=rows)
+
+
+def number_rows(connection: apsw.Connection) -> None:
+    """Record the rows of vector tables of version 1, which did not record them."""
+    for table in writable_tables(connection):
+        connection.execute(
+            "INSERT INTO vector_rows (vec_table, entry, version) "  # noqa: S608 - our own name
+            f"SELECT ?, rowid, random() FROM {table.name}",
+            (table.name,),
+        )
+        _use(connection, table, written=connection.changes())
 
 
 def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
     """Keep vectors by text hash, make them searchable, and delete refusals of their texts."""
-    kept = kept_id(connection, model_id, dimensions)
+    kept = durable_id(connection, model_id, dimensions)
     at = max(time.time(), renewed_since(connection, kept))
     connection.executemany(
         "INSERT INTO embeddings (text_hash, model_id, vector, stored_at) VALUES (?, ?, ?, ?) "
@@ -230,19 +271,16 @@ def put_vectors(
     table = next((it for it in writable_tables(connection) if it.model_id == kept), None)
     if table is None:
         return
-    rows = connection.execute(
-        "SELECT e.rowid, e.text_hash FROM json_each(?) AS given "
-        "JOIN entries AS e ON e.text_hash = given.value",
-        (json.dumps(list(blobs)),),
-    ).fetchall()
-    # vec0 has no upsert, and reads every row unless a single rowid is given.
-    connection.executemany(
-        f"DELETE FROM {table.name} WHERE rowid = ?",  # noqa: S608
-        ((rowid,) for rowid, _ in rows),
-    )
-    connection.executemany(
-        f"INSERT INTO {table.name} (rowid, embedding) VALUES (?, ?)",  # noqa: S608
-        ((rowid, blobs[str(text_hash)]) for rowid, text_hash in rows),
+    entries = "SELECT rowid FROM entries WHERE text_hash IN (SELECT value FROM json_each(?))"
+    hashes = (json.dumps(list(blobs)),)
+    clear(connection, table, entries, hashes)
+    fill(connection, table, entries, hashes)
+
+
+def _use(connection: apsw.Connection, table: VectorTable, *, written: int = 0) -> None:
+    connection.execute(
+        "UPDATE models SET vec_table = ?, written = ? WHERE model_id = ?",
+        (table.name, written, table.model_id),
     )
 
 
@@ -261,9 +299,74 @@ def _drop_unused(connection: apsw.Connection) -> None:
     )
     for (name,) in unused.fetchall():
         connection.execute(f'DROP TABLE "{name}"')
+        connection.execute("DELETE FROM vector_rows WHERE vec_table = ?", (name,))
 
 
 def _free_name(connection: apsw.Connection) -> str:
     taken = {table.name for table in vector_tables(connection)}
     names = [VEC_TABLE, *(f"{VEC_TABLE}_{number}" for number in range(2, len(taken) + 2))]
     return next(name for name in names if name not in taken)
+
+
+def has_sqlite_vec(connection: apsw.Connection) -> bool:
+    """Return whether vector tables can be used on a connection."""
+    sql = "SELECT 1 FROM pragma_module_list WHERE name = 'vec0'"
+    return connection.execute(sql).fetchone() is not None
+
+
+def durable_id(connection: apsw.Connection, model_id: str, dimensions: int | None = None) -> str:
+    """Return the id under which vectors of a model are stored, such as `openai:some-model [32]`.
+
+    Vectors of the first length are stored under the model's own id. Without `dimensions`, it is the
+    id of the length used last.
+    """
+    if dimensions is None:
+        used_last = connection.execute(
+            "SELECT model_id FROM models WHERE model_id = ?1 "
+            "OR substr(model_id, 1, length(?1) + 2) = ?1 || ' [' ORDER BY used_at DESC LIMIT 1",
+            (model_id,),
+        ).get
+        return model_id if used_last is None else str(used_last)
+    first = durable_dimensions(connection, model_id)
+    return model_id if first in {None, dimensions} else f"{model_id} [{dimensions}]"
+
+
+def model_of(durable: str) -> str:
+    return re.sub(r" \[\d+\]$", "", durable)
+
+
+def durable_dimensions(connection: apsw.Connection, durable: str) -> int | None:
+    """Return the length of the vectors that are stored under an id, or None if there are none."""
+    sql = "SELECT length(vector) / 4 FROM embeddings WHERE model_id = ? LIMIT 1"
+    return connection.execute(sql, (durable,)).get  # type: ignore[no-any-return]
+
+
+def begin_renewal(connection: apsw.Connection, durable: str) -> None:
+    """Mark all vectors that are stored under an id as old."""
+    sql = "SELECT max(stored_at) FROM embeddings WHERE model_id = ?"
+    latest = connection.execute(sql, (durable,)).get or 0.0
+    # Later than all existing ones, even if the clock was set back.
+    since = max(time.time(), math.nextafter(latest, math.inf))
+    set_meta(connection, _RENEWAL + durable, repr(since))
+
+
+def renewed_since(connection: apsw.Connection, durable: str) -> float:
+    """Return the time before which vectors count as old; 0 if none do."""
+    return float(get_meta(connection, _RENEWAL + durable) or 0)
+
+
+def renewals(connection: apsw.Connection) -> list[str]:
+    """Return the ids whose vectors are being replaced."""
+    sql = "SELECT substr(key, length(?1) + 1) FROM meta WHERE substr(key, 1, length(?1)) = ?1"
+    return [str(durable) for (durable,) in connection.execute(sql, (_RENEWAL,))]
+
+
+def end_renewal(connection: apsw.Connection, durable: str) -> None:
+    """Delete old vectors that were not replaced, once all texts have new ones."""
+    connection.execute(
+        "DELETE FROM embeddings WHERE model_id = ? AND stored_at < ? "
+        "AND text_hash NOT IN (SELECT text_hash FROM entries)",
+        (durable, renewed_since(connection, durable)),
+    )
+    connection.execute("DELETE FROM query_embeddings WHERE model_id = ?", (model_of(durable),))
+    connection.execute("DELETE FROM meta WHERE key = ?", (_RENEWAL + durable,))

@@ -7,22 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "DamagedDatabaseError",
-    "DatabaseBusyError",
-    "DatabaseError",
-    "FilterError",
-    "ForeignDatabaseError",
-    "ForeignRootError",
-    "LeaseHeldError",
-    "NewerSchemaError",
-    "ReadOnlyIndexError",
-    "TooManyFilesError",
-    "ToolIndexError",
-    "UsageError",
-    "VectorError",
-]
-
 
 class ToolIndexError(Exception):
     """Base class of every error raised by toolindex."""
@@ -41,20 +25,19 @@ class DatabaseError(ToolIndexError):
 
 
 class DamagedDatabaseError(DatabaseError):
-    """The file is an index that cannot be used; `ToolIndex.set_aside` makes room for a new one.
+    """The file is an index that cannot be used; `ToolStore.quarantine` makes room for a new one.
 
     Attributes:
         path: The file.
-        is_former: Whether it is not damaged, but of an early version.
     """
 
-    def __init__(self, path: Path, *, is_former: bool = False) -> None:
-        what = "the index is from an older version" if is_former else "the file is damaged"
+    def __init__(self, path: Path) -> None:
         super().__init__(
-            path, f"{what}; open it where it can be written, and it will be renamed and rebuilt"
+            path,
+            "the file is damaged; open it where it can be written, and it will be renamed and "
+            "rebuilt",
         )
         self.path = path
-        self.is_former = is_former
 
 
 class DatabaseBusyError(DatabaseError):
@@ -128,13 +111,6 @@ class TooManyFilesError(DatabaseError):
             "too many files are open in this process; close some connections, or raise the limit "
             "(ulimit -n), then run again",
         )
-
-
-class UnreadableRowError(Exception):
-    """A row has an invalid value; the index raises `DamagedDatabaseError` from it."""
-
-    def __init__(self, column: str) -> None:
-        super().__init__(f"its field {column!r} is invalid")
 
 
 class VectorError(ToolIndexError):

@@ -12,37 +12,35 @@ if TYPE_CHECKING:
     from toolscan import ScanReport
 
     from toolindex._filters import ToolFilter
-    from toolindex._pruning import PruneReport
     from toolindex._reader import Coverage
     from toolindex._rows import ToolEntry
-    from toolindex._statistics import ToolOutcomes, ToolUsage, UsageStatistics
-    from toolindex._stored import StoredFiles
-    from toolindex._sync import SyncReport
-    from toolindex._usage import RemovedRecords
-    from toolindex._usage_records import OutcomeRecord, SearchRecord
-
-__all__ = [
-    "Candidate",
-    "StoreReader",
-    "ToolStore",
-    "UsageStore",
-    "VectorCache",
-    "WorkLease",
-]
+    from toolindex._sync import StoredFiles, SyncReport
+    from toolindex._usage import (
+        OutcomeRecord,
+        RemovedRecords,
+        SearchRecord,
+        ToolOutcomes,
+        ToolUsage,
+        UsageStatistics,
+    )
 
 
 class WorkLease(Protocol):
     """The right to do one kind of work, held by one process at a time."""
 
     def acquire(self, *, timeout: float) -> bool:
-        """Acquire the lease within a time; 0 tries once. It is free when its holder has died."""
+        """Acquire the lease within a time; 0 tries once.
+
+        It is free when its holder has died. Returns whether it was acquired, and has to be
+        released.
+        """
         ...
 
     def release(self) -> None:
-        """Release it."""
+        """Release it; nothing happens if it is not held."""
         ...
 
-    def turn(self, *, patience: float) -> AbstractAsyncContextManager[None]:
+    def acquire_async(self, *, patience: float) -> AbstractAsyncContextManager[None]:
         """Hold the lease for a block, without blocking a thread; or raise `LeaseHeldError`."""
         ...
 
@@ -185,14 +183,11 @@ class StoreReader(Protocol):
         ...
 
     def state_of(self, model_id: str | None = None) -> Hashable:
-        """Return what changes with every change that a search by one model's vectors could see.
-
-        None is a search by words. Answers are kept until it changes.
-        """
+        """Return a cache key for answers of a search by one model's vectors, or by words (None)."""
         ...
 
     def usage_generation(self) -> int:
-        """Return a number that changes with every change of outcomes."""
+        """Return the change counter of the outcomes."""
         ...
 
     def is_complete(self) -> bool:
@@ -201,7 +196,12 @@ class StoreReader(Protocol):
 
 
 class UsageStore(Protocol):
-    """The record of searches and outcomes; `toolindex.UsageLog` documents it in full."""
+    """The record of searches and outcomes.
+
+    Every method is one transaction: one that raises has changed nothing, and can be retried.
+    `since` leaves out older records, in seconds since 1970. Methods that read raise
+    `DamagedDatabaseError` if the record is not as it was written.
+    """
 
     @property
     def read_only(self) -> bool:
@@ -209,15 +209,15 @@ class UsageStore(Protocol):
         ...
 
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
-        """Record searches, each id once."""
+        """Record searches; those with known ids are ignored."""
         ...
 
     def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
-        """Record outcomes."""
+        """Record outcomes; each counts, so pass each only once."""
         ...
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
-        """Summarize the record."""
+        """Summarize the record, with the `top` most frequent queries without results."""
         ...
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:
@@ -237,27 +237,52 @@ class UsageStore(Protocol):
         ...
 
     def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
-        """Delete records that are too old, and the oldest if there are too many."""
+        """Delete records that are too old, and the oldest if there are too many.
+
+        The clock cannot be trusted, so no deletion relies on it alone:
+
+        - Age is counted back from now or from the newest record, whichever is earlier. A clock
+          that has jumped ahead deletes nothing by itself, and a record dated in the future
+          does not make others older. The newest record is therefore kept; `clear` deletes it.
+        - A record dated in the future is as old as any that was written after it, and is
+          deleted with the first of those.
+        - The number of records is limited in the order of writing, whatever the dates.
+
+        Args:
+            max_age_days: The maximum age of records.
+            max_rows: The maximum number of searches, and of outcomes.
+
+        Raises:
+            UsageError: A number is negative or not finite.
+        """
         ...
 
     def clear(self) -> RemovedRecords:
-        """Delete the whole record."""
+        """Delete the whole record, and copies of it."""
         ...
 
 
 class VectorCache(Protocol):
-    """Vectors of queries; `toolindex.QueryVectors` documents it in full."""
+    """Vectors of the most recent queries, so that a repeated query needs no model."""
 
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> Sequence[float] | None:
-        """Return a model's unit vector for a query, or None."""
+        """Return a model's unit vector for a query, exactly as it was embedded, or None.
+
+        Vectors of other than the current length are not returned; None is the length used last.
+        """
         ...
 
     def put(
         self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
     ) -> None:
-        """Keep vectors by query, and record which of the kept ones were used."""
+        """Store vectors by query, and record which stored ones were used since the last call.
+
+        Raises:
+            VectorError: The vectors have different lengths, or one is not finite or all zeros; none
+                was stored.
+        """
         ...
 
 
@@ -267,7 +292,7 @@ class ToolStore(Protocol):
     Every change is atomic, even if the process is killed, and is visible to every read that begins
     after it, in this process and in others. Any thread may make any call. Failures raise a
     `ToolIndexError`, and leave the state unchanged. `toolindex.testing.check_store` checks an
-    implementation; `ToolIndex` documents each call.
+    implementation; `toolindex.ToolIndex` is one in SQLite.
     """
 
     @property
@@ -286,12 +311,15 @@ class ToolStore(Protocol):
 
     @property
     def damaged(self) -> Path | None:
-        """The damaged file that was last set aside, or None."""
+        """The new path of the damaged file that was last renamed, or None."""
         ...
 
     @property
-    def kept_problem(self) -> str:
-        """Why the usage record is left out of a read-only store, or an empty string."""
+    def durable_problem(self) -> str:
+        """Why the usage record is left out of a read-only store, or an empty string.
+
+        Searches do not need it, but filters by success and latency do.
+        """
         ...
 
     @property
@@ -301,15 +329,32 @@ class ToolStore(Protocol):
 
     @property
     def query_vectors(self) -> VectorCache:
-        """Vectors of queries, kept for repeated queries."""
+        """Vectors of queries."""
         ...
 
     def bind(self, root: str) -> None:
-        """Bind the store to a tree; refuse if it is bound to another that exists."""
+        """Bind the store to a tree, or check that it is bound to it.
+
+        Two trees in one store would remove each other's tools. The store of a tree that was moved
+        or removed can be bound to another.
+
+        Args:
+            root: The tree's full path; or those of several that are synced together, separated by
+                `os.pathsep`.
+
+        Raises:
+            ForeignRootError: It is the store of another tree, which still exists.
+        """
         ...
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
-        """Return what is stored about files."""
+        """Return what is stored about files, so that a scan can skip unchanged ones.
+
+        Args:
+            reader_version: The version of the code that makes records from files. If it differs
+                from that of the store, no stamps are known.
+            within: Only these paths (posix, relative to the root) and those below them.
+        """
         ...
 
     def sync(
@@ -320,11 +365,35 @@ class ToolStore(Protocol):
         within: Collection[str] | None = None,
         stored: StoredFiles | None = None,
     ) -> SyncReport:
-        """Bring the store up to date with a scan; repeating it has no effect."""
+        """Bring the store up to date with a scan, in one transaction; repeating it has no effect.
+
+        New and changed tools can be found by their words as soon as this returns; by their meaning,
+        once their vectors are stored. Hold the lease `"files"` from the scan on: an older scan must
+        not be applied after a newer one.
+
+        Args:
+            scanned: The scan's report.
+            reader_version: The version of the code that made it.
+            within: The paths (posix, relative to the root) the scan was limited to.
+            stored: What `stored` returned before the scan for the same paths; if it is still valid,
+                it need not be read again.
+
+        Raises:
+            ForeignRootError: The file was replaced by the store of another tree.
+        """
         ...
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Set the aliases of all tools except some; return how many tools have new ones."""
+        """Set the aliases of all tools; return how many tools have new ones.
+
+        Aliases are searched in a separate column and are not embedded. They stay when a tool's file
+        changes, and are removed with the tool.
+
+        Args:
+            aliases: Words and sentences by tool id. Tools that are not in it have none afterwards;
+                unknown ids are ignored.
+            keep: Ids of tools whose aliases are unchanged.
+        """
         ...
 
     def pending(
@@ -337,7 +406,7 @@ class ToolStore(Protocol):
         ...
 
     def text_hashes(self, ids: Collection[str]) -> Collection[str]:
-        """Return the hashes of the texts that are embedded for some tools."""
+        """Return the hashes of these tools' texts."""
         ...
 
     def count_pending(self, model_id: str) -> int:
@@ -352,7 +421,12 @@ class ToolStore(Protocol):
         ...
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
-        """Keep vectors by the hash of their text, which is then no longer pending."""
+        """Store vectors by the hash of their text, and make them searchable.
+
+        Raises:
+            VectorError: The vectors have different lengths, or one is not finite or all zeros; none
+                was stored.
+        """
         ...
 
     def lease(self, purpose: str) -> WorkLease:
@@ -364,36 +438,59 @@ class ToolStore(Protocol):
         ...
 
     def use_model(self, model_id: str, *, dimensions: int | None = None) -> bool:
-        """Make a model's kept vectors searchable; return whether there are any.
+        """Make a model's stored vectors searchable, beside other models'; return if it has any.
 
-        Vectors of a new length count as those of another model, and are kept in addition to the
-        others: texts without one of that length are then pending.
+        Vectors of a new length count as those of another model, and are stored in addition to the
+        others: texts without one of that length are then pending. None is the length used last.
+
+        Raises:
+            VectorError: Vectors of this length cannot be searched.
         """
         ...
 
     def back_up(self) -> bool:
-        """Copy what cannot be made again, if that is needed and is not done by others.
+        """Copy what cannot be made again, once a day; return whether a copy was made now.
 
-        Called once a day, when idle. Returns whether a copy was made.
+        If the original is damaged or lost, it is restored from the copy and from the vectors in the
+        index, so at most a day of the usage record is lost. Call it when idle: other threads and
+        processes can use the store meanwhile.
+
+        Raises:
+            DamagedDatabaseError: The original is damaged.
         """
         ...
 
-    def prune(self) -> PruneReport:
-        """Delete the oldest vectors that no tool needs."""
+    def prune(self) -> int:
+        """Delete the oldest vectors that no tool needs; return how many."""
         ...
 
     def check(self) -> Sequence[str]:
-        """Return inconsistencies, as sentences."""
+        """Check everything, which takes a while; return inconsistencies, as sentences.
+
+        `rebuild` fixes them.
+
+        Raises:
+            DamagedDatabaseError: A file is damaged.
+        """
         ...
 
     def rebuild(self, *, forget: str | None = None) -> None:
-        """Rebuild everything that is derived from other data, and forget the vectors of a model."""
+        """Rebuild the search tables from the tools and the stored vectors.
+
+        The next scan then reads every file. The usage record is kept.
+
+        Args:
+            forget: The model that has to embed all texts again: all are pending, and its old
+                vectors are used until they are replaced.
+        """
         ...
 
-    def set_aside(self) -> Path | None:
-        """Replace a damaged store with an empty one; return the renamed file.
+    def quarantine(self) -> Path | None:
+        """Rename a damaged file and continue with a new one; return its new path.
 
-        None if there was none to rename. Not called on a store that never raises
+        The next scan and sync of the whole tree rebuilds the tools. What cannot be rebuilt is
+        restored from the copy (`back_up`). None if another thread or process has already renamed
+        the file, or nothing can be written. Not called on a store that never raises
         `DamagedDatabaseError`.
         """
         ...

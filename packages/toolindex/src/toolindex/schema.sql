@@ -1,5 +1,5 @@
--- Version 1: a new database is made from this file, an older one by the steps in migrations/.
--- All of it can be made again, from the tools' files and from the file beside it (kept.sql).
+-- Version 2: a new database is made from this file, an older one by the steps in migrations/.
+-- All of it can be made again, from the tools' files and from the file beside it (durable.sql).
 -- The `entries_vec…` tables are not here: each is as wide as its model's vectors, is made when
 -- the model is put to use, and can always be filled again from `embeddings`.
 
@@ -75,9 +75,19 @@ CREATE TABLE models (
     model_id TEXT PRIMARY KEY,
     dimensions INTEGER NOT NULL,
     vec_table TEXT UNIQUE,          -- where its vectors are searched; NULL while they are only kept
-    used_at REAL NOT NULL
+    used_at REAL NOT NULL,
+    written INTEGER NOT NULL DEFAULT 0      -- how many rows were added to vec_table since it was made
 ) WITHOUT ROWID;
 
--- Counts the states of the index. It starts somewhere else in each database, so that nothing
--- remembered of a database that was removed is ever taken for this one's.
+-- The rows of each vec_table. The version is new whenever the vector is, so that those who have read
+-- the vectors of one state only read the changed ones of the next.
+CREATE TABLE vector_rows (
+    vec_table TEXT NOT NULL,
+    entry INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (vec_table, entry)
+) WITHOUT ROWID;
+
+-- Counts the states of the index. It starts somewhere else in each database, so that caches of a
+-- deleted database are never valid for this one.
 INSERT INTO meta VALUES ('generation', strftime('%s') * 1048576 + abs(random() % 1048576));

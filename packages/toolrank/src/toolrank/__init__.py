@@ -9,7 +9,7 @@ The package does not care what the rows are. Point `HybridSearch` at tables, and
 `HybridSearch` returns `SearchResult`s. It is made of the parts below, which can be used alone.
 
 Retrieval: `BM25Retriever` and `FuzzyRetriever` over a `FullTextTable` or another `Lexicon` (with
-`Postings`, each a `Posting`), `NameRetriever`, `VectorRetriever`, `NumpyVectorRetriever`, and the
+`Postings`, each a `Posting`), `NameRetriever`, `VectorRetriever`, `MatrixRetriever`, and the
 `Retriever` protocol for anything else.
 Fusion: `reciprocal_rank_fusion`, `linear_fusion`, which return `FusedScores`.
 Besides the channels: parts of a request (`Query.parts`), groups, pinned hits, past use
@@ -28,7 +28,6 @@ from toolrank.protocols import Connection, Lexicon, Ranker, Reranker, Retriever
 
 if TYPE_CHECKING:
     from toolrank._bm25 import BM25Retriever
-    from toolrank._byte_matrix import ByteMatrix
     from toolrank._confidence import (
         ACCURATE_CALIBRATION,
         EXACT_CONFIDENCE,
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
     )
     from toolrank._fuzzy import FuzzyRetriever
     from toolrank._language_model import ModelUsage
+    from toolrank._matrix import MatrixRetriever
     from toolrank._names import VERB_PENALTY, NameRetriever, name_key, name_share, verb_prior
-    from toolrank._numpy_vector import NumpyVectorRetriever, VectorMatrix, VectorRows
     from toolrank._postings import Posting, Postings
     from toolrank._prior import USAGE_BOUND, usage_prior
     from toolrank._query import (
@@ -76,7 +75,7 @@ if TYPE_CHECKING:
     from toolrank._stop_words import STOP_WORDS
     from toolrank._tables import Tables
     from toolrank._terms import TermMatch, TermStatistics
-    from toolrank._vector import MAX_NEIGHBOURS, VectorRetriever
+    from toolrank._vector import VectorRetriever
 else:
     # Imported on first use, so that ranking by words alone does not wait for the rest.
     def __getattr__(name: str) -> object:
@@ -94,7 +93,6 @@ else:
 __all__ = [
     "ACCURATE_CALIBRATION",
     "EXACT_CONFIDENCE",
-    "MAX_NEIGHBOURS",
     "MAX_PARTS",
     "MAX_TERMS",
     "PART_DEPTH",
@@ -104,7 +102,6 @@ __all__ = [
     "USAGE_BOUND",
     "VERB_PENALTY",
     "BM25Retriever",
-    "ByteMatrix",
     "Calibration",
     "Candidate",
     "Channel",
@@ -123,9 +120,9 @@ __all__ = [
     "HybridSearch",
     "LLMReranker",
     "Lexicon",
+    "MatrixRetriever",
     "ModelUsage",
     "NameRetriever",
-    "NumpyVectorRetriever",
     "Placing",
     "Posting",
     "Postings",
@@ -146,9 +143,7 @@ __all__ = [
     "TermStatistics",
     "ToolRankError",
     "Traits",
-    "VectorMatrix",
     "VectorRetriever",
-    "VectorRows",
     "clear_lead",
     "confidence",
     "lexical_strength",
@@ -167,7 +162,6 @@ _HOMES = {
     name: module
     for module, names in {
         "_bm25": "BM25Retriever",
-        "_byte_matrix": "ByteMatrix",
         "_confidence": "ACCURATE_CALIBRATION EXACT_CONFIDENCE RECOMMENDED_CONFIDENCE Calibration "
         "Evidence confidence lexical_strength",
         "_equal": "Traits",
@@ -175,8 +169,8 @@ _HOMES = {
         "_fusion": "PART_DEPTH UNITS FusedScores Fusion linear_fusion reciprocal_rank_fusion",
         "_fuzzy": "FuzzyRetriever",
         "_language_model": "ModelUsage",
+        "_matrix": "MatrixRetriever",
         "_names": "VERB_PENALTY NameRetriever name_key name_share verb_prior",
-        "_numpy_vector": "NumpyVectorRetriever VectorMatrix VectorRows",
         "_postings": "Posting Postings",
         "_prior": "USAGE_BOUND usage_prior",
         "_query": "MAX_PARTS MAX_TERMS match_expression query_terms split_request",
@@ -189,7 +183,7 @@ _HOMES = {
         "_stop_words": "STOP_WORDS",
         "_tables": "Tables",
         "_terms": "TermMatch TermStatistics",
-        "_vector": "MAX_NEIGHBOURS VectorRetriever",
+        "_vector": "VectorRetriever",
     }.items()
     for name in names.split()
 }

@@ -17,15 +17,13 @@ from toolrank._records import Query
 from toolrank._sql import identifier, rows_of_keys
 from toolrank._vector import VectorRetriever
 from toolrank.errors import RankingArgumentError, RetrievalError
-from toolrank.protocols import Retriever
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
-    from toolrank._numpy_vector import VectorRows
     from toolrank._records import Filter, Hit
     from toolrank._sql import Content
-    from toolrank.protocols import Candidates, Connection, Lexicon
+    from toolrank.protocols import Candidates, Connection, Lexicon, Retriever
 
 # Chosen by ablation: docs/decisions/0008 in the repository.
 # Terms in a larger share of the rows distinguish nothing, and cost the most.
@@ -46,8 +44,8 @@ class Tables:
         words: The FTS5 table, or another lexicon.
         weights: One weight for each column of the FTS5 table; empty weights all equally.
         content: Where rows get their ids, and where `keys` and `text` are; None for rowids.
-        vectors: A sqlite-vec table, `VectorRows` (which needs numpy), or a retriever named
-            "vector" that applies `where` itself.
+        vectors: A sqlite-vec table, or a retriever named "vector", such as a `MatrixRetriever`,
+            which applies `where` itself.
         keys: Columns with the `name_key` of a name; each row that a request names comes first.
         text: The column whose text tells equal rows apart, such as a description.
         where: The rows to search among.
@@ -65,7 +63,7 @@ class Tables:
         *,
         weights: Sequence[float] = (),
         content: Content | None = None,
-        vectors: str | VectorRows | Retriever | None = None,
+        vectors: str | Retriever | None = None,
         keys: Sequence[str] = (),
         text: str = "",
         where: Filter | None = None,
@@ -83,7 +81,11 @@ class Tables:
         self._similar = similar or self._words
         self._where = where
         self._postings = postings or Postings()
-        self._vectors = _by_vectors(connection, vectors, content, where)
+        self._vectors: Retriever | None = (
+            VectorRetriever(connection, table=vectors, content=content, where=where)
+            if isinstance(vectors, str)
+            else vectors
+        )
         self._names = (
             NameRetriever(connection, content=content, keys=keys, where=where)
             if content is not None and keys
@@ -186,18 +188,3 @@ class Tables:
     def state(self) -> Hashable:
         """Return a key of the state that is read."""
         return self._postings
-
-
-def _by_vectors(
-    connection: Connection,
-    vectors: str | VectorRows | Retriever | None,
-    content: Content | None,
-    where: Filter | None,
-) -> Retriever | None:
-    if isinstance(vectors, str):
-        return VectorRetriever(connection, table=vectors, content=content, where=where)
-    if vectors is None or isinstance(vectors, Retriever):
-        return vectors
-    from toolrank._numpy_vector import NumpyVectorRetriever
-
-    return NumpyVectorRetriever(connection, table=vectors, content=content, where=where)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from toolrank._records import Filter, Hit, Query
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
     from toolrank.protocols import Connection
 
-MAX_NEIGHBOURS = 4096
-"""The most neighbours that sqlite-vec gives in one search."""
+# The most that sqlite-vec gives in one search.
+_MAX_NEIGHBOURS = 4096
 
 
 class VectorRetriever:
@@ -45,8 +44,21 @@ class VectorRetriever:
         where: Filter | None = None,
         name: str = "vector",
     ) -> None:
+        identifier(table, argument="table")
+        identifier(column, argument="column")
+        allowed = f" AND rowid IN ({where.sql})" if where else ""
+        # A row of zeros or of NaN has no distance, and comes first unless a bound keeps it out;
+        # the distance of opposite vectors is 2.
+        self._sql = (
+            f"SELECT rowid AS row, distance FROM {table} "  # noqa: S608
+            f"WHERE {column} MATCH ? AND k = ? AND distance < 3{allowed} ORDER BY distance"
+        )
+        if content is not None:
+            self._sql = (
+                f"SELECT content.{content.column}, nearest.distance FROM ({self._sql}) AS nearest "  # noqa: S608
+                f"JOIN {content.table} AS content ON content.rowid = nearest.row"
+            )
         self._connection = connection
-        self._sql = _statement(table, column, content, where.sql if where else None)
         self._where_parameters = where.parameters if where else ()
         self._name = name
 
@@ -56,7 +68,7 @@ class VectorRetriever:
         return self._name
 
     def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Return the `depth` rows (at most `MAX_NEIGHBOURS`) nearest to the query's vector.
+        """Return the `depth` rows (at most 4096) nearest to the query's vector.
 
         Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
         zeros, which has no direction, finds nothing; a row without a direction is not found.
@@ -67,7 +79,7 @@ class VectorRetriever:
         """
         if query.vector is None or not any(query.vector):
             return []
-        parameters = (_blob(query.vector), min(depth, MAX_NEIGHBOURS), *self._where_parameters)
+        parameters = (_blob(query.vector), min(depth, _MAX_NEIGHBOURS), *self._where_parameters)
         try:
             rows = list(self._connection.execute(self._sql, parameters))
         except Exception as error:
@@ -82,22 +94,3 @@ def _blob(vector: Sequence[float]) -> bytes:
         raise RankingArgumentError("query.vector", "it holds a value that is not finite")
     largest = max(map(abs, vector))
     return array("f", [value / largest for value in vector]).tobytes()
-
-
-@lru_cache(maxsize=64)
-def _statement(table: str, column: str, content: Content | None, where: str | None) -> str:
-    identifier(table, argument="table")
-    identifier(column, argument="column")
-    allowed = f" AND rowid IN ({where})" if where else ""
-    # A row of zeros or of NaN has no distance, and comes first unless a bound keeps it out;
-    # the distance of opposite vectors is 2.
-    nearest = (
-        f"SELECT rowid AS row, distance FROM {table} "  # noqa: S608
-        f"WHERE {column} MATCH ? AND k = ? AND distance < 3{allowed} ORDER BY distance"
-    )
-    if content is None:
-        return nearest
-    return (
-        f"SELECT content.{content.column}, nearest.distance FROM ({nearest}) AS nearest "  # noqa: S608
-        f"JOIN {content.table} AS content ON content.rowid = nearest.row"
-    )

@@ -174,7 +174,7 @@ class ToolCorpus:
         store, searcher = await asyncio.to_thread(self._open)
         here = self._in_this_loop(store, searcher)
         # Held from the update to the answer, because other callers may pass other tools.
-        async with here.lock, store.lease("corpus").turn(patience=_TURN_SECONDS):
+        async with here.lock, store.lease("corpus").acquire_async(patience=_TURN_SECONDS):
             if held is not self._tools and held != self._tools:
                 await asyncio.to_thread(self._hold, store, held)
                 self._embeds_at = float("-inf")

@@ -85,7 +85,7 @@ def clean(
     """Remove empty indexes, and those whose roots no longer exist."""
     from pathlib import Path
 
-    from toolindex import ToolIndexError, remove_index
+    from toolindex import ToolIndex, ToolIndexError
 
     from pytools_hybrid.settings import tuned_path
 
@@ -103,7 +103,7 @@ def clean(
     for each in chosen:
         is_needed = each.is_there and not all_
         try:
-            is_gone = remove_index(Path(each.path), only_empty=is_needed)
+            is_gone = ToolIndex.remove(Path(each.path), only_empty=is_needed)
         except (ToolIndexError, OSError) as error:
             say(f"{each.path} was not removed: {error}")
             continue

@@ -57,6 +57,8 @@ def status(
 
 async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return what to show, both as JSON values and as headings with texts."""
+    from toolindex import ToolIndex
+
     from pytools_hybrid.index import size_on_disk
     from pytools_hybrid.search import ToolSearch
 
@@ -71,7 +73,9 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
             freshness.waiting if freshness else 0,
         )
         unreadable = freshness.left_out_note if freshness else ""
-        read_only = tools.index.store.read_only
+        store = tools.index.store
+        read_only = store.read_only
+        restored = await asyncio.to_thread(store.restored) if isinstance(store, ToolIndex) else None
         size = size_on_disk(database)
         probe = await tools.probe()
         coverage = (await tools.index.state()).coverage
@@ -131,6 +135,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
     never = "never" if settings.only_reads else "never: run pytools-hybrid index"
     rows.append(("changed", never if changed_at is None else _ago(changed_at)))
     rows += [("note", note) for note in notes]
+    if restored is not None:
+        rows.append(("restored", "{} from the backup of {}".format(*map(_ago, restored))))
     rows.append(("searches", _searches(usage)))
     if waiting:
         rows.append(("waiting", f"{waiting} (searches and outcomes not yet sent to the server)"))

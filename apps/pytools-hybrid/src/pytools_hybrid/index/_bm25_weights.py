@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolindex import FTS_COLUMNS
+from toolindex import IndexReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +44,6 @@ class ColumnWeights:
         set_ = {_FIELDS[field]: weight for field, weight in fields.items()}
         words, fuzzy = _COLUMN_WEIGHTS | set_, _FUZZY_COLUMN_WEIGHTS | set_
         return cls(
-            words=tuple(words[column] for column in FTS_COLUMNS),
-            fuzzy=tuple(fuzzy[column] for column in FTS_COLUMNS),
+            words=tuple(words[column] for column in IndexReader.FTS_COLUMNS),
+            fuzzy=tuple(fuzzy[column] for column in IndexReader.FTS_COLUMNS),
         )

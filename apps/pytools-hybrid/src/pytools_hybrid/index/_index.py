@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from toolindex import ToolIndexError, remove_index
+from toolindex import ToolIndex, ToolIndexError
 
 from pytools_hybrid.index._catch_up import catch_up, stop
 from pytools_hybrid.index._embed import VectorWork, configured_embedder
@@ -188,7 +188,7 @@ class Index(OpenIndex):
 def _remove_empty(database: Path) -> None:
     # An index that is open elsewhere, or a file that is not an index, is kept.
     with suppress(ToolIndexError, OSError):
-        remove_index(database, only_empty=True)
+        ToolIndex.remove(database, only_empty=True)
 
 
 def _close_late(opening: asyncio.Future[ToolStore]) -> None:

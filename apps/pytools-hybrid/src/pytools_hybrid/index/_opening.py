@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
-from toolindex import (
-    DatabaseError,
-    Lease,
-    ToolIndexError,
-    application_id,
-    remove_index,
-)
+from toolindex import DatabaseError, Lease, ToolIndex, ToolIndexError
 
 from pytools_hybrid.index._shared import open_shared
 from pytools_hybrid.index._sqlite_file import bound, is_in_our_cache, open_sqlite
@@ -82,7 +76,7 @@ def _remove_leftovers(opened: Path) -> None:
     for name in names:
         # A process that uses it removes it at its end; do not wait for that here.
         with suppress(ToolIndexError, OSError):
-            remove_index(opened.with_name(name), only_empty=True)
+            ToolIndex.remove(opened.with_name(name), only_empty=True)
 
 
 def set_aside_incumbent(database: Path) -> Path | None:
@@ -138,7 +132,7 @@ def is_incumbent(database: Path) -> bool:
 def _is_unmarked(database: Path) -> bool:
     try:
         # Opening a pipe would block.
-        return database.is_file() and application_id(database) == 0
+        return database.is_file() and ToolIndex.application_id(database) == 0
     except OSError:
         return False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,9 +13,8 @@ from toolindex import (
     DatabaseError,
     ForeignDatabaseError,
     NewerSchemaError,
+    ToolIndex,
     TooManyFilesError,
-    backup_path,
-    kept_path,
 )
 
 from pytools_hybrid.index._store import SQLiteStore
@@ -44,7 +42,7 @@ def bound(store: S, name: str) -> S:
         try:
             store.bind(name)
         except DamagedDatabaseError:
-            if (aside := store.set_aside()) is None:
+            if (aside := store.quarantine()) is None:
                 raise
             _log.warning("%s", damage_note(aside))
             store.bind(name)
@@ -55,12 +53,11 @@ def bound(store: S, name: str) -> S:
 
 
 def damage_note(aside: Path) -> str:
-    """Return the message for a file that was renamed, because it is damaged or very old."""
-    name, why, _ = re.split(r"\.(corrupt|old)-(?!.*\.(?:corrupt|old)-)", aside.name)
-    what = "was damaged" if why == "corrupt" else "is from an older version"
+    """Return the message for a damaged file that was renamed."""
+    name, _, _ = aside.name.rpartition(".corrupt-")
     # What became of the file that cannot be rebuilt is logged by the index.
     then = "" if name.endswith("-kept") else ", and is being rebuilt"
-    return f"{aside.with_name(name)} {what}: it was renamed to {aside}{then}"
+    return f"{aside.with_name(name)} was damaged: it was renamed to {aside}{then}"
 
 
 def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQLiteStore:
@@ -73,7 +70,7 @@ def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQ
         # No other program has files there. With the second file beside it, an index counts as
         # damaged, whatever its header says.
         with suppress(OSError):
-            kept_path(database).touch()
+            ToolIndex.files(database).durable.touch()
         return SQLiteStore(database, field_weights=field_weights)
     except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
         raise
@@ -90,7 +87,7 @@ def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQ
 def size_on_disk(database: Path) -> int:
     """Return the size of an index's files and their logs in bytes; a missing file has none."""
     size = 0
-    for part in (database, kept_path(database), backup_path(database)):
+    for part in ToolIndex.files(database):
         for file in (part, part.with_name(f"{part.name}-wal")):
             # SQLite removes a log when its last user closes it.
             with suppress(OSError):

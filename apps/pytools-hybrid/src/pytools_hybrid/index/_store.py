@@ -9,26 +9,17 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolindex import (
-    CONTENT_TABLE,
-    FTS_TABLE,
-    DamagedDatabaseError,
-    IndexReader,
-    ToolFilter,
-    ToolIndex,
-)
+from toolindex import DamagedDatabaseError, IndexReader, ToolFilter, ToolIndex
 from toolrank import (
-    ByteMatrix,
     Content,
     Filter,
     FullTextTable,
-    NumpyVectorRetriever,
+    MatrixRetriever,
     Postings,
     Query,
     RetrievalError,
     Tables,
     VectorRetriever,
-    VectorRows,
 )
 
 from pytools_hybrid.index._bm25_weights import ColumnWeights
@@ -38,22 +29,21 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage
-    from toolrank import Hit, Retriever, VectorMatrix
+    from toolrank import Hit, Retriever
 
-    _Matrix = VectorMatrix | ByteMatrix
     # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.
     _State = tuple[int, int]
-    _Matrices = dict[tuple[_State, str, int], _Matrix | None]
+    _Matrices = dict[tuple[str, int], tuple[_State, MatrixRetriever]]
     _Postings = dict[_State, Postings]
     _Filters = dict[tuple[_State, int, ToolFilter], Filter]
 
-_CONTENT = Content(table=CONTENT_TABLE, column="id")
+_CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 _EVERY = ToolFilter()
-# Up to 32 MB.
-_FLOATS_IN_MEMORY = 8 << 20
-# A byte per number, so up to 64 MB; larger tables are read for each search.
-_BYTES_IN_MEMORY = 64 << 20
+# Numbers of four bytes, so up to 1 GB; sqlite-vec searches larger tables.
+_IN_MEMORY = 1 << 28
+# Of larger tables, only the ids of tools that were found are kept in memory.
+_ALL_IDS = 8 << 20
 # Importing numpy takes as long as it saves in twenty searches, and a command makes one.
 _LOOKS_BEFORE_NUMPY = 2
 # Each has 16 bytes: 16 MB, and more above 100,000 tools, where a few common words would fill it.
@@ -69,8 +59,7 @@ class SQLiteReader(IndexReader):
     Args:
         postings: Cached postings of the full-text table, by state.
         filters: Cached results of filters, by state.
-        matrices: Vector tables in memory, by state and name; None for a large table that was only
-            searched once in that state.
+        matrices: The vectors of models and lengths in memory, each with its state.
         looks: Counts the states in which vectors were searched: the first ones do without numpy.
         weights: How much words count in each column.
     """
@@ -150,7 +139,9 @@ class SQLiteReader(IndexReader):
         return self._table(self._weights.words)
 
     def _table(self, weights: Sequence[float]) -> FullTextTable:
-        return FullTextTable(self.connection, table=FTS_TABLE, weights=weights, content=_CONTENT)
+        return FullTextTable(
+            self.connection, table=self.FTS_TABLE, weights=weights, content=_CONTENT
+        )
 
     def _filter(self, tools: ToolFilter) -> Filter | None:
         """Compute the result of a filter once, because every channel and part needs it."""
@@ -233,45 +224,40 @@ class SQLiteReader(IndexReader):
         table = self.vector_table(model_id, dimensions=dimensions)
         if self._uses_numpy is None:
             self._uses_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY and has_numpy()
-        if table is not None and not self._uses_numpy:
+        is_large = self._newest() * dimensions > _IN_MEMORY
+        if table is not None and (is_large or not self._uses_numpy):
             return VectorRetriever(
                 self.connection, table=table.name, content=_CONTENT, where=allowed
             )
-        kept = VectorRows(*self.kept_vectors(model_id, dimensions=dimensions))
-        source = kept if table is None else table.name
-        matrix = self._matrix(model_id, dimensions, source)
-        return NumpyVectorRetriever(
-            self.connection,
-            # Single vectors are read from ordinary rows: a table keeps hundreds together.
-            table=kept if isinstance(matrix, ByteMatrix) else source,
-            unit_length=True,
-            content=_CONTENT,
-            where=allowed,
-            matrix=matrix,
-        )
+        held = self._matrix(model_id, dimensions)
+        return held.using(self.connection, where=allowed)
 
-    def _matrix(self, model_id: str, dimensions: int, source: str | VectorRows) -> _Matrix | None:
-        numbers = self.coverage(model_id, dimensions=dimensions).vectors * dimensions
-        if numbers > _BYTES_IN_MEMORY:
-            return None
-        key = self.state_of(model_id), model_id, dimensions
-        is_known = key in self._matrices
-        if (matrix := self._matrices.get(key)) is not None:
-            return matrix
-        # Past states are not needed again.
-        for past in [it for it in list(self._matrices) if it[0] != self.state_of(it[1])]:
-            self._matrices.pop(past, None)
-        whole = NumpyVectorRetriever(self.connection, table=source)
+    def _matrix(self, model_id: str, dimensions: int) -> MatrixRetriever:
+        state = self.state_of(model_id)
+        then, previous = self._matrices.get((model_id, dimensions), (None, None))
+        if previous is not None and then == state:
+            return previous
+        # Other models' past states are hardly needed again.
+        for key, (past, _) in list(self._matrices.items()):
+            if past != self.state_of(key[0]):
+                self._matrices.pop(key, None)
         known = self._remembered()
-        if numbers <= _FLOATS_IN_MEMORY:
-            matrix = whole.read_matrix()._replace(ids=self._ids(known))
-        elif is_known:
-            ids = known.ids(self._words_table.source)
-            matrix = whole.read_bytes()._replace(ids=ids)
-        # Reading a large table takes as long as several searches, so it waits for the second
-        # search: while tools are embedded, each search finds another state.
-        self._matrices[key] = matrix
-        return matrix
+        is_small = self._newest() * dimensions <= _ALL_IDS
+        ids = self._ids(known) if is_small else known.ids(self._words_table.source)
+        if (table := self.vector_table(model_id, dimensions=dimensions)) is None:
+            kept = self.durable_vectors(model_id, dimensions=dimensions)
+            held = MatrixRetriever(self.connection, *kept, content=_CONTENT, ids=ids)
+        else:
+            held = MatrixRetriever(
+                self.connection,
+                table.vectors,
+                versions=table.versions,
+                previous=previous,
+                content=_CONTENT,
+                ids=ids,
+            )
+        self._matrices[model_id, dimensions] = state, held
+        return held
 
 
 class SQLiteStore(ToolIndex):

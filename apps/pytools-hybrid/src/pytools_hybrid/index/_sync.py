@@ -107,7 +107,7 @@ class TreeSync:
             try:
                 # Held until the thread has ended, even if the caller is cancelled: an older scan
                 # must not be applied after a newer one.
-                async with self._store.lease("files").turn(patience=_LEASE_SECONDS):
+                async with self._store.lease("files").acquire_async(patience=_LEASE_SECONDS):
                     with Observed(SYNCS) as seen:
                         report = await self._refreshed(within, trusts_stamps, progress)
                         is_news = report.added or report.updated or report.removed
@@ -176,7 +176,7 @@ class TreeSync:
 
     async def repair(self) -> None:
         """Rename a damaged store; the next refresh rebuilds it."""
-        aside = await finish_in_thread(self._store.set_aside)
+        aside = await finish_in_thread(self._store.quarantine)
         if aside is not None:
             _log.warning("%s", damage_note(aside))
 

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
-from toolindex import name_key
+from toolrank import name_key
 
 from pytools_hybrid.errors import AmbiguousToolError, UnknownCategoryError, UnknownToolError
 

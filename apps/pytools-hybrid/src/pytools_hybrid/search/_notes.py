@@ -102,7 +102,7 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
         return (f"the index may be out of date ({index.sync.failure})",)
     if index.store.read_only and not index.settings.only_reads:
         note = "the index may be out of date: it cannot be written"
-        problem = index.store.kept_problem
+        problem = index.store.durable_problem
         return (note, f"the usage record is not used: {problem}") if problem else (note,)
     if not response.is_complete:
         # An empty answer says so anyway.

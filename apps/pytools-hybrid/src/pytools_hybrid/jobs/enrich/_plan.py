@@ -85,7 +85,7 @@ def plan_enrichment(
             be lost.
         RootUnreadableError: A root cannot be listed.
     """
-    nothing = StoredFiles.of((), generation=0)
+    nothing = StoredFiles((), generation=0)
     union = scan_roots(
         roots, None, stored=nothing, known={}, hashes={}, outside_links=outside_links
     )

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import apsw
-from toolindex import SyncReport, finish_in_thread, kept_path
+from toolindex import SyncReport, ToolIndex, finish_in_thread
 from toolrank import Hit
 
 from pytools_hybrid.errors import SettingsError
@@ -233,7 +233,7 @@ def copy_files(database: Path, target: Path, *, is_fixed: bool = False) -> None:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     for path, copied in (
         (database, target),
-        (kept_path(database), kept_path(target)),
+        (ToolIndex.files(database).durable, ToolIndex.files(target).durable),
     ):
         if not path.exists():
             continue

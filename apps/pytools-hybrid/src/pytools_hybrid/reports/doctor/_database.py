@@ -114,8 +114,8 @@ def _opened(index: ToolIndex, database: Path, commands: Commands, patience: floa
         problem = reader.connection.execute("PRAGMA quick_check(1)").get
         if problem != "ok":
             return failed(f"{database} is damaged ({problem})", commands.index())
-        if index.kept_problem:
-            return failed(index.kept_problem, commands.index())
+        if index.durable_problem:
+            return failed(index.durable_problem, commands.index())
         tools = reader.coverage("").tools
         version = reader.connection.pragma("user_version")
         is_complete = reader.is_complete()

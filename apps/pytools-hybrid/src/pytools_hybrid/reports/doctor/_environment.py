@@ -70,13 +70,13 @@ def full_text_search(connect: Callable[[str], apsw.Connection] | None = None) ->
 def vector_search() -> Verdict:
     """Check that the vector extension finds the nearest of some vectors."""
     import apsw
-    from toolindex import load_sqlite_vec
+    from toolindex import ToolIndex
 
     from pytools_hybrid.index import has_numpy
 
     try:
         with closing(apsw.Connection(":memory:")) as connection:
-            if problem := load_sqlite_vec(connection):
+            if problem := ToolIndex.load_sqlite_vec(connection):
                 packages = ["sqlite-vec"] if _has_wheel() else []
                 what = (
                     f"cannot be loaded ({problem})"

@@ -1,4 +1,4 @@
-"""The contract of `Embedder`, as a check for any implementation."""
+"""A contract kit: run `check_embedder` over your own implementation of `Embedder`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolembed.protocols import Embedder
+
+__all__ = ["check_embedder"]
 
 _SAME = 1e-5
 _TEXTS = [

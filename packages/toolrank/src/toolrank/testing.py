@@ -1,4 +1,4 @@
-"""The contract of `Retriever`, as a check for any implementation."""
+"""A contract kit: run `check_retriever` over your own implementation of `Retriever`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from toolrank._records import Hit
     from toolrank.protocols import Retriever
+
+__all__ = ["check_retriever"]
 
 _DEPTH = 1_000
 _DEPTHS = (1, 2, 3, 5, 10, 30, 100)

@@ -1,0 +1,289 @@
+"""Semantic retrieval: exact nearest neighbours by products with vectors that are held in memory."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolrank._records import Filter, Hit, Query
+from toolrank._sql import Content, rows_of_keys
+from toolrank.errors import RankingArgumentError, RetrievalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Self
+
+    import numpy as np
+
+    from toolrank.protocols import Connection
+
+    Array = np.ndarray[Any, Any]
+
+_PORTION = 4_096
+# Large blocks of numpy's own are read faster, because they lie in large pages of memory.
+_PORTIONS = 4
+# They stay in the processor's cache while they are multiplied with several vectors.
+_CACHED_ROWS = 512
+_ROUNDING = 1e-5
+
+
+class _Rows(NamedTuple):
+    """One state of the rows: in `blocks`, which states share, are vectors of length 1."""
+
+    rowids: Array
+    versions: Array
+    live: Array  # Others were rows of an earlier state.
+    blocks: tuple[Array, ...]
+
+
+class MatrixRetriever:
+    """Rank rows by cosine similarity to the query's vector, with all vectors in memory.
+
+    A search is exact and several times faster than one by sqlite-vec, but needs numpy (the extra
+    `numpy`), whose import takes as long as about twenty searches, and four bytes for each number:
+    for a single search, use `VectorRetriever`. All vectors are read when it is made.
+
+    Example:
+        >>> held = MatrixRetriever(connection, "SELECT rowid, embedding FROM docs_vec")
+        >>> held.using(other_connection, where=some).retrieve(query, depth=100)
+
+    Args:
+        connection: An open connection.
+        vectors: A SELECT of an integer and of a vector in little-endian float32, all of one length.
+            A row of zeros, or with a value that is not finite, has no direction and is never found.
+        parameters: Its parameters.
+        versions: A SELECT of the same integers, each with another that the row has as long as it
+            has this vector, and never again.
+        previous: A retriever of another state, made with the same SELECTs: the rows that it has are
+            not read again, and their memory is shared.
+        content: Where hits get their ids; without it an id is the integer in digits.
+        ids: A cache of ids by integer, to share between retrievers of one state.
+        where: The rows to search among.
+        name: Its name in contributions.
+
+    Raises:
+        ModuleNotFoundError: numpy is not installed.
+        RetrievalError: The rows cannot be read, or are not vectors of one length.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        vectors: str,
+        parameters: Sequence[Any] = (),
+        *,
+        versions: str | None = None,
+        previous: MatrixRetriever | None = None,
+        content: Content | None = None,
+        ids: dict[int, str] | None = None,
+        where: Filter | None = None,
+        name: str = "vector",
+    ) -> None:
+        try:
+            # Imported where it is used, because the package works without it.
+            import numpy as np
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f'{error}; install "toolrank-hybrid[numpy]"', name=error.name
+            ) from error
+
+        self._np = np
+        self._connection = connection
+        self._content = content
+        self._ids: dict[int, str] = {} if ids is None else ids
+        self._where = where
+        self._name = name
+        self._products: dict[bytes, Array] = {}
+        try:
+            old = None if previous is None else previous._rows
+            self._rows = self._read(vectors, parameters, versions, old)
+        except Exception as error:
+            # Each driver has its own errors, without a common base class below Exception.
+            raise RetrievalError(name, error) from error
+
+    @property
+    def name(self) -> str:
+        """The name given at construction."""
+        return self._name
+
+    def using(self, connection: Connection, *, where: Filter | None = None) -> Self:
+        """Return a retriever of the same vectors, for a search through another connection.
+
+        Args:
+            connection: A connection to the same state of the database.
+            where: The rows to search among.
+        """
+        other = copy(self)
+        other._connection, other._where, other._products = connection, where, {}
+        return other
+
+    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+        """Return the `depth` rows nearest to the query's vector.
+
+        Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
+        zeros, which has no direction, finds nothing. The vectors of the query's parts are
+        multiplied at the same time, which takes half the time: ask for the parts next.
+
+        Raises:
+            RankingArgumentError: The query's vector holds a value that is not finite.
+            RetrievalError: The content table is missing, or the dimensions differ.
+        """
+        if query.vector is not None and not self._np.isfinite(query.vector).all():
+            raise RankingArgumentError("query.vector", "it holds a value that is not finite")
+        if (unit := self._unit(query)) is None or not len(self._rows.rowids):
+            return []
+        try:
+            return self._hits(self._cosines(unit, query.parts), depth)
+        except Exception as error:
+            raise RetrievalError(self._name, error) from error
+
+    def _unit(self, query: Query) -> Array | None:
+        """Return a query's vector with the length 1; None if it has no direction."""
+        np = self._np
+        # Computed in double precision, so that no finite vector overflows.
+        vector = np.asarray([] if query.vector is None else query.vector, dtype=np.float64)
+        if not vector.any() or not np.isfinite(vector).all():
+            return None
+        vector = vector / np.abs(vector).max()
+        return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+    def _cosines(self, unit: Array, parts: Sequence[Query]) -> Array:
+        np = self._np
+        if (cosines := self._products.pop(unit.tobytes(), None)) is not None:
+            return cosines
+        units = [unit, *(each for each in map(self._unit, parts) if each is not None)]
+        found = np.empty((len(units), len(self._rows.rowids)), dtype=np.float32)
+        at = 0
+        for block in self._rows.blocks:
+            step = _CACHED_ROWS if len(units) > 1 else len(block)
+            for start in range(0, len(block), step):
+                rows = block[start : start + step]
+                # Row by row: a matrix product would be split among the cores, whose threads
+                # busy-wait for longer than they save, and it depends on the number of vectors.
+                for each, products in zip(units, found, strict=True):
+                    np.vecdot(rows, each, out=products[at : at + len(rows)])
+                at += len(rows)
+        self._products = {each.tobytes(): row for each, row in zip(units, found, strict=True)}
+        return self._products.pop(unit.tobytes())
+
+    def _hits(self, scores: Array, depth: int) -> list[Hit]:
+        np = self._np
+        rowids, found = self._rows.rowids, self._rows.live
+        if self._where is not None:
+            found = found & np.isin(rowids, self._allowed(self._where))
+        if not found.all():
+            rowids, scores = rowids[found], scores[found]
+        if len(scores) > depth:
+            # Keep all that are as good as the last one; their ids decide later.
+            last = np.partition(scores, len(scores) - depth)[len(scores) - depth]
+            (best,) = np.nonzero(scores >= min(last, 1.0))
+            rowids, scores = rowids[best], scores[best]
+        rows, costs = rowids.tolist(), np.clip(-scores, -1.0, 1.0).tolist()
+        ids = self._ids_of(rows)
+        ranked = sorted(
+            [(cost, ids[row]) for row, cost in zip(rows, costs, strict=True) if row in ids]
+        )
+        return [Hit(id_, -cost) for cost, id_ in ranked[:depth]]
+
+    def _allowed(self, where: Filter) -> Array:
+        if where.rows is not None:
+            return self._np.fromiter(where.rows, dtype=self._np.int64, count=len(where.rows))
+        return self._integers(where.sql, where.parameters, "row")[0]
+
+    def _integers(self, sql: str, parameters: Sequence[Any], *columns: str) -> list[Array]:
+        """Return columns of integers, ordered by the first one."""
+        # Each as one text, because creating an object for each number takes longer than parsing it.
+        texts = ", ".join(f"group_concat({column})" for column in columns)
+        each = f"WITH rows ({', '.join(columns)}) AS ({sql}) SELECT * FROM rows ORDER BY 1"  # noqa: S608
+        (found,) = self._connection.execute(f"SELECT {texts} FROM ({each})", parameters)  # noqa: S608
+        return [self._np.fromstring(it or "", dtype=self._np.int64, sep=",") for it in found]
+
+    def _ids_of(self, rowids: list[int]) -> dict[int, str]:
+        if self._content is None:
+            return {rowid: str(rowid) for rowid in rowids}
+        if missing := [rowid for rowid in rowids if rowid not in self._ids]:
+            sql = (
+                f"SELECT rowid, {self._content.column} FROM {self._content.table} "  # noqa: S608
+                "WHERE rowid IN (SELECT value FROM json_each(?))"
+            )
+            rows = rows_of_keys(self._connection, sql, missing)
+            self._ids.update((row[0], str(row[1])) for row in rows)
+        return self._ids
+
+    def _read(
+        self, sql: str, parameters: Sequence[Any], versions: str | None, old: _Rows | None
+    ) -> _Rows:
+        np = self._np
+        if versions is None:
+            rowids, blocks = self._blocks(self._connection.execute(sql, parameters))
+            return _Rows(rowids, rowids, np.ones(len(rowids), dtype=bool), blocks)
+        rows, numbers = self._integers(versions, (), "row", "version")
+        if old is not None and len(rows):
+            place = np.searchsorted(rows, old.rowids)
+            live = old.live & (rows.take(place, mode="clip") == old.rowids)
+            live &= numbers.take(place, mode="clip") == old.versions
+            is_new = np.ones(len(rows), dtype=bool)
+            is_new[place[live]] = False
+            # Many rows are read faster with all others, which also frees memory.
+            if 4 * is_new.sum() <= len(rows) and len(live) <= 2 * len(rows):
+                changed = rows[is_new], numbers[is_new]
+                return self._appended(old._replace(live=live), *changed, sql, parameters)
+        rowids, blocks = self._blocks(self._connection.execute(sql, parameters))
+        place = np.searchsorted(rows, rowids)
+        live = rows.take(place, mode="clip") == rowids
+        return _Rows(rowids, numbers.take(place, mode="clip"), live, blocks)
+
+    def _appended(
+        self, old: _Rows, rows: Array, numbers: Array, sql: str, parameters: Sequence[Any]
+    ) -> _Rows:
+        np = self._np
+        # CROSS keeps SQLite from reading all vectors where a few are asked for.
+        some = (
+            f"WITH held (row, vector) AS ({sql}) SELECT row, vector "  # noqa: S608
+            "FROM json_each(?) AS wanted CROSS JOIN held ON row = wanted.value"
+        )
+        found = self._connection.execute(some, (*parameters, json.dumps(rows.tolist())))
+        rowids, blocks = self._blocks(found)
+        blocks = (*old.blocks, *blocks)
+        if len(blocks) > 1 and len(blocks[-2]) + len(blocks[-1]) <= _PORTION:
+            blocks = (*blocks[:-2], np.concatenate(blocks[-2:]))
+        return _Rows(
+            np.concatenate([old.rowids, rowids]),
+            np.concatenate([old.versions, numbers[np.searchsorted(rows, rowids)]]),
+            np.concatenate([old.live, np.ones(len(rowids), dtype=bool)]),
+            blocks,
+        )
+
+    def _blocks(self, rows: Iterable[Sequence[Any]]) -> tuple[Array, tuple[Array, ...]]:
+        """Return the rowids of those rows that have a direction, and their vectors' directions."""
+        np = self._np
+        rowids: list[Array] = [np.empty(0, dtype=np.int64)]
+        blocks: list[Array] = []
+        portions: list[Array] = []
+        each = iter(rows)
+        while some := list(islice(each, _PORTION)):
+            numbers, blobs = zip(*some, strict=True)
+            if len({*map(len, blobs)}) > 1:
+                raise ValueError("the vectors have different lengths")
+            vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+            ids = np.array(numbers, dtype=np.int64)
+            with np.errstate(all="ignore"):
+                # Those of length 1 stay as they are, to the last digit.
+                odd = ~(np.abs(np.sqrt(np.vecdot(vectors, vectors)) - 1) < _ROUNDING)
+                if odd.any():
+                    # In double precision, so that none overflows.
+                    scaled = vectors.astype(np.float64)
+                    scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)
+                    vectors = np.where(odd[:, None], scaled.astype(np.float32), vectors)
+                    found = np.isfinite(vectors).all(axis=1)
+                    ids, vectors = ids[found], vectors[found]
+            rowids.append(ids)
+            portions.append(vectors)
+            if len(portions) == _PORTIONS:
+                blocks.append(np.concatenate(portions))
+                portions.clear()
+        if portions:
+            blocks.append(np.concatenate(portions))
+        return np.concatenate(rowids), tuple(blocks)
