@@ -247,6 +247,7 @@ class MatrixRetriever:
         found = self._connection.execute(some, (*parameters, json.dumps(rows.tolist())))
         rowids, blocks = self._blocks(found)
         blocks = (*old.blocks, *blocks)
+        # A change adds a few rows, which share a block with those of the last change.
         if len(blocks) > 1 and len(blocks[-2]) + len(blocks[-1]) <= _PORTION:
             blocks = (*blocks[:-2], np.concatenate(blocks[-2:]))
         return _Rows(
