@@ -30,13 +30,13 @@ WITH_PROTOCOLS = {"toolindex", "toolrank"}
 SCAN = """
 import os
 from pathlib import Path
-from toolscan import FileStamp, scan
+from toolscan import scan
 tool = Path("mcptools/demo/join.py")
 tool.parent.mkdir(parents=True)
 tool.write_text("def run():\\n    'Join.'\\n", "utf-8")
 (tool.parent / "__init__.py").write_text("'Demonstrations.'\\n", "utf-8")
 found = os.stat(tool)
-stamp = FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 report = scan(".", known={tool.as_posix(): stamp})
 assert (report.unchanged, report.records) == ((tool.as_posix(),), ())
 assert report.categories == {"mcptools:demo": "Demonstrations."}

@@ -33,7 +33,6 @@ from toolindex import (
     percentile,
     plan_sync,
 )
-from toolscan import embedding_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +185,7 @@ class MemoryStore:
         state = self.state
         done = {*MemoryReader(state).kept(model_id), *self.place.refusals[model_id]}
         texts = {
-            record.text_hash: embedding_text(
-                record.id,
+            record.text_hash: record.id.embedding_text(
                 record.description,
                 (it.alias or it.name for it in record.parameters),
                 tags=record.tags,

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 from toolindex import StoredEntry, SyncPlan, plan_sync
-from toolscan import FileStamp, ScanReport
+from toolscan import ScanReport
 
 A, B, C = "mcptools:mail:send", "mcptools:mail:read", "gentools:pdf:merge"
-STAMP = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=2**64 - 1)
-LATER = FileStamp(size=1, mtime_ns=9, ctime_ns=9, inode=2**64 - 1)
+STAMP = (1, 2, 3, 2**64 - 1)
+LATER = (1, 9, 9, 2**64 - 1)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 from toolindex import ToolIndex
-from toolscan import FileStamp, ScanReport, scan
+from toolscan import ScanReport, scan
 
 READER = "1"
 
@@ -67,14 +67,14 @@ def test_a_sync_within_a_folder_does_not_change_the_rest(index, tmp_path, write_
 
 def test_known_files_are_those_with_a_trusted_stamp(index, make_record):
     # Inode numbers of some file systems use all 64 bits.
-    stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=2**64 - 1)
+    stamp = (1, 2, 3, 2**64 - 1)
     records = (make_record("mcptools:a:a", stamp=stamp), make_record("mcptools:a:b", stamp=None))
     index.sync(ScanReport(records=records), reader_version=READER)
     assert index.stored(reader_version=READER).stamps == {"mcptools/a/a.py": stamp}
 
 
 def test_a_touched_file_gets_its_new_stamp(index, make_record):
-    before, after = (FileStamp(size=1, mtime_ns=time, ctime_ns=time, inode=5) for time in (1, 2))
+    before, after = ((1, time, time, 5) for time in (1, 2))
     index.sync(
         ScanReport(records=(make_record("mcptools:a:a", stamp=before),)), reader_version=READER
     )
@@ -86,7 +86,7 @@ def test_a_touched_file_gets_its_new_stamp(index, make_record):
 
 
 def test_a_reader_of_another_version_uses_no_stamps_and_updates_everything(index, make_record):
-    stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
+    stamp = (1, 2, 3, 4)
     scanned = ScanReport(records=(make_record("mcptools:a:a", stamp=stamp),))
     index.sync(scanned, reader_version="1")
     assert index.stored(reader_version="2").stamps == {}
@@ -107,7 +107,7 @@ def test_entries_that_another_reader_wrote_during_a_scan_are_scanned_again(
     path, make_record, contents
 ):
     """Two versions of a program share an index: neither uses the other's entries."""
-    stamp = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=4)
+    stamp = (1, 2, 3, 4)
     file = "mcptools/a/a.py"
     with ToolIndex(path) as index:
         old = make_record("mcptools:a:a", "As read by 1.", stamp=stamp, file_hash="same")

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolscan import docstring_examples
+from toolscan.docstrings import Docstring
 
 
 @pytest.mark.parametrize(
@@ -30,18 +30,18 @@ from toolscan import docstring_examples
     ],
 )
 def test_sections_and_doctests_are_examples(text, examples):
-    assert docstring_examples(text) == examples
+    assert Docstring(text).examples == examples
 
 
 def test_at_most_ten_examples_of_two_thousand_characters_are_returned():
     text = "Examples:\n" + "\n".join(f"    run({number})\n" for number in range(30))
 
-    assert len(docstring_examples(text)) == 10
-    assert len(docstring_examples("Example:\n    " + "x" * 5000)[0]) == 2000
+    assert len(Docstring(text).examples) == 10
+    assert len(Docstring("Example:\n    " + "x" * 5000).examples[0]) == 2000
 
 
 @given(st.text(alphabet="Example:s `>-#\n\t(1)abc*", max_size=300) | st.text())
 def test_examples_of_any_text_are_parts_of_it(text):
-    for example in docstring_examples(text):
+    for example in Docstring(text).examples:
         assert example
         assert all(line.strip() in text for line in example.split("\n"))

@@ -2,21 +2,21 @@
 
 import hashlib
 
-from toolscan import TEXT_VERSION, ToolId, embedding_text
+from toolscan import ToolId
 
 
 def test_the_embedded_text_is_name_category_description_and_the_names_of_parameters():
     tool = ToolId(source="mcptools", category="git_hub", name="createIssue")
-    assert embedding_text(tool, "Opens an issue.", []) == "create issue (git hub): Opens an issue."
+    assert tool.embedding_text("Opens an issue.", []) == "create issue (git hub): Opens an issue."
     assert (
-        embedding_text(tool, "Opens an issue.", ["repoName", "body"])
+        tool.embedding_text("Opens an issue.", ["repoName", "body"])
         == "create issue (git hub): Opens an issue. repo name, body"
     )
 
 
 def test_tags_that_the_description_lacks_come_before_the_parameters():
     tool = ToolId(source="mcptools", category="git_hub", name="createIssue")
-    text = embedding_text(tool, "Opens an Issue.", ["body"], tags=["issue", "bug tracker", "work"])
+    text = tool.embedding_text("Opens an Issue.", ["body"], tags=["issue", "bug tracker", "work"])
     assert text == "create issue (git hub): Opens an Issue. bug tracker, work body"
 
 
@@ -28,7 +28,7 @@ def test_a_tag_or_a_use_case_changes_the_text_hash(tool):
 
 def test_a_name_without_words_is_embedded_as_it_is():
     tool = ToolId(source="s", category="+", name="☃")
-    assert embedding_text(tool, "d", ()) == "☃ (+): d"
+    assert tool.embedding_text("d", ()) == "☃ (+): d"
 
 
 def test_the_file_hash_covers_the_bytes_and_the_text_hash_the_text(tool):
@@ -36,8 +36,7 @@ def test_the_file_hash_covers_the_bytes_and_the_text_hash_the_text(tool):
     record = tool(source)
     assert record.file_hash == hashlib.sha256(source.encode()).hexdigest()
     text = b"thing (demo): Does it."
-    version = str(TEXT_VERSION).encode()
-    expected = b"%d:%b%d:%b" % (len(version), version, len(text), text)
+    expected = b"1:2%d:%b" % (len(text), text)
     assert record.text_hash == hashlib.sha256(expected).hexdigest()
 
 

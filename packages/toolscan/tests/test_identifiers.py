@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolscan import split_identifier
+from toolscan import ToolId
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ from toolscan import split_identifier
     ],
 )
 def test_words_are_split_at_case_digits_and_separators(text, words):
-    assert split_identifier(text) == words
+    assert ToolId.words_of(text) == words
 
 
 @given(st.text())
 def test_only_separators_and_case_are_lost(text):
-    words = split_identifier(text)
+    words = ToolId.words_of(text)
     assert all(words)
     assert "".join(words) == "".join(words).lower()
     letters = [char for char in unicodedata.normalize("NFKC", text).lower() if char.isalnum()]
@@ -50,6 +50,6 @@ def test_snake_kebab_and_pascal_case_have_the_same_words(words):
     snake = "_".join(words)
     kebab = "-".join(words)
     pascal = "".join(word.title() for word in words)
-    assert split_identifier(snake) == split_identifier(kebab) == words
+    assert ToolId.words_of(snake) == ToolId.words_of(kebab) == words
     if all(len(word) > 1 for word in words):
-        assert split_identifier(pascal) == words
+        assert ToolId.words_of(pascal) == words

@@ -5,16 +5,9 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolscan import (
-    DEFAULT_LAYOUTS,
-    InvalidLayoutError,
-    InvalidToolIdError,
-    Layout,
-    ToolId,
-    ToolScanError,
-)
+from toolscan import LAYOUTS, Layout, ToolId, ToolScanError
 
-mcptools, gentools = DEFAULT_LAYOUTS
+mcptools, gentools = LAYOUTS["mcptools"], LAYOUTS["gentools"]
 PARTS = st.text(min_size=1).filter(
     lambda text: not any(char in text for char in ":/\0") and text.isprintable()
 )
@@ -47,7 +40,7 @@ def test_a_path_has_the_id_of_its_tool(layout, path, expected):
 
 @given(PARTS, PARTS)
 def test_the_path_of_an_id_has_that_id(category, name):
-    for layout in DEFAULT_LAYOUTS:
+    for layout in (mcptools, gentools):
         found = layout.match(layout.path_of(category, name))
         if category.startswith("_") or name.startswith("_"):
             assert found is None
@@ -68,23 +61,20 @@ def test_the_path_of_an_id_has_that_id(category, name):
     ],
 )
 def test_a_pattern_without_a_complete_id_is_refused(pattern):
-    with pytest.raises(InvalidLayoutError, match="is not a layout") as caught:
+    with pytest.raises(ToolScanError, match="is not a layout") as caught:
         Layout("tools", pattern)
-    assert caught.value.pattern == pattern
-    assert isinstance(caught.value, ToolScanError)
     assert isinstance(caught.value, ValueError)
 
 
 def test_a_source_that_cannot_be_part_of_an_id_is_refused():
-    with pytest.raises(InvalidLayoutError, match="contains ':'"):
+    with pytest.raises(ToolScanError, match="contains ':'"):
         Layout("a:b", "{category}/{name}.py")
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:b", "a:b:c:d", "a::c", ":b:c", "a:b:", "a:b:\ud800"])
 def test_a_text_that_is_not_an_id_is_refused(text):
-    with pytest.raises(InvalidToolIdError, match="is not a tool id") as caught:
+    with pytest.raises(ToolScanError, match="is not a tool id") as caught:
         ToolId.parse(text)
-    assert caught.value.text == text
     assert isinstance(caught.value, ValueError)
 
 

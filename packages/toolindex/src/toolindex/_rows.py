@@ -17,7 +17,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolscan import InvalidToolIdError, Parameter, ToolId, embedding_text, split_identifier
+from toolscan import Parameter, ToolId, ToolScanError
 
 from toolindex._stored import stamp_columns
 from toolindex.errors import UnreadableRowError
@@ -185,8 +185,8 @@ def text_of(row: Sequence[Any]) -> str:
     """
     id_, description, parameters, tags = row
     names = [it.alias or it.name for it in _parameters(parameters)]
-    return embedding_text(
-        _id(id_), _text("description", description), names, tags=_texts("tags", tags)
+    return _id(id_).embedding_text(
+        _text("description", description), names, tags=_texts("tags", tags)
     )
 
 
@@ -212,7 +212,7 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
 def _id(value: object) -> ToolId:
     try:
         return ToolId.parse(_text("id", value))
-    except InvalidToolIdError as error:
+    except ToolScanError as error:
         raise UnreadableRowError("id") from error
 
 
@@ -267,7 +267,7 @@ def _words(names: Iterable[str]) -> str:
     for name in names:
         for word in _WORD.findall(unicodedata.normalize("NFKC", name)):
             words[word.lower()] = None
-            words.update(dict.fromkeys(split_identifier(word)))
+            words.update(dict.fromkeys(ToolId.words_of(word)))
     return " ".join(words)
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, cast
 
-from toolscan import FileStamp
-
 from toolindex._meta import generation, is_complete, is_current
 from toolindex.errors import UnreadableRowError
 
@@ -18,6 +16,8 @@ if TYPE_CHECKING:
     import apsw
 
 _COLUMNS = "path, id, file_hash, size, mtime_ns, ctime_ns, inode"
+Stamp = tuple[int, int, int, int]
+"""Size, modification time, change time and inode, as in toolscan's records."""
 _Row = tuple[str, str, str, int | None, int | None, int | None, int | None]
 _WRAP = 1 << 64
 _SIGNED = 1 << 63
@@ -37,7 +37,7 @@ class StoredEntry:
     id: str
     path: str
     file_hash: str
-    stamp: FileStamp | None
+    stamp: Stamp | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class StoredFiles:
         )
 
     @property
-    def stamps(self) -> dict[str, FileStamp]:
+    def stamps(self) -> dict[str, Stamp]:
         """The stamps, by path, of files that need not be read if their stamps are the same."""
         if not self.is_current:
             return {}
@@ -154,17 +154,19 @@ def _normal(within: Collection[str] | None) -> frozenset[str] | None:
     return None if limits is None or "." in limits else limits
 
 
-def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:
+def stamp_columns(
+    stamp: Stamp | None,
+) -> tuple[int | None, int | None, int | None, int | None]:
     """Return the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
-    if stamp is None or stamp.inode >= _WRAP:
+    if stamp is None or stamp[3] >= _WRAP:
         return None, None, None, None
+    size, mtime_ns, ctime_ns, inode = stamp
     # SQLite's integers are signed.
-    inode = stamp.inode - _WRAP if stamp.inode >= _SIGNED else stamp.inode
-    return stamp.size, stamp.mtime_ns, stamp.ctime_ns, inode
+    return size, mtime_ns, ctime_ns, inode - _WRAP if inode >= _SIGNED else inode
 
 
-def _stamp(row: _Row) -> FileStamp | None:
+def _stamp(row: _Row) -> Stamp | None:
     *_, size, mtime_ns, ctime_ns, inode = row
     if size is None or mtime_ns is None or ctime_ns is None or inode is None:
         return None
-    return FileStamp(size, mtime_ns, ctime_ns, inode if inode >= 0 else inode + _WRAP)
+    return size, mtime_ns, ctime_ns, inode if inode >= 0 else inode + _WRAP

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     import apsw
-    from toolscan import FileStamp, ScanIssue, ScanReport, ToolRecord
+    from toolscan import ScanIssue, ScanReport, ToolRecord
 
-    from toolindex._stored import StoredEntry
+    from toolindex._stored import Stamp, StoredEntry
 
 _COLUMNS = (
     *("id", "source", "category", "name", "path", "signature", "summary", "description"),
@@ -59,7 +59,7 @@ class SyncPlan:
     added: tuple[ToolRecord, ...] = ()
     updated: tuple[ToolRecord, ...] = ()
     reread: tuple[ToolRecord, ...] = ()
-    touched: Mapping[str, FileStamp | None] = field(default_factory=dict[str, "FileStamp | None"])
+    touched: Mapping[str, Stamp | None] = field(default_factory=dict[str, "Stamp | None"])
     removed: tuple[str, ...] = ()
     moved: tuple[tuple[str, str], ...] = ()
     unchanged: int = 0
@@ -92,7 +92,7 @@ def plan_sync(
     added: list[ToolRecord] = []
     updated: list[ToolRecord] = []
     read_again: list[ToolRecord] = []
-    touched: dict[str, FileStamp | None] = {}
+    touched: dict[str, Stamp | None] = {}
     unchanged = 0
     for id_, record in records.items():
         entry = stored.get(id_)

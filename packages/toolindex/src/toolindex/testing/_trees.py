@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolscan import FileStamp, ScanReport, scan
+from toolscan import ScanReport, scan
 
 from toolindex._filters import ToolFilter
 
@@ -84,7 +84,7 @@ def scanned(
     """
     report = _scanned(tuple(modules.items()))
     # The stamps of files as new as these cannot be trusted.
-    stamp = FileStamp(size=1, mtime_ns=written_at, ctime_ns=written_at, inode=1)
+    stamp = (1, written_at, written_at, 1)
     records = tuple(replace(record, stamp=stamp) for record in report.records)
     return replace(report, records=records, unchanged=tuple(unchanged))
 
