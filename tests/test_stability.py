@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -69,13 +70,18 @@ def test_every_module_in_the_documentation_is_promised(module, page):
 def test_the_readme_of_a_package_names_its_whole_api(module):
     readme = (SOURCES[module].parents[1] / "README.md").read_text("utf-8")
 
-    assert set(import_module(module).__all__) <= set(re.findall(r"\w+", readme))
+    package = import_module(module)
+    # Without a list, the package's imports are its names.
+    imported = [it for it in vars(package) if not isinstance(vars(package)[it], ModuleType)]
+    names = getattr(package, "__all__", [it for it in imported if not it.startswith("_")])
+    assert set(names) <= set(re.findall(r"\w+", readme))
 
 
 @pytest.mark.parametrize("module", ALL_PROMISED)
-def test_every_promised_module_defines_all(module):
+def test_every_promised_module_lists_its_names(module):
     package, *rest = module.split(".")
     place = SOURCES[package].joinpath(*rest)
     source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
-    assert re.search(r"^__all__ = \[", source.read_text("utf-8"), re.M)
+    names = r"^__all__ = \[|^from [\w.]+ import (\w+) as \1$"
+    assert re.search(names, source.read_text("utf-8"), re.MULTILINE)

@@ -796,3 +796,42 @@ def test_parsed_modules_are_freed_without_the_garbage_collector(tree):
         finally:
             gc.enable()
     assert len(set(counts)) == 1
+
+
+def test_of_several_roots_the_first_that_has_a_tool_counts(tmp_path):
+    for root, names in {"a": "xy", "b": "yz"}.items():
+        for name in names:
+            path = tmp_path / root / f"mcptools/c/{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"def run():\n    'Does {root}.'\n")
+    roots = [tmp_path / name for name in ("missing", "a", "b")]
+    found, seen = [], []
+    report = scan(roots, found=found.append, progress=seen.append)
+    paths = ["1/mcptools/c/x.py", "1/mcptools/c/y.py", "2/mcptools/c/z.py"]
+    assert [record.path for record in report.records] == paths
+    assert sorted(record.path for record in found) == paths
+    assert seen == [1, 2, 3, 4]
+    (issue,) = report.issues
+    assert (issue.path, issue.reason) == ("2/mcptools/c/y.py", "duplicate_id")
+    assert f"{tmp_path.as_posix()}/a/mcptools/c/y.py, which has the same id" in issue.detail
+    hashes = {record.path: record.file_hash for record in report.records}
+    assert scan(roots, hashes=hashes).unchanged == tuple(paths)
+    assert [record.path for record in scan(roots[1:2]).records] == [path[2:] for path in paths[:2]]
+
+
+def test_tools_of_a_root_that_cannot_be_listed_stay_as_they_are_known(tmp_path, monkeypatch):
+    for root in "ab":
+        path = tmp_path / root / "mcptools/c/x.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(GOOD)
+    listed = os.scandir
+
+    def refuse(folder):
+        if str(folder).startswith(str(tmp_path / "a")):
+            raise PermissionError(13, "denied")
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    report = scan([tmp_path / "a", tmp_path / "b"], known={"0/mcptools/c/x.py": None})
+    assert (report.records, report.unchanged) == ((), ("0/mcptools/c/x.py",))
+    assert reasons(report) == {"0/": "unreadable", "1/mcptools/c/x.py": "duplicate_id"}

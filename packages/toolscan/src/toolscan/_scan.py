@@ -22,7 +22,6 @@ from toolscan._source import (
     parse,
     read_source,
     refuse_surrogates,
-    stamp_of,
 )
 from toolscan._walk import CategoryFile, Found, walk
 from toolscan.errors import ToolScanError
@@ -358,12 +357,12 @@ def _is_utf8(text: str) -> bool:
 
 
 def _is_unchanged(stamp: Stamp, status: os.stat_result) -> bool:
-    return (
-        # Most changes change the time, and a tuple takes longer to make.
-        stamp[1] == status.st_mtime_ns
-        and stamp == stamp_of(status)
-        and stat.S_ISREG(status.st_mode)
-    )
+    return stamp == (
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+    ) and stat.S_ISREG(status.st_mode)
 
 
 def _is_category(item: CategoryFile) -> bool:

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from toolscan._records import ScanIssue
 
 
+__all__ = ["ToolScanError"]
+
+
 class ToolScanError(Exception):
     """What was given cannot be read; the message says why.
 
