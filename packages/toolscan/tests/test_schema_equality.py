@@ -744,27 +744,3 @@ def test_schemas_of_a_generated_corpus_mean_the_same_as_pydantics(source, tmp_pa
         return
     event("compared")
     assert compare(source, tool) == "", source
-
-
-def test_the_comparison_notices_a_difference_anywhere():
-    base = {
-        "type": "object",
-        "properties": {"a": {"anyOf": [{"$ref": "#/$defs/E"}, {"type": "null"}], "default": None}},
-        "required": ["a"],
-        "$defs": {"E": {"enum": ["x", "y"], "type": "string", "description": "d"}},
-    }
-    assert difference(base, base) == ""
-    changes = {
-        '"x"': '"z"',
-        '"null"': '"string"',
-        '"required": ["a"]': '"required": []',
-        "null}": "1}",
-        '"description": "d"': '"description": "e"',
-        '"anyOf"': '"oneOf"',
-        '"a":': '"b":',
-        '"type": "object"': '"type": "object", "additionalProperties": false',
-    }
-    for old, new in changes.items():
-        text = json.dumps(base)
-        assert old in text
-        assert difference(json.loads(text.replace(old, new, 1)), base) != "", old

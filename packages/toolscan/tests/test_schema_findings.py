@@ -79,6 +79,8 @@ AS_PYDANTIC = {
     "overridden": "class B(BaseModel):\n    a: int\n    b: int\nclass Params(B):\n"
     "    a: ClassVar[int] = 3",
     "quoted class variable": f"{MODEL}K: 'ClassVar[int]' = 3\n    a: int",
+    "named configuration": "C = ConfigDict(extra='forbid')\nD = C | ConfigDict(title='T')\n"
+    f"{MODEL}model_config = D\n    a: int",
     "plain validator": f"{MODEL}a: int\n    @field_validator('a', mode='plain')\n"
     "    @classmethod\n    def v(cls, x): return x",
 }  # fmt: skip
@@ -141,6 +143,9 @@ OPEN_CLASSES = {
         "Params", "Base"
     )
     + "\nclass Params(Base):\n    c_d: int = Field(alias='x')",
+    "a configuration with an alias generator": "C = ConfigDict(alias_generator=to_camel)\n"
+    "class Params(BaseModel):\n    model_config = {**C, 'extra': 'forbid'}\n    a_b: int",
+    "an unknown configuration": "class Params(BaseModel):\n    model_config = make()\n    a: int",
     "an alias that is computed": f"{MODEL}a: int = Field(alias=make())",
     "two bases with one ancestor": "class A(BaseModel):\n    a: int\nclass B(A): ...\n"
     "class C(A):\n    a: str\nclass Params(B, C): ...",

@@ -126,8 +126,11 @@ def _layout(text: str) -> Layout:
 
 def _lines(report: ScanReport, *, issues: bool, jsonl: bool) -> Iterable[str]:
     if jsonl:
-        items = map(_issue_json, report.issues) if issues else map(_record_json, report.records)
-        return (json.dumps(item, ensure_ascii=not _is_utf8()) for item in items)
+        is_utf8 = _encoding().lower().replace("-", "") == "utf8"
+        items = (
+            map(dataclasses.asdict, report.issues) if issues else map(_record_json, report.records)
+        )
+        return (json.dumps(item, ensure_ascii=not is_utf8) for item in items)
     if issues:
         return _table([("PATH", "REASON", "DETAIL"), *map(_issue_row, report.issues)])
     return _table([("ID", "PARAMETERS", "SUMMARY"), *map(_record_row, report.records)])
@@ -139,10 +142,6 @@ def _record_json(record: ToolRecord) -> dict[str, object]:
     names = ("size", "mtime_ns", "ctime_ns", "inode")
     shown["stamp"] = dict(zip(names, record.stamp, strict=True)) if record.stamp else None
     return {**shown, "id": str(record.id)}
-
-
-def _issue_json(issue: ScanIssue) -> dict[str, object]:
-    return dataclasses.asdict(issue)
 
 
 def _record_row(record: ToolRecord) -> tuple[str, ...]:
@@ -160,10 +159,6 @@ def _issue_row(issue: ScanIssue) -> tuple[str, ...]:
 
 def _encoding() -> str:
     return getattr(sys.stdout, "encoding", None) or "utf-8"
-
-
-def _is_utf8() -> bool:
-    return _encoding().lower().replace("-", "") == "utf8"
 
 
 def _clipped(text: str, width: int) -> str:

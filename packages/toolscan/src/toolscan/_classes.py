@@ -61,6 +61,10 @@ _OWN_SCHEMA = {
 }
 
 
+_MAX_COMBINED = 10
+"""How deeply configurations are combined from others."""
+
+
 class Field(NamedTuple):
     """A field of a class, as written.
 
@@ -199,8 +203,7 @@ def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
     """
     config: dict[str, object] = {}
     for own in reversed(ancestry(found, scope).classes):
-        inside = scope.at(own)
-        for name, value in _settings(own.node):
+        for name, value, inside in _settings(own.node, scope.at(own)):
             if name == "json_schema_extra":
                 config[name] = (value, inside)
             else:
@@ -209,8 +212,10 @@ def configuration(found: ClassFound, scope: Scope) -> dict[str, object]:
     return config
 
 
-def _settings(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
-    unknown = ast.Constant(...)
+_Setting = tuple[str, ast.expr, Scope]
+
+
+def _settings(node: ast.ClassDef, scope: Scope) -> Iterator[_Setting]:
     for statement in node.body:
         if isinstance(statement, ast.Expr):
             continue  # a docstring of the class or of a field, the most common statement
@@ -219,21 +224,47 @@ def _settings(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
                 ast.Assign(targets=[ast.Name(id="model_config")], value=value)
                 | ast.AnnAssign(target=ast.Name(id="model_config"), value=ast.expr() as value)
             ):
-                match value:
-                    case ast.Call(keywords=keywords):
-                        yield from ((it.arg, it.value) for it in keywords if it.arg)
-                    case ast.Dict(keys=keys, values=values):
-                        for key, item in zip(keys, values, strict=True):
-                            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                                yield key.value, item
-                    case _:  # combined from others, which may change what is done with extra fields
-                        yield "extra", unknown
+                yield from _items(value, scope)
             case ast.ClassDef(name="Config", body=body):
-                for inner in body:
-                    yield from ((name, value or unknown) for name, value in bound_values(inner))
+                for name, value in (it for inner in body for it in bound_values(inner)):
+                    yield name, value or ast.Constant(...), scope
             case _:
                 pass
-    yield from ((it.arg, it.value) for it in node.keywords if it.arg)
+    yield from _keywords(node.keywords, scope)
+
+
+def _items(node: ast.expr, scope: Scope, depth: int = 0) -> Iterator[_Setting]:
+    """Yield the settings in an expression; if some are unknown, any could be set."""
+    match node:
+        case ast.Call(func=func, args=[], keywords=keywords) if scope.qualified(
+            func
+        ) == "builtins.dict" or scope.qualified(func).endswith("ConfigDict"):
+            yield from _keywords(keywords, scope, depth)
+        case ast.Dict(keys=keys, values=values):
+            for key, item in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield key.value, item, scope
+                else:
+                    unknown = ast.Constant(...)
+                    yield from _items(unknown if key else item, scope, depth + 1)
+        case ast.BinOp(op=ast.BitOr(), left=left, right=right) if depth < _MAX_COMBINED:
+            yield from _items(left, scope, depth + 1)
+            yield from _items(right, scope, depth + 1)
+        case ast.Name() | ast.Attribute() if depth < _MAX_COMBINED and isinstance(
+            found := scope.meaning(node), Assigned
+        ):
+            yield from _items(found.value, scope.before(found.position), depth + 1)
+        case _:
+            for name in ("alias_generator", "extra"):
+                yield name, ast.Constant(...), scope
+
+
+def _keywords(keywords: list[ast.keyword], scope: Scope, depth: int = 0) -> Iterator[_Setting]:
+    for keyword in keywords:
+        if keyword.arg:
+            yield keyword.arg, keyword.value, scope
+        else:
+            yield from _items(keyword.value, scope, depth + 1)
 
 
 def fields_of(found: ClassFound, scope: Scope) -> list[Field]:

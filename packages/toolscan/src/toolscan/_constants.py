@@ -19,10 +19,8 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 _MAX_DEPTH = 50
-_MAX_STEPS = 10_000
-"""A list of lists of names can expand to an astronomical number of values."""
 _MAX_SIZE = 100_000
-"""The maximum of characters and items in one value, because each line can double a text."""
+"""The maximum of characters and items in one value, because each line can double a text or list."""
 _MAX_ENUM_SIZE = 2_000_000
 _MAX_REUSED = 2_000_000
 """The maximum for all values of a module, each counted as often as a name refers to it."""
@@ -38,15 +36,13 @@ def constant(node: ast.expr, scope: Scope) -> object:
 
 
 class _Evaluation:
-    __slots__ = ("_size", "_steps")
+    __slots__ = ("_left",)
 
-    def __init__(self, steps: int = _MAX_STEPS, size: int = _MAX_SIZE) -> None:
-        self._steps = steps
-        self._size = size
+    def __init__(self, size: int = _MAX_SIZE) -> None:
+        self._left = size
 
     def of(self, node: ast.expr, scope: Scope, depth: int) -> object:
-        self._steps -= 1
-        if depth > _MAX_DEPTH or self._steps < 0:
+        if depth > _MAX_DEPTH or not self._spend(1):
             return UNKNOWN
         match node:
             case ast.Constant(value=value):
@@ -81,8 +77,8 @@ class _Evaluation:
         return value
 
     def _spend(self, size: int) -> bool:
-        self._size -= size
-        return self._size >= 0
+        self._left -= size
+        return self._left >= 0
 
     def _items(self, elts: list[ast.expr], scope: Scope, depth: int) -> object:
         items: list[object] = []
@@ -101,10 +97,8 @@ class _Evaluation:
             return UNKNOWN
         values = scope.namespace.values
         if found.value not in values:
-            values[found.value] = (
-                UNKNOWN,
-                1,
-            )  # in case it refers to itself, which would fail in Python
+            # In case it refers to itself, which would fail in Python.
+            values[found.value] = (UNKNOWN, 1)
             inside = scope.owner is not None and found.position == scope.position
             where = scope if inside else scope.before(found.position)
             # It has a separate budget, so that its value does not depend on the caller.
@@ -114,9 +108,8 @@ class _Evaluation:
 
     def _reused(self, value: object, size: int, scope: Scope) -> object:
         """Return a value again, unless the total of repeated values is too large."""
-        self._steps -= size
         scope.namespace.reused += size
-        fits = self._spend(size) and self._steps >= 0 and scope.namespace.reused <= _MAX_REUSED
+        fits = self._spend(size) and scope.namespace.reused <= _MAX_REUSED
         return value if fits else UNKNOWN
 
     def _dictionary(
@@ -203,7 +196,7 @@ def _members(found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
     assigned = list(_assigned(found.node))
     if any(name == "_ignore_" for name, _ in assigned):
         return {}
-    evaluation = _Evaluation(_MAX_ENUM_SIZE, _MAX_ENUM_SIZE)
+    evaluation = _Evaluation(_MAX_ENUM_SIZE)
     values: dict[str, object] = {}
     first: dict[object, object] = {}
     given: list[object] = []

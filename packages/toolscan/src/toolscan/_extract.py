@@ -146,10 +146,6 @@ def _documented(function: Function) -> Entrypoint:
     return Entrypoint(function.name, function, description, Docstring(description).summary)
 
 
-def function_of(statements: list[Statement], name: str) -> Function | None:
-    return _functions(statements).get(name)
-
-
 def _functions(statements: list[Statement]) -> dict[str, Function]:
     """Return the definition of each function that is in effect.
 
@@ -161,24 +157,16 @@ def _functions(statements: list[Statement]) -> dict[str, Function]:
         if isinstance(node, ast.Delete) and not conditional:
             for name in _names(node.targets):
                 found.pop(name, None)
-        if not isinstance(node, Function) or for_type_checkers or _is_overload(node):
+        if not isinstance(node, Function) or for_type_checkers or "overload" in _marks(node):
             continue
         if conditional:
             found.setdefault(node.name, []).append(node)
         else:
             found[node.name] = [node]
     return {
-        name: nodes[0] if len(nodes) == 1 else next(filter(_is_documented, nodes), nodes[0])
+        name: next((it for it in nodes[1:] and nodes if docstring(it.body)), nodes[0])
         for name, nodes in found.items()
     }
-
-
-def _is_documented(node: Function) -> bool:
-    return bool(docstring(node.body))
-
-
-def _is_overload(node: Function) -> bool:
-    return "overload" in _marks(node)
 
 
 def _marks(node: Function) -> set[str]:
@@ -276,7 +264,7 @@ class ReadModule:
                 if path not in modules:
                     modules[path] = self._module(path)
                 module = modules[path]
-                function = module and function_of(module._statements, name)
+                function = module and _functions(module._statements).get(name)
                 if module and function:
                     functions[name], self._origins[name] = function, module
         return functions

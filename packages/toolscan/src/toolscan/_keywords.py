@@ -128,41 +128,28 @@ def jsonable(value: object) -> object:
         case str():
             return value if is_text(value) else UNKNOWN
         case bytes():
-            return value.decode("utf-8", "replace") if _decodes(value) else UNKNOWN
+            text = value.decode("utf-8", "surrogateescape")
+            return text if is_text(text) else UNKNOWN
         case list():
             items = [jsonable(item) for item in cast("list[object]", value)]
             return UNKNOWN if any(item is UNKNOWN for item in items) else items
         case dict():
             pairs = cast("dict[object, object]", value).items()
-            encoded = {_key(key): jsonable(item) for key, item in pairs}
+            names = {True: "true", False: "false"}
+            encoded = {
+                names[key] if isinstance(key, bool) else str(key): jsonable(item)
+                for key, item in pairs
+            }
             known = all(map(is_text, encoded)) and UNKNOWN not in encoded.values()
             return encoded if known else UNKNOWN
         case _:
             return UNKNOWN
 
 
-def _key(key: object) -> str:
-    match key:
-        case None:
-            return "None"
-        case bool():
-            return "true" if key else "false"
-        case _:
-            return str(key)
-
-
 def is_text(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _decodes(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
         return False
     return True
 

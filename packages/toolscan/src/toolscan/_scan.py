@@ -337,7 +337,7 @@ def _records(
 
 def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") -> ToolId:
     """Return the id of the tool at a path; raise `Rejection` if there can be none."""
-    if not path.isascii() and not _is_utf8(path):
+    if not path.isascii() and re.search("[\ud800-\udfff]", path):
         raise Rejection("name_encoding", "Its name is not UTF-8.")
     if layout.hides(path):
         raise Rejection("private", "Names that start with '_' are private.")
@@ -346,14 +346,6 @@ def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") 
     if problem := id_problem(category, name):
         raise Rejection("invalid_id", f"It cannot be part of an id: {problem}.")
     return ToolId(source=layout.source, category=category, name=name)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_unchanged(stamp: Stamp, status: os.stat_result) -> bool:

@@ -325,17 +325,8 @@ class Statement(NamedTuple):
     for_type_checkers: bool
 
 
-_COMPOUND = (
-    ast.If,
-    ast.Try,
-    ast.TryStar,
-    ast.With,
-    ast.AsyncWith,
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.Match,
-)
+_COMPOUND = ast.If | ast.Match | ast.Try | ast.TryStar | ast.With | ast.AsyncWith
+_LOOPS = ast.For | ast.AsyncFor | ast.While
 
 
 def top_level(body: list[ast.stmt]) -> list[Statement]:
@@ -348,33 +339,25 @@ def top_level(body: list[ast.stmt]) -> list[Statement]:
     pending = [Statement(node, False, False) for node in reversed(body)]
     while pending:
         statement = pending.pop()
-        if isinstance(statement.node, _COMPOUND):
-            blocks = _blocks(statement)
-            pending.extend(inner for block in reversed(blocks) for inner in reversed(block))
+        if isinstance(statement.node, _COMPOUND | _LOOPS):
+            pending += reversed(_inner(statement))
         else:
             statements.append(statement)
     return statements
 
 
-def _blocks(statement: Statement) -> list[list[Statement]]:
+def _inner(statement: Statement) -> list[Statement]:
     node, _, typing_only = statement
-    bodies: list[tuple[list[ast.stmt], bool]]
-    match node:
-        case ast.If():
-            bodies = [(node.body, typing_only or _is_type_checking(node.test))]
-            bodies.append((node.orelse, typing_only))
-        case ast.For() | ast.AsyncFor() | ast.While():
-            bodies = [(node.body, typing_only), (node.orelse, typing_only)]
-        case ast.With() | ast.AsyncWith():
-            bodies = [(node.body, typing_only)]
-        case ast.Try() | ast.TryStar():
-            handlers = [statement for handler in node.handlers for statement in handler.body]
-            parts = (node.body, handlers, node.orelse, node.finalbody)
-            bodies = [(part, typing_only) for part in parts]
-        case _:
-            cases = node.cases if isinstance(node, ast.Match) else []
-            bodies = [(case.body, typing_only) for case in cases]
-    return [[Statement(inner, True, flag) for inner in body] for body, flag in bodies]
+    inner: list[Statement] = []
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        is_checked = name == "body" and isinstance(node, ast.If) and _is_type_checking(node.test)
+        parts: list[ast.AST] = getattr(node, name, [])
+        for part in parts:
+            body = part.body if isinstance(part, ast.ExceptHandler | ast.match_case) else [part]
+            inner += [
+                Statement(cast("ast.stmt", it), True, typing_only or is_checked) for it in body
+            ]
+    return inner
 
 
 def _is_type_checking(test: ast.expr) -> bool:

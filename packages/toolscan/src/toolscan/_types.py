@@ -127,7 +127,11 @@ class TypeReader:
                 return {"type": "null"}
             case ast.Constant(value=str(text)):
                 inner = parse_expression(text)
-                return {} if inner is None else self.read(inner, _lazy(scope), outer, depth + 1)
+                return (
+                    {}
+                    if inner is None
+                    else self.read(inner, scope._replace(lazy=True), outer, depth + 1)
+                )
             case ast.BinOp(op=ast.BitOr()):
                 return self._union(union_members(node), scope, outer, depth)
             case ast.Subscript():
@@ -161,7 +165,13 @@ class TypeReader:
                 return self._alias(alias, args, scope, outer, depth)
             case External(name="typing.Annotated") if args:
                 inner, metadata = annotated(node, scope)
-                return self._annotated(inner, read_metadata(metadata, scope), scope, outer, depth)
+                own = read_metadata(metadata, scope)
+                restricted = replace(
+                    own,
+                    constraints=own.constraints | outer.constraints,
+                    discriminator=outer.discriminator or own.discriminator,
+                )
+                return describe(self.read(inner, scope, restricted, depth + 1), own)
             case External(name="typing.Optional") if args:
                 return self._union([*args, ast.Constant(None)], scope, outer, depth)
             case External(name="typing.Union") if args:
@@ -172,16 +182,6 @@ class TypeReader:
                 return self._external(name, args, scope, outer, depth)
             case _:
                 return {}
-
-    def _annotated(
-        self, inner: ast.expr, own: Metadata, scope: Scope, outer: Metadata, depth: int
-    ) -> Schema:
-        restricted = replace(
-            own,
-            constraints=own.constraints | outer.constraints,
-            discriminator=outer.discriminator or own.discriminator,
-        )
-        return describe(self.read(inner, scope, restricted, depth + 1), own)
 
     def refer(self, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
         return self._refer_to(
@@ -199,14 +199,18 @@ class TypeReader:
             there = there._replace(variables={**there.variables, names[0]: (args[0], scope)})
         if not alias.is_type_statement or outer.constraints:
             return self.read(alias.value, there, outer, depth + 1)
-        there = _lazy(there)
+        there = there._replace(lazy=True)
         return self._refer_to(
             alias.value, alias.name, args, scope, lambda: self.read(alias.value, there)
         )
 
     def _union(self, nodes: list[ast.expr], scope: Scope, outer: Metadata, depth: int) -> Schema:
         members = self._members(nodes, scope, depth)
-        some = [member for member in members if not _is_none(member[0])]
+        some = [
+            (node, where)
+            for node, where in members
+            if not (isinstance(node, ast.Constant) and node.value is None)
+        ]
         if not some:
             return {"type": "null"}
         if len(some) == 1:
@@ -465,11 +469,6 @@ def _enum(found: ClassFound, scope: Scope) -> Schema:
     return {key: value for key, value in schema.items() if key != "type"} | kind
 
 
-def _lazy(scope: Scope) -> Scope:
-    """Return the scope in which a forward reference is looked up."""
-    return scope._replace(lazy=True)
-
-
 def union_members(node: ast.expr) -> list[ast.expr]:
     """Return the members of `A | B | C`, whose tree is nested to the left."""
     members: list[ast.expr] = []
@@ -500,7 +499,3 @@ def _written(args: list[ast.expr], scope: Scope) -> str:
             filled = _written([arg], where)
             texts = [filled.join(pattern.split(text)) for text in texts]
     return ", ".join(texts)[: _MAX_ARGUMENTS + 1]
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

@@ -86,7 +86,8 @@ def walk(
         full = f"{root}/{folder.path}"
         try:
             status = os.stat(full)  # noqa: PTH116
-            entries = _listed(full)
+            with os.scandir(full) as listed:
+                entries = {entry.name: entry for entry in listed}
         except OSError as error:
             yield Trouble(folder.path, rejection_of(error, full))
             continue
@@ -103,11 +104,6 @@ def walk(
         if folder.scope is not None:
             entries = {name: entries[name] for name in entries.keys() & folder.scope.keys()}
         yield from _reached(root, below, entries, pending, inside)
-
-
-def _listed(folder: str) -> dict[str, os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return {entry.name: entry for entry in entries}
 
 
 def _reached(
