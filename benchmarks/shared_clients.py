@@ -20,7 +20,7 @@ from tool_tree import queries, records
 from toolembed import StaticEmbedder
 from toolindex import ToolFilter
 from toolindex_postgres import SharedStore
-from toolindex_postgres._connection import Connection
+from toolindex_postgres._connections import Connection
 from toolscan import ScanReport
 from toolscan._extract import hash_text
 

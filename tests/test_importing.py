@@ -91,9 +91,9 @@ USES = {
         {"asyncio", "datamodel_code_generator", "mcp", "pydantic"},
     ),
     "showing the address of a shared index": (
-        "import toolindex_postgres\ntoolindex_postgres.redacted('')",
+        "import toolindex_postgres\ntoolindex_postgres.Address.parse('postgresql://')",
         "toolindex_postgres",
-        {"psycopg", "toolindex", "apsw", "sqlite3"},
+        {"psycopg"},
     ),
 }
 

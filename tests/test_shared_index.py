@@ -28,10 +28,11 @@ def server():
 # fails no test.
 PATIENT = f"""
 {patience.CODE}
-from toolindex_postgres import _copy, _pool, _refresh
-_pool._CONNECT_SECONDS = _pool.Connection.patience = _refresh._PATIENCE = 60
+from toolindex_postgres import _connections, _copy, _refresh
+_connections._DEFAULTS["connect_timeout"] = 60
+_connections.Connection.patience = _refresh._PATIENCE = 60
 _copy._LEASE_SECONDS = 60
-_pool._LOOK_MS = _pool._READ_MS = 60_000
+_connections._POLL_MS = _connections._READ_MS = 60_000
 """
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from toolindex_postgres import Database, SharedStore, _pool
+from toolindex_postgres import Database, SharedStore, _connections
 
 from .postgres import Server, serving
 from .sqlite_store import SQLiteStore
@@ -46,10 +46,10 @@ def patience() -> Iterator[None]:
         # Another thread of the host may be writing the copy.
         for limit in ("_usage._PATIENCE_MS", "_query_vectors._PATIENCE_MS"):
             patch.setattr(f"toolindex.{limit}", 60_000)
-        patch.setattr(_pool, "_CONNECT_SECONDS", 60)
-        for limit in ("_LOOK_MS", "_READ_MS"):
-            patch.setattr(_pool, limit, 60_000)
-        patch.setattr(_pool.Connection, "patience", 60.0)
+        patch.setitem(_connections._DEFAULTS, "connect_timeout", 60)
+        for limit in ("_POLL_MS", "_READ_MS"):
+            patch.setattr(_connections, limit, 60_000)
+        patch.setattr(_connections.Connection, "patience", 60.0)
         yield
 
 

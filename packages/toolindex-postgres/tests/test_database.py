@@ -6,25 +6,29 @@ import psycopg
 import pytest
 from toolindex import DatabaseError, NewerSchemaError, OutcomeRecord
 from toolindex_postgres import (
-    AddressError,
     Database,
     DeniedError,
     SchemaError,
     UnreachableStoreError,
 )
-from toolindex_postgres._connection import Connection
+from toolindex_postgres._connections import Connection
 
 from .test_faults import until
-from .trees import MODEL, embed, ids, known, sync
-
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
+from .trees import MODEL, ONE, TWO, embed, ids, known, sync
 
 
 @pytest.fixture
 def own(server):
     """The address of a new database without the schema."""
     return server.new_database()
+
+
+@pytest.fixture
+def owner(own):
+    """The new database with the schema."""
+    with Database(own) as made:
+        made.init()
+        yield made
 
 
 @pytest.fixture
@@ -70,27 +74,23 @@ def test_status_reports_an_empty_database_and_each_tree(own, host):
         assert owner.status().trees == ()
 
 
-def test_dropping_a_tree_keeps_the_vectors_of_other_trees(own, host):
-    with Database(own) as owner:
-        owner.init()
-        first, second = host(address=own, tree="first"), host(address=own, tree="second")
-        sync(first, TWO)
-        embed(first)
-        sync(second, ONE)
-        assert not second.pending(MODEL, limit=9)
-        owner.drop("first")
+def test_dropping_a_tree_keeps_the_vectors_of_other_trees(owner, own, host):
+    first, second = host(address=own, tree="first"), host(address=own, tree="second")
+    sync(first, TWO)
+    embed(first)
+    sync(second, ONE)
+    assert not second.pending(MODEL, limit=9)
+    owner.drop("first")
     third = host(address=own, tree="third")
     sync(third, TWO)
     assert len(third.pending(MODEL, limit=9)) == 1
 
 
-def test_vectors_are_reused_only_from_trees_that_the_role_may_write(own, host, role):
+def test_vectors_are_reused_only_from_trees_that_the_role_may_write(owner, own, host, role):
     mine, stranger = (own.replace("user=postgres", f"user={role(it)}") for it in ("mine", "odd"))
-    with Database(own) as owner:
-        owner.init()
-        owner.grant("mine", write=True, trees=["a", "b"])
-        owner.grant("odd", write=True, trees=["c"])
-        owner.grant("odd", write=True, trees=["c"])
+    owner.grant("mine", write=True, trees=["a", "b"])
+    owner.grant("odd", write=True, trees=["c"])
+    owner.grant("odd", write=True, trees=["c"])
     theirs = host(address=stranger, tree="c")
     sync(theirs, TWO)
     wrong = {it: [1.0] + 7 * [0.0] for it in theirs.pending(MODEL, limit=9)}
@@ -120,7 +120,7 @@ def test_a_database_without_the_schema_is_refused_with_the_command_to_run(own, h
             owner.drop("tree")
 
 
-def test_a_database_of_schema_1_is_used_as_it_is_until_its_owner_migrates_it(own, host):
+def test_a_database_of_schema_1_is_used_as_it_is_until_its_owner_migrates_it(owner, own, host):
     # Pages for hosts without a copy, and a table of vectors for pgvector.
     old = """
         CREATE TABLE toolindex.page (tree_id int REFERENCES toolindex.tree, n int, data bytea);
@@ -137,53 +137,47 @@ def test_a_database_of_schema_1_is_used_as_it_is_until_its_owner_migrates_it(own
         INSERT INTO toolindex.near SELECT tree_id, 'near_1' FROM toolindex.tree;
         UPDATE toolindex.state SET version = 1;
     """
-    with Database(own) as owner:
-        owner.init()
-        with psycopg.connect(own) as connection:
-            connection.execute(old)
-        here, there = host(address=own, tree="t"), host(address=own, tree="t")
-        sync(here, TWO)
-        embed(here)
-        assert known(there) == known(here)
-        assert not there.freshness().problem
-        assert owner.status().schema == 1
-        assert owner.init() == 1
-        assert known(there) == known(here)
-        assert ids(there) == ["mail:read", "mail:send"]
-        with psycopg.connect(own) as connection:
-            left = connection.execute(
-                "SELECT relname FROM pg_class WHERE relnamespace = 'toolindex'::regnamespace "
-                "AND relname ~ 'near|page|image'"
-            ).fetchall()
-            assert left == []
+    with psycopg.connect(own) as connection:
+        connection.execute(old)
+    here, there = host(address=own, tree="t"), host(address=own, tree="t")
+    sync(here, TWO)
+    embed(here)
+    assert known(there) == known(here)
+    assert not there.freshness().problem
+    assert owner.status().schema == 1
+    assert owner.init() == 1
+    assert known(there) == known(here)
+    assert ids(there) == ["mail:read", "mail:send"]
+    with psycopg.connect(own) as connection:
+        left = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'toolindex'::regnamespace "
+            "AND relname ~ 'near|page|image'"
+        ).fetchall()
+        assert left == []
 
 
-def test_an_older_client_continues_to_search_but_cannot_write(own, host, tmp_path):
-    with Database(own) as owner:
-        owner.init()
-        store = host(address=own)
-        sync(store, ONE)
-        with psycopg.connect(own) as connection:
-            connection.execute("UPDATE toolindex.state SET version = 99")
-        assert ids(store) == ["mail:send"]
-        assert "schema 99" in store.freshness().problem
-        for refused in (
-            lambda: sync(store, TWO),
-            lambda: store.bind(str(tmp_path)),
-            owner.init,
-            lambda: owner.grant("postgres", write=True),
-        ):
-            with pytest.raises(NewerSchemaError, match="schema 99, this version reads up to 2"):
-                refused()
-        assert owner.status().schema == 99
+def test_an_older_client_continues_to_search_but_cannot_write(owner, own, host, tmp_path):
+    store = host(address=own)
+    sync(store, ONE)
+    with psycopg.connect(own) as connection:
+        connection.execute("UPDATE toolindex.state SET version = 99")
+    assert ids(store) == ["mail:send"]
+    assert "schema 99" in store.freshness().problem
+    for refused in (
+        lambda: sync(store, TWO),
+        lambda: store.bind(str(tmp_path)),
+        owner.init,
+        lambda: owner.grant("postgres", write=True),
+    ):
+        with pytest.raises(NewerSchemaError, match="schema 99, this version reads up to 2"):
+            refused()
+    assert owner.status().schema == 99
 
 
-def test_a_role_can_only_read_and_write_its_own_trees(own, server, host, role):
+def test_a_role_can_only_read_and_write_its_own_trees(owner, own, server, host, role):
     writer, reader = role("the writer"), role("the reader")
-    with Database(own) as owner:
-        owner.init()
-        owner.grant(writer, write=True, trees=["ours"])
-        owner.grant(reader, write=False, trees=["ours"])
+    owner.grant(writer, write=True, trees=["ours"])
+    owner.grant(reader, write=False, trees=["ours"])
     sync(host(address=own, tree="theirs"), TWO)
     as_writer = own.replace("user=postgres", "user='the writer'")
     as_reader = own.replace("user=postgres", "user='the reader'")
@@ -251,16 +245,13 @@ def test_a_role_can_only_read_and_write_its_own_trees(own, server, host, role):
                     assert connection.execute(statement.encode()).rowcount == 0
                 except psycopg.errors.InsufficientPrivilege:
                     assert address == as_reader
-    with Database(own) as owner:
-        assert {it.name: it.entries for it in owner.status().trees} == {"ours": 1, "theirs": 2}
+    assert {it.name: it.entries for it in owner.status().trees} == {"ours": 1, "theirs": 2}
 
 
-def test_a_role_that_may_not_write_a_tree_cannot_block_its_writers(own, host, role):
-    with Database(own) as owner:
-        owner.init()
-        owner.grant(role("ours"), write=True, trees=["ours"])
-        owner.grant(role("theirs"), write=True, trees=["theirs"])
-        owner.grant(role("looks"), write=False)
+def test_a_role_that_may_not_write_a_tree_cannot_block_its_writers(owner, own, host, role):
+    owner.grant(role("ours"), write=True, trees=["ours"])
+    owner.grant(role("theirs"), write=True, trees=["theirs"])
+    owner.grant(role("looks"), write=False)
     purposes = "files", f"embed-{MODEL}"
 
     def turns(user):
@@ -290,7 +281,7 @@ def test_a_role_that_may_not_write_a_tree_cannot_block_its_writers(own, host, ro
             it.release()
 
 
-def test_functions_in_other_schemas_of_the_database_are_never_called(own, host):
+def test_functions_in_other_schemas_of_the_database_are_never_called(owner, own, host):
     with psycopg.connect(own) as connection:
         # Before PostgreSQL 15, every role may create these, for others to run with their rights.
         connection.execute(
@@ -304,18 +295,18 @@ def test_functions_in_other_schemas_of_the_database_are_never_called(own, host):
             "LANGUAGE sql AS 'SELECT public.trap()::float8';"
             "CREATE OPERATOR public.+ (LEFTARG = float8, RIGHTARG = int, FUNCTION = public.sum)"
         )
-    with Database(own) as owner:
-        owner.init()
-        store = host(address=own, tree="t")
-        sync(store, ONE)
-        embed(store)
-        assert owner.status().trees[0].vectors == {MODEL: 1}
-        with owner._connections.reading() as connection:
-            assert connection.execute("SELECT 1::float8 + 0").fetchone() == (1.0,)
-        assert owner._connections.ask("SELECT 1::float8 + 0") == (1.0,)
+    store = host(address=own, tree="t")
+    sync(store, ONE)
+    embed(store)
+    assert owner.status().trees[0].vectors == {MODEL: 1}
+    with owner._connections.reading() as connection:
+        assert connection.execute("SELECT 1::float8 + 0").fetchone() == (1.0,)
+    assert owner._connections.ask("SELECT 1::float8 + 0") == (1.0,)
 
 
-def test_no_statement_that_we_send_returns_data_of_another_tenant(own, host, role, monkeypatch):
+def test_no_statement_that_we_send_returns_data_of_another_tenant(
+    owner, own, host, role, monkeypatch
+):
     said = []
 
     def noting(kind):
@@ -335,9 +326,7 @@ def test_no_statement_that_we_send_returns_data_of_another_tenant(own, host, rol
             for table in ("tree", "step", "entry", "tree_vector", "usage", "event")
         }
 
-    with Database(own) as owner:
-        owner.init()
-        owner.grant(role("tenant"), write=True, trees=["ours"])
+    owner.grant(role("tenant"), write=True, trees=["ours"])
     secret = {"secret/plan": "The secret.", "secret/other": "Also secret."}
     noting(Connection)
     noting(psycopg.ClientCursor)
@@ -376,25 +365,23 @@ def test_no_statement_that_we_send_returns_data_of_another_tenant(own, host, rol
         assert rows(owner) == before
 
 
-def test_a_role_without_grants_is_refused_and_grants_are_replaced(own, host, role):
+def test_a_role_without_grants_is_refused_and_grants_are_replaced(owner, own, host, role):
     name = role("anyone")
     address = own.replace("user=postgres", f"user={name}")
-    with Database(own) as owner:
-        owner.init()
-        store = host(address=address, tree="t")
-        assert "database grant" in store.freshness().problem
-        owner.grant(name, write=True)
-        sync(store, ONE)
-        owner.grant(name, write=False)
-        with pytest.raises(DeniedError):
-            sync(store, TWO)
-        assert ids(store) == ["mail:send"]
-        for no_role in ("nobody at all", "public"):
-            with pytest.raises(DatabaseError, match="does not exist"):
-                owner.grant(no_role, write=False)
-        for no_tree in ("", "*"):
-            with pytest.raises(ValueError, match="not the name of a tree"):
-                owner.grant(name, write=False, trees=["t", no_tree])
+    store = host(address=address, tree="t")
+    assert "database grant" in store.freshness().problem
+    owner.grant(name, write=True)
+    sync(store, ONE)
+    owner.grant(name, write=False)
+    with pytest.raises(DeniedError):
+        sync(store, TWO)
+    assert ids(store) == ["mail:send"]
+    for no_role in ("nobody at all", "public"):
+        with pytest.raises(DatabaseError, match="does not exist"):
+            owner.grant(no_role, write=False)
+    for no_tree in ("", "*"):
+        with pytest.raises(ValueError, match="not the name of a tree"):
+            owner.grant(name, write=False, trees=["t", no_tree])
 
 
 def test_a_refused_login_says_what_to_check(server, own, role):
@@ -422,24 +409,3 @@ def test_a_refused_login_says_what_to_check(server, own, role):
         finally:
             hba.write_text(before)
             connection.execute("SELECT pg_reload_conf()")
-
-
-def test_invalid_addresses_are_refused_without_showing_passwords(tmp_path):
-    for address in (
-        "postgresql://me:s3cret@[h/db",
-        "host=h password=s3cret nonsense",
-    ):
-        with pytest.raises(AddressError) as refused:
-            Database(address)
-        assert "s3cret" not in str(refused.value)
-    for address in ("postgresql://me:s3cr@et@h/db", "postgresql://me:s3cret@h@i/db"):
-        with pytest.raises(AddressError, match="%40") as refused:
-            Database(address)
-        assert "et@" not in str(refused.value)
-    # Because of the slash in the password, the text before it is read as a port.
-    for address in (f"host={tmp_path} password=s3cret", "postgresql://me:s3cret/s3cret@h/db"):
-        with Database(address) as away, pytest.raises(UnreachableStoreError) as lost:
-            away.init()
-        assert "s3cret" not in str(lost.value)
-    with pytest.raises(DatabaseError, match="closed"):
-        away.status()

@@ -14,15 +14,13 @@ import psycopg
 import pytest
 from toolindex import DatabaseBusyError, DatabaseError, OutcomeRecord
 from toolindex_postgres import Database, SharedStore, UnreachableStoreError
-from toolindex_postgres import _pool as limits
-from toolindex_postgres._pool import Connections
+from toolindex_postgres import _connections as limits
+from toolindex_postgres._connections import Connections
 from toolindex_postgres._refresh import Refresher
 
 from .sqlite_store import SQLiteStore
-from .trees import MODEL, embed, ids, known, sync
+from .trees import MODEL, ONE, TWO, embed, ids, known, sync
 
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 # Longer than a request may wait, so that one that waited in vain can be repeated.
 PATIENCE = 150
 
@@ -32,6 +30,13 @@ def until(condition, what):
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.005)
+
+
+def ready(server):
+    """Create the schema in a server's first database; return its address."""
+    with Database(server.address()) as owner:
+        owner.init()
+    return server.address()
 
 
 @contextmanager
@@ -61,71 +66,59 @@ def repeating(*steps):
 
 
 def test_reads_continue_while_the_server_is_stopped_and_recover_afterwards(
-    mortal, tmp_path, monkeypatch
+    mortal, host, monkeypatch
 ):
     # A clock that is never set back.
     clock = SimpleNamespace(time=count(1).__next__, monotonic=time.monotonic)
     monkeypatch.setattr("toolindex_postgres._refresh.time", clock)
-    address = mortal.address()
-    with Database(address) as owner:
-        owner.init()
-    here = SharedStore(SQLiteStore(tmp_path / "here.db"), address, tree="t")
-    there = SharedStore(SQLiteStore(tmp_path / "there.db"), address, tree="t")
-    try:
-        sync(here, ONE)
-        embed(here)
-        expected = known(there, ["message"])
-        assert there.freshness().problem == ""
-        as_of = there.freshness().as_of
+    address = ready(mortal)
+    here, there = host(address=address), host(address=address)
+    sync(here, ONE)
+    embed(here)
+    expected = known(there, ["message"])
+    assert there.freshness().problem == ""
+    as_of = there.freshness().as_of
 
-        def read():
-            assert known(there, ["message"]) == expected
+    def read():
+        assert known(there, ["message"]) == expected
 
-        with repeating(read, read) as (stalls, failures):
-            until(lambda: len(stalls) > 4, "searches run")
-            mortal.stop()
-            done = len(stalls)
-            until(lambda: len(stalls) > done + 10, "searches continue")
-        assert not failures
+    with repeating(read, read) as (stalls, failures):
+        until(lambda: len(stalls) > 4, "searches run")
+        mortal.stop()
+        done = len(stalls)
+        until(lambda: len(stalls) > done + 10, "searches continue")
+    assert not failures
 
-        stale = there.freshness()
-        assert "cannot be reached" in stale.problem
-        assert stale.as_of >= as_of
-        assert sync(here, ONE).unchanged == 1
-        with pytest.raises(UnreachableStoreError, match="check that the server runs"):
-            sync(here, TWO)
-        with pytest.raises(UnreachableStoreError):
-            here.annotate({"mcptools:mail:send": ["post"]})
-        assert ids(here) == ["mail:send"]
-        assert not here.pending(MODEL, limit=9)
-
-        mortal.start()
+    stale = there.freshness()
+    assert "cannot be reached" in stale.problem
+    assert stale.as_of >= as_of
+    assert sync(here, ONE).unchanged == 1
+    with pytest.raises(UnreachableStoreError, match="check that the server runs"):
         sync(here, TWO)
-        until(lambda: not there.freshness().problem, "the server is found again")
-        assert ids(there) == ["mail:read", "mail:send"]
-    finally:
-        here.close()
-        there.close()
+    with pytest.raises(UnreachableStoreError):
+        here.annotate({"mcptools:mail:send": ["post"]})
+    assert ids(here) == ["mail:send"]
+    assert not here.pending(MODEL, limit=9)
+
+    mortal.start()
+    sync(here, TWO)
+    until(lambda: not there.freshness().problem, "the server is found again")
+    assert ids(there) == ["mail:read", "mail:send"]
 
 
-def test_a_copy_whose_server_was_never_reached_is_empty_and_reports_the_reason(tmp_path):
-    store = SharedStore(SQLiteStore(tmp_path / "a.db"), f"host={tmp_path} user=u", tree="t")
-    try:
-        store.bind(str(tmp_path))
-        assert ids(store) == []
-        assert store.freshness().as_of is None
-        problem = store.freshness().problem
-        assert "cannot be reached" in problem
-        assert "No such file or directory" in problem, (
-            "the reason is reported, without libpq's advice"
-        )
-        with pytest.raises(UnreachableStoreError):
-            sync(store, ONE)
-        lease = store.lease("files")
-        assert lease.acquire(timeout=0)
-        lease.release()
-    finally:
-        store.close()
+def test_a_copy_whose_server_was_never_reached_is_empty_and_reports_the_reason(host, tmp_path):
+    store = host(address=f"host={tmp_path} user=u")
+    store.bind(str(tmp_path))
+    assert ids(store) == []
+    assert store.freshness().as_of is None
+    problem = store.freshness().problem
+    assert "cannot be reached" in problem
+    assert "No such file or directory" in problem, "the reason is reported, without libpq's advice"
+    with pytest.raises(UnreachableStoreError):
+        sync(store, ONE)
+    lease = store.lease("files")
+    assert lease.acquire(timeout=0)
+    lease.release()
 
 
 def sessions(database, name):
@@ -186,7 +179,7 @@ def test_a_writer_that_waits_too_long_for_another_reports_a_busy_index(
 def hurried():
     """Make the server cancel statements early, and allow a slow machine long for the reply."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "_LOOK_MS", 100)
+        patch.setattr(limits, "_POLL_MS", 100)
         patch.setattr(limits, "_READ_MS", 100)
         patch.setattr(limits, "_MARGIN_SECONDS", PATIENCE)
         patch.setattr(limits.Connection, "patience", PATIENCE)

@@ -1,6 +1,5 @@
 """Hosts that share a tree see each other's changes, as if they had one store."""
 
-import os
 import sqlite3
 import threading
 import time
@@ -12,39 +11,12 @@ import psycopg
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolindex import ReadOnlyIndexError, VectorError
+from toolindex import ReadOnlyIndexError
 from toolindex_postgres import Database, SharedStore
 
 from .sqlite_store import SQLiteStore
-from .test_faults import forked, until
-from .trees import MODEL, READER, embed, ids, known, report, sync, vector
-
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
-
-
-def test_two_hosts_see_each_others_tools_vectors_and_aliases(host):
-    here, there = host(), host()
-    sync(here, ONE)
-    assert ids(there) == ["mail:send"]
-    embed(here)
-    sync(there, TWO)
-    embed(there)
-    there.annotate({"mcptools:mail:read": ["inbox"]})
-    assert known(here, ["inbox", "message"]) == known(there, ["inbox", "message"])
-    assert ids(here) == ["mail:read", "mail:send"]
-    with here.reading() as reader:
-        assert reader.coverage(MODEL).vectors == 2
-
-
-def test_a_new_host_gets_all_tools_vectors_and_aliases(host):
-    here = host()
-    sync(here, TWO)
-    embed(here)
-    here.annotate({"mcptools:mail:read": ["inbox"]})
-    later = host()
-    assert not later.pending(MODEL, limit=9)
-    assert known(later, ["inbox"]) == known(here, ["inbox"])
+from .test_faults import until
+from .trees import MODEL, ONE, READER, TWO, embed, ids, known, sync, vector
 
 
 def test_changes_that_are_too_many_for_one_statement_reach_other_hosts(host, monkeypatch):
@@ -60,16 +32,6 @@ def test_changes_that_are_too_many_for_one_statement_reach_other_hosts(host, mon
     assert ids(there) == ["mail:ann", "mail:bob", "mail:eve", "mail:send"]
     here.annotate({f"mcptools:{name.replace('/', ':')}": ["letter"] for name in many})
     assert known(there, ["letter"]) == known(here, ["letter"])
-
-
-def test_a_text_that_another_tree_has_embedded_is_not_pending(host):
-    here, there = host(), host(tree="another tree")
-    sync(here, {"once/only": "Nobody else says just this."})
-    assert embed(here)
-    sync(there, {"once/only": "Nobody else says just this."})
-    assert not there.pending(MODEL, limit=9)
-    with there.reading() as reader:
-        assert reader.coverage(MODEL).vectors == 1
 
 
 def test_two_trees_with_the_same_new_text_embed_it_once(host):
@@ -90,24 +52,6 @@ def test_two_trees_with_the_same_new_text_embed_it_once(host):
     assert theirs.acquire(timeout=60)
     assert not there.pending("paid", limit=9)
     theirs.release()
-
-
-def test_a_process_sees_changes_of_a_process_on_another_host(host, tmp_path):
-    here = host()
-    sync(here, ONE)
-    child = forked()
-    if not child:
-        # The child is a separate host, which uses no store of its parent.
-        status = 1
-        try:
-            there = host(copy=tmp_path / "there.db")
-            if ids(there) == ["mail:send"]:
-                sync(there, TWO)
-                status = 0
-        finally:
-            os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
-    assert ids(here) == ["mail:read", "mail:send"]
 
 
 def test_two_processes_of_one_host_share_its_copy(host, tmp_path):
@@ -178,23 +122,12 @@ def test_a_copy_with_a_damaged_state_file_is_compared_with_the_tree(host, tmp_pa
     assert ids(again) == ids(host()) == ["mail:send"]
 
 
-def test_a_dropped_tree_is_filled_again_by_the_next_scan(host, database, tree):
-    here, there = host(), host()
-    sync(here, TWO)
-    assert ids(there)
-    with Database(database) as owner:
-        assert owner.drop(tree)
-        assert not owner.drop(tree)
-    assert ids(there) == []
-    sync(here, ONE)
-    assert ids(there) == ["mail:send"]
-
-
 def test_a_dropped_tree_is_complete_after_the_next_full_scan(host, database, tree):
     here = host()
     sync(here, ONE)
     with Database(database) as owner:
         assert owner.drop(tree)
+        assert not owner.drop(tree)
     # The copy was complete, but a sync of some paths does not complete the new tree.
     sync(here, {}, within=["mail/send"])
     sync(here, ONE)
@@ -205,10 +138,14 @@ def test_a_dropped_tree_is_complete_after_the_next_full_scan(host, database, tre
 
 
 def test_a_read_only_store_follows_the_tree_and_never_writes(host, database, tree):
-    here = host()
-    sync(here, ONE)
     reader = host(read_only=True)
     assert reader.read_only
+    # It does not create the tree either.
+    assert ids(reader) == []
+    with Database(database) as owner:
+        assert tree not in {it.name for it in owner.status().trees}
+    here = host()
+    sync(here, ONE)
     assert ids(reader) == ["mail:send"]
     for change in (
         lambda: sync(reader, TWO),
@@ -227,23 +164,6 @@ def test_a_read_only_store_follows_the_tree_and_never_writes(host, database, tre
     with Database(database) as owner:
         (status,) = (it for it in owner.status().trees if it.name == tree)
     assert (status.entries, status.vectors) == (2, {})
-
-
-def test_a_read_only_store_of_a_missing_tree_is_empty(host, database, tree):
-    assert ids(host(read_only=True)) == []
-    with Database(database) as owner:
-        assert tree not in {it.name for it in owner.status().trees}
-
-
-def test_invalid_vectors_never_reach_the_server(host, database, tree):
-    here = host()
-    sync(here, TWO)
-    hashes = list(here.pending("refused", limit=9))
-    for bad in ([[1.0], [1.0, 2.0]], [[0.0], [1.0]], [[float("nan")], [1.0]]):
-        with pytest.raises(VectorError):
-            here.put_vectors("refused", dict(zip(hashes, bad, strict=True)))
-    with Database(database) as owner:
-        assert all(not it.vectors for it in owner.status().trees if it.name == tree)
 
 
 def test_texts_that_postgresql_cannot_store_are_shared_too(host):
@@ -292,7 +212,7 @@ def test_unchanged_aliases_wait_for_no_lock(host, database, tree):
 
 
 def test_pruning_deletes_unneeded_data_on_the_server(host, database, tree, monkeypatch):
-    monkeypatch.setattr("toolindex_postgres._tree_changes._SPARES", 1)
+    monkeypatch.setattr("toolindex_postgres._tree._SPARES", 1)
     here = host()
     for tools in (TWO, ONE, {"mail/send": "Send it."}):
         sync(here, tools)
@@ -353,14 +273,6 @@ def test_a_read_only_copy_is_searched_and_reported(host, tmp_path):
     assert ids(store) == ["mail:send"]
     assert "cannot be written" in store.freshness().problem
     store.close()
-
-
-def test_records_of_tools_are_available_without_their_files(host):
-    sync(host(), ONE)
-    (record,) = host(read_only=True).records(["mcptools:mail:send"])
-    (scanned,) = report(ONE).records
-    assert record.definitions == scanned.definitions
-    assert record.signature == scanned.signature
 
 
 NAMES = [f"{category}/{name}" for category in "ab" for name in ("get", "send", "merge")]

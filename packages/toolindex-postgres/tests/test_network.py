@@ -21,18 +21,16 @@ from toolindex_postgres import (
     Database,
     SharedStore,
     UnreachableStoreError,
-    _pool,
+    _connections,
 )
-from toolindex_postgres._pool import Connections
+from toolindex_postgres._connections import Connections
 
 from .postgres import Replica, pooling, serving
 from .sqlite_store import SQLiteStore
 from .test_faults import PATIENCE, repeating, sessions, until
 from .test_usage import has_sent, outcome, stored
-from .trees import MODEL, embed, ids, known, sync
+from .trees import MODEL, ONE, TWO, embed, ids, known, sync
 
-ONE = {"mail/send": "Send a message to somebody."}
-TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 _EXAMPLES = count(1)
 
 
@@ -336,7 +334,7 @@ def test_a_connection_that_falls_silent_within_an_answer_delays_only_one_search(
         assert ids(store) == ["mail:send"]
         left[0] = before - left[0] - lacking
         with monkeypatch.context() as patch:
-            patch.setattr(_pool.Connection, "patience", 0.5)
+            patch.setattr(_connections.Connection, "patience", 0.5)
             assert ids(store) == ["mail:send"]
         assert "cannot be reached" in store.freshness(asks=False).problem
         left[0] = 1_000_000
@@ -364,7 +362,7 @@ def test_checking_a_silent_server_does_not_block_other_threads(server, database,
         assert connections.ask("SELECT 1") == (1,)
         left[0] = 0
         with monkeypatch.context() as patch:
-            patch.setattr(_pool.Connection, "patience", 0.5)
+            patch.setattr(_connections.Connection, "patience", 0.5)
             with pytest.raises(UnreachableStoreError):
                 connections.ask("SELECT 1")
         left[0] = 1_000_000

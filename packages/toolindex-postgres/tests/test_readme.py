@@ -13,9 +13,10 @@ README = Path(__file__).parents[1] / "README.md"
 
 # The limits of these tests, instead of those that keep a user from waiting for a server.
 PATIENT = """
-from toolindex_postgres import _pool, _refresh
-_pool._CONNECT_SECONDS = _pool.Connection.patience = _refresh._PATIENCE = 60
-_pool._LOOK_MS = _pool._READ_MS = 60_000
+from toolindex_postgres import _connections, _refresh
+_connections._DEFAULTS["connect_timeout"] = 60
+_connections.Connection.patience = _refresh._PATIENCE = 60
+_connections._POLL_MS = _connections._READ_MS = 60_000
 """
 
 

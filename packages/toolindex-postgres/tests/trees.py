@@ -14,6 +14,8 @@ from toolscan import ScanReport, scan
 READER = "1"
 EVERY = ToolFilter()
 MODEL = "model"
+ONE = {"mail/send": "Send a message to somebody."}
+TWO = {**ONE, "mail/read": "Read the messages of a mailbox."}
 
 
 def report(tools: Mapping[str, str]) -> ScanReport:

@@ -1,27 +1,37 @@
-"""This host's copy of a tree: locks for changing it, and which state of the tree it has."""
+"""This host's copy of a tree: who may change it, which state it has, and bringing it to another.
+
+Everything can be repeated: an interrupted update is completed the next time.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import math
+from array import array
+from collections import defaultdict
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from toolindex import LeaseHeldError
+from toolindex import LeaseHeldError, ToolFilter, VectorError, check_dimensions, plan_sync
+from toolscan import ScanReport
 
-from toolindex_postgres._copy_changes import follow
 from toolindex_postgres._notes import Note, Notes
+from toolindex_postgres._rows import vector_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from toolindex import ToolStore
+    from toolindex import StoredFiles, SyncPlan, ToolStore
+    from toolscan import ToolRecord
 
-    from toolindex_postgres._connection import Connection
-    from toolindex_postgres._tree import State
+    from toolindex_postgres._tree import State, Tree
 
-__all__ = ["Copy"]
-
+_EVERY = ToolFilter()
+# If nothing was ever synced, the contents of the copy are not from this tree.
+_NO_READER = ""
+_BEFORE_ALL = -(1 << 63)
 _LEASE_SECONDS = 30.0
 # Another thread may be changing the tree, and waiting up to two minutes for each of several hosts.
 _THREAD_SECONDS = 300.0
@@ -30,11 +40,8 @@ _THREAD_SECONDS = 300.0
 class Copy:
     """A copy in a file, with a record of its state in another file beside it.
 
-    Args:
-        store: The store in the file.
-
     Attributes:
-        store: The store.
+        store: The store in the file.
         notes: The file beside it.
     """
 
@@ -52,39 +59,35 @@ class Copy:
         Raises:
             LeaseHeldError: Another thread or process has been changing it for too long.
         """
-        if not self._lock.acquire(timeout=_THREAD_SECONDS):
-            raise LeaseHeldError(self.store.where)
-        try:
-            lease = self.store.lease("copy")
-            if not self._depth and not lease.acquire(timeout=_LEASE_SECONDS):
+        with self.turn(_THREAD_SECONDS, _LEASE_SECONDS) as is_ours:
+            if not is_ours:
                 raise LeaseHeldError(self.store.where)
-            self._depth += 1
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                if not self._depth:
-                    lease.release()
-        finally:
-            self._lock.release()
+            yield
 
     @contextmanager
-    def turn(self, patience: float = 0.0) -> Generator[bool]:
+    def turn(self, patience: float = 0.0, process_patience: float | None = None) -> Generator[bool]:
         """Become the only writer of the copy; yield whether that worked.
 
         Args:
-            patience: How many seconds to wait for another writer.
+            patience: How many seconds to wait for another thread.
+            process_patience: The same for another process; by default equal.
         """
         if not self._lock.acquire(timeout=patience):
             yield False
             return
         try:
             lease = self.store.lease("copy")
-            is_ours = lease.acquire(timeout=patience)
+            is_inner = self._depth > 0
+            timeout = patience if process_patience is None else process_patience
+            if not is_inner and not lease.acquire(timeout=timeout):
+                yield False
+                return
+            self._depth += 1
             try:
-                yield is_ours
+                yield True
             finally:
-                if is_ours:
+                self._depth -= 1
+                if not is_inner:
                     lease.release()
         finally:
             self._lock.release()
@@ -93,75 +96,240 @@ class Copy:
     def changing(self) -> Generator[None]:
         """Change only the copy in a block, and record that its state of the tree is the same."""
         with self.alone():
-            note = self.notes.read()
+            note = self.notes.state()
             is_known = note is not None and note.copy == self._generation()
             yield
             if is_known and note is not None:
                 self._seen = replace(note, copy=self._generation())
-                self.notes.write(self._seen)
+                self.notes.put_state(self._seen)
 
-    def is_at(self, now: State) -> bool:
+    def is_at(self, state: State) -> bool:
         """Return whether the copy is known to have a state of the tree."""
         seen = self._seen
-        return (
-            seen is not None
-            and (seen.database, seen.tree) == (now.database, now.tree)
-            and seen.generation == now.generation
-            and seen.copy == self._generation()
-        )
+        return seen is not None and seen == replace(self._note_of(state), left_out=seen.left_out)
 
-    def bring_to(self, connection: Connection, now: State) -> None:
-        """Bring the copy to a state; the caller is its only writer."""
-        note = self.notes.read()
-        is_of_copy = (
-            note is not None
-            and (note.database, note.tree) == (now.database, now.tree)
-            and note.copy == self._generation()
-        )
-        if is_of_copy and note is not None and note.generation == now.generation:
-            # Another thread or process has already done it.
-            self._seen = note
-            return
-        known = note if is_of_copy else None
-        left_out = follow(
-            self.store,
-            connection,
-            now,
-            since=None if known is None else known.generation,
-            left_out={} if known is None else known.left_out,
-        )
-        self._note(now, now.generation, left_out)
+    def bring_to(self, tree: Tree) -> None:
+        """Bring the copy to the state of the tree; the caller is its only writer."""
+        note, now = self.notes.state(), self._note_of(tree.state)
+        if note is not None and now == replace(
+            note, generation=now.generation, left_out=now.left_out
+        ):
+            if note.generation == now.generation:
+                # Another thread or process has already done it.
+                self._seen = note
+                return
+            tree.left_out = dict(note.left_out)
+            self._follow(tree, note.generation)
+        else:
+            self._compare(tree)
+        self.note(tree.state, tree.left_out)
 
-    def note(self, now: State, generation: int, *, written: Collection[str] = ()) -> None:
-        """Record that the copy has a state of the tree, in which some rows were written."""
-        left_out = {it: why for it, why in self.left_out().items() if it not in written}
-        self._note(now, generation, left_out)
+    def note(self, state: State, left_out: Mapping[str, str]) -> None:
+        """Record that the copy has a state of the tree, without some rows."""
+        self._seen = replace(self._note_of(state), left_out=left_out)
+        self.notes.put_state(self._seen)
 
     def left_out(self) -> Mapping[str, str]:
         """Return the reasons why rows of the tree cannot be read, by display name."""
-        note = self._seen or self.notes.read()
+        note = self._seen or self.notes.state()
         return {} if note is None else note.left_out
-
-    def _note(self, now: State, generation: int, left_out: Mapping[str, str]) -> None:
-        self._seen = Note(
-            database=now.database,
-            tree=now.tree,
-            generation=generation,
-            copy=self._generation(),
-            left_out=left_out,
-        )
-        self.notes.write(self._seen)
 
     def forget(self) -> None:
         """Forget the copy's state, so that it is compared with the whole tree."""
         self._seen = None
-        self.notes.forget()
+        self.notes.put_state(None)
 
     def close(self) -> None:
         """Close the copy, and the file beside it."""
         self.notes.close()
         self.store.close()
 
+    def put_vectors(self, vectors: Iterable[tuple[str, dict[str, array[float]]]]) -> None:
+        """Add models' vectors, in the order in which they were stored."""
+        for model, by_hash in vectors:
+            self.store.put_vectors(model, by_hash)
+
+    def plan(
+        self,
+        scanned: ScanReport,
+        reader_version: str,
+        within: Collection[str] | None,
+        now: State | None,
+    ) -> tuple[SyncPlan, bool, bool | None]:
+        """Plan a sync in the state of the tree, which the copy has, if it is known.
+
+        Returns:
+            The plan; whether it changes anything on the server; and whether all records are then
+            from one reader and cover the whole tree, or None if that need not be recorded.
+        """
+        held = self.store.stored(reader_version=reader_version, within=within)
+        reread = not held.is_current
+        plan = plan_sync(held.entries, scanned, within=within, reread=reread)
+        # A copy stays complete, but its tree may have been dropped and created again.
+        is_complete = held.is_complete if now is None else now.is_complete
+        is_other = now is not None and now.reader_version != reader_version
+        is_whole: bool | None = None
+        if within is None and not plan.rescan and (reread or is_other or not is_complete):
+            is_whole = True
+        elif not reread and not is_complete:
+            is_whole = False
+        is_news = plan.added or plan.updated or plan.reread or plan.removed
+        return plan, bool(is_news) or bool(is_whole), is_whole
+
+    def changes_aliases(self, aliases: Mapping[str, Sequence[str]], keep: Collection[str]) -> bool:
+        """Return whether tools would get other aliases than they have in the copy."""
+        with self.store.reading() as reader:
+            held = reader.entries(reader.ids(_EVERY))
+        return any(
+            tuple(aliases.get(id_, ())) != entry.aliases
+            for id_, entry in held.items()
+            if id_ not in keep
+        )
+
+    def differences(self, tree: Tree, *, besides: Collection[str]) -> list[str]:
+        """Return how the copy differs from the tree, besides some tools, as sentences."""
+        found: list[str] = []
+        mine = self.store.stored(reader_version=tree.state.reader_version or _NO_READER)
+        differing = {id_ for id_, _ in tree.listing().items() ^ _listing(mine).items()}
+        if count := len(differing.difference(besides)):
+            found.append(f"tools that differ between the server and this host's copy: {count}")
+        if not tree.has_right_counters():
+            found.append(
+                "the counters of the usage record are lower than the numbers of its events"
+            )
+        return found
+
+    def vectors_to_restore(
+        self, tree: Tree, *, among: Collection[str], besides: str | None
+    ) -> Iterator[tuple[str, dict[str, array[float]]]]:
+        """Yield vectors of some texts that the copy has and the server lacks, by model and hash.
+
+        One model may be ignored (`besides`).
+        """
+        with self.store.reading() as reader:
+            for model in reader.models() if among else ():
+                length = reader.coverage(model).dimensions
+                wanted = tree.without_vectors(model, length, among)
+                if model == besides or not wanted:
+                    continue
+                held = reader.vectors(model)
+                found: dict[str, array[float]] = {}
+                for id_ in wanted.keys() & held.keys():
+                    # The tool may have another text on the server.
+                    if wanted[id_] in self.store.text_hashes([id_]):
+                        with suppress(ValueError):
+                            found[wanted[id_]] = vector_of(held[id_], length)
+                if found:
+                    yield model, found
+
+    def _follow(self, tree: Tree, since: int) -> None:
+        """Apply what has changed in the tree since the state of the copy."""
+        store, now = self.store, tree.state
+        held = store.stored(reader_version=now.reader_version or _NO_READER, within=())
+        is_of_reader = now.reader_version is None or (
+            held.is_current and held.is_complete == now.is_complete
+        )
+        if not is_of_reader or not tree.knows(since):
+            tree.left_out.clear()
+            return self._compare(tree)
+        changes = tree.delta(since)
+        if changes is None:
+            return self._compare(tree, since)
+        ids = [*(str(record.id) for record in changes.changed), *changes.removed]
+        with store.reading() as reader:
+            paths = {id_: entry.path for id_, entry in reader.entries(ids).items()}
+            every = reader.ids(_EVERY) if changes.aliases else ()
+        if any(paths.get(str(it.id), it.path) != it.path for it in changes.changed):
+            # A tool has moved, and the changes do not include other tools of its old file.
+            return self._compare(tree, since)
+        reader_version = now.reader_version or _NO_READER
+        within = {record.path for record in changes.changed}
+        gone = {paths[id_] for id_ in changes.removed if id_ in paths}
+        hashes = set(changes.removed.values())
+        if any(record.file_hash in hashes for record in changes.changed):
+            # A single sync would take all of these for renamed files, but some may have been
+            # removed and restored. The host that synced them knew, and stored the vectors to keep.
+            self._sync(changes.changed, reader_version, within)
+            self._sync((), reader_version, gone - within)
+        else:
+            self._sync(changes.changed, reader_version, within | gone)
+        if changes.aliases:
+            new = [str(record.id) for record in changes.changed]
+            store.annotate(changes.aliases, keep={*every, *new} - set(changes.aliases))
+        self.put_vectors(tree.vectors_since(since))
+        return None
+
+    def _compare(self, tree: Tree, since: int = _BEFORE_ALL) -> None:
+        """Make the copy equal to the tree in portions; it has the vectors of the state `since`."""
+        store, now = self.store, tree.state
+        reader_version = now.reader_version or _NO_READER
+        theirs, held = _by_path(tree.listing()), store.stored(reader_version=reader_version)
+        mine = _by_path(_listing(held))
+        same = {path for path in theirs if held.is_current and mine.get(path) == theirs[path]}
+        new = tree.portions(theirs.keys() - same)
+        # Records by an older version of the reader are all replaced.
+        known = () if held.is_current else tuple(chain.from_iterable(new))
+        read = set(same)
+        # Tools are added before others are removed, so that files are not taken for renamed ones,
+        # as above. They are added in batches, so that an interrupted first copy can be continued.
+        for portion in [known] if known else new:
+            paths = {record.path for record in portion}
+            self._sync(portion, reader_version, paths)
+            read |= paths
+        if theirs or mine or now.is_complete:
+            store.sync(
+                ScanReport(records=known, unchanged=() if known else tuple(sorted(read))),
+                reader_version=reader_version,
+                within=None if now.is_complete else sorted({*theirs, *mine}),
+            )
+        store.annotate(tree.aliases())
+        self.put_vectors(tree.vectors_since(since))
+
+    def _sync(
+        self, records: Sequence[ToolRecord], reader_version: str, within: Collection[str]
+    ) -> None:
+        if within:
+            report = ScanReport(records=tuple(records))
+            self.store.sync(report, reader_version=reader_version, within=sorted(within))
+
+    def _note_of(self, state: State) -> Note:
+        return Note(
+            database=state.database,
+            tree=state.tree,
+            generation=state.generation,
+            copy=self._generation(),
+        )
+
     def _generation(self) -> int:
         with self.store.reading() as reader:
             return reader.generation()
+
+
+def checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
+    """Return vectors in their stored form, or reject them like the copy would.
+
+    Raises:
+        VectorError: They cannot be stored.
+    """
+    floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
+    length = len(next(iter(floats.values())))
+    check_dimensions(model_id, length)
+    for vector in floats.values():
+        size = math.hypot(*vector)
+        if len(vector) != length or not math.isfinite(size) or not size:
+            raise VectorError(
+                model_id,
+                "returned vectors of several lengths, or one that is not finite or all zeros",
+            )
+    return floats
+
+
+def _listing(held: StoredFiles) -> dict[str, tuple[str, str]]:
+    return {id_: (it.path, it.file_hash) for id_, it in held.entries.items()}
+
+
+def _by_path(entries: Mapping[str, tuple[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for id_, (path, file_hash) in entries.items():
+        found[path][id_] = file_hash
+    return found

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from psycopg import sql
+from toolindex.errors import DatabaseError, NewerSchemaError
 
-from toolindex_postgres import _tree as tree_
-from toolindex_postgres._migrations import check_version, found_version, migrate
-from toolindex_postgres._pool import Connections
-from toolindex_postgres._texts import encoded, shown
+from toolindex_postgres._refresh import Freshness
+from toolindex_postgres._rows import encoded, shown
+from toolindex_postgres._tree import SUPPORTED, Tree, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
-    from toolindex_postgres._connection import Connection
+    from toolindex_postgres._connections import Connection
 
+# Reading more tools takes longer than a minute.
+_MOST_READ = 200_000
 _EVERY_TREE = "*"
 _READ = ("tree", "step", "entry", "tree_vector", "query_vector", "usage", "event")
 _FUNCTIONS = ("may", "trees", "look", "record")
@@ -39,6 +40,12 @@ class TreeStatus:
     entries: int
     generation: int
     vectors: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def shown_vectors(self) -> str:
+        """The numbers of vectors, as text."""
+        counts = ", ".join(f"{count} vectors of {model}" for model, count in self.vectors.items())
+        return counts or "no vectors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +82,16 @@ class Database:
     """
 
     def __init__(self, address: str) -> None:
+        # Imported here, so that an address can be shown without waiting for the driver.
+        from toolindex_postgres._connections import Connections
+
         self._connections = Connections(address)
         self.where: str = self._connections.where
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -106,15 +111,13 @@ class Database:
             DeniedError: The role may not create a schema.
         """
         with self._connections.writing() as connection:
-            return migrate(connection, self.where)
+            return _migrate(connection, self.where)
 
     def status(self) -> DatabaseStatus:
         """Return the status of the database."""
-        from toolindex_postgres._migrations import SUPPORTED
-
         with self._connections.reading(patient=True, copies=True) as connection:
-            found = found_version(connection)
-            server = str(_one(connection, "SHOW server_version"))
+            found = _found_version(connection)
+            server: str = _one(connection, "SHOW server_version")
             if not found:
                 return DatabaseStatus(
                     server=server, schema=None, supported=SUPPORTED, trees=(), size=0
@@ -129,7 +132,7 @@ class Database:
                 schema=found,
                 supported=SUPPORTED,
                 trees=_trees(connection) if found <= SUPPORTED else (),
-                size=int(str(size)),
+                size=size,
             )
 
     def unreadable(self, tree: str) -> dict[str, str]:
@@ -141,8 +144,39 @@ class Database:
             SchemaError: There is no schema yet.
         """
         with self._connections.reading(patient=True, copies=True) as connection:
-            number = tree_.state(connection, tree, self.where).tree
-            return {it.name: it.reason for it in tree_.unreadable(connection, number)}
+            rows = Tree(connection, tree, self.where).unreadable()
+            return {it.name: it.reason for it in rows}
+
+    def diagnose(self, tree: str) -> tuple[str, str, str]:
+        """Check the server and one tree, without changing anything.
+
+        Returns:
+            `ok`, `warning` or `failed`; what was found; and what helps: `connect` to the server,
+            `init`, `upgrade` this package, `index` the files, `repair` unreadable rows, or "".
+        """
+        started = time.perf_counter()
+        try:
+            status = self.status()
+            milliseconds = 1000 * (time.perf_counter() - started)
+            found = next((it for it in status.trees if it.name == tree), None)
+            is_read = found is not None and found.entries <= _MOST_READ
+            unreadable = self.unreadable(tree) if is_read else {}
+        except DatabaseError as error:
+            return "failed", str(error), "connect"
+        if note := Freshness(as_of=None, problem="", left_out=unreadable).left_out_note:
+            return "warning", note, "repair"
+        answers = f"{self.where}: PostgreSQL {status.server}, answers in {milliseconds:.0f} ms"
+        schema = status.schema
+        if schema is None:
+            return "failed", f"{answers}; it has no index yet", "init"
+        if schema < SUPPORTED:
+            return "warning", f"{answers}; its schema {schema} is older than {SUPPORTED}", "init"
+        if schema > SUPPORTED:
+            return "failed", f"{answers}; a later version made its schema {schema}", "upgrade"
+        if found is None:
+            there = ", ".join(it.name for it in status.trees) or "none"
+            return "warning", f"{answers}; there is no tree {tree} (there are: {there})", "index"
+        return "ok", f"{answers}; tree {tree}: {found.entries} tools, {found.shown_vectors}", ""
 
     def grant(self, role: str, *, write: bool, trees: Sequence[str] = ()) -> None:
         """Let a role read some trees, or read and write them, and no others.
@@ -155,16 +189,16 @@ class Database:
             trees: Their names; they need not exist yet. If there are none, all trees are granted.
 
         Raises:
-            ValueError: A name is empty, or `*`, which means all trees in the table of grants.
-            DatabaseError: There is no such role.
-            DeniedError: Only the owner of the schema may grant.
-            SchemaError: There is no schema yet.
+            ValueError: The name of a tree is empty or `*`.
+            DatabaseError: There is no such role, or only the owner may grant.
         """
+        from psycopg import sql
+
         if unusable := {"", _EVERY_TREE}.intersection(trees):
             raise ValueError(f"{unusable.pop()!r} is not the name of a tree")
         with self._connections.writing() as connection:
             name = sql.Identifier(role).as_string(connection)
-            check_version(self.where, found_version(connection))
+            check_version(self.where, _found_version(connection))
             # GRANT would also accept PUBLIC, which is not a role.
             connection.execute("SELECT %s::regrole", (name,))
             statements = [
@@ -199,7 +233,7 @@ class Database:
             SchemaError: There is no schema yet.
         """
         with self._connections.writing() as connection:
-            check_version(self.where, found_version(connection))
+            check_version(self.where, _found_version(connection))
             done = connection.execute(
                 "DELETE FROM toolindex.tree WHERE name = %s", (encoded(tree),)
             )
@@ -229,6 +263,46 @@ def _trees(connection: Connection) -> tuple[TreeStatus, ...]:
     )
 
 
-def _one(connection: Connection, statement: str) -> object:
+def _one(connection: Connection, statement: str) -> Any:  # noqa: ANN401 - any column
     row = connection.execute(statement.encode()).fetchone()
     return None if row is None else row[0]
+
+
+def _found_version(connection: Connection) -> int | None:
+    if not _one(connection, "SELECT to_regclass('toolindex.state') IS NOT NULL"):
+        return None
+    version: int | None = _one(connection, "SELECT version FROM toolindex.state")
+    return version
+
+
+def _migrate(connection: Connection, where: str) -> int:
+    from importlib.resources import files
+
+    found = _found_version(connection)
+    if found is None and _is_created(connection):
+        found = 0
+    elif found is None or found < SUPPORTED:
+        # Only the owner has the right to this lock; concurrent callers wait for it.
+        connection.execute("LOCK TABLE toolindex.state IN SHARE ROW EXCLUSIVE MODE")
+        found = _found_version(connection) or 0
+    if found > SUPPORTED:
+        raise NewerSchemaError(where, found=found, supported=SUPPORTED)
+    for version in range(found + 1, SUPPORTED + 1):
+        script = files("toolindex_postgres").joinpath("migrations", f"{version:04}.sql")
+        connection.execute(script.read_bytes())
+        connection.execute("UPDATE toolindex.state SET version = %s", (version,))
+    return found
+
+
+def _is_created(connection: Connection) -> bool:
+    """Create an empty schema; return False if another process has made one meanwhile."""
+    import psycopg.errors
+
+    try:
+        with connection.transaction():
+            connection.execute("CREATE SCHEMA toolindex")
+    except (psycopg.errors.DuplicateSchema, psycopg.errors.UniqueViolation):
+        if _found_version(connection) is None:
+            raise
+        return False
+    return True

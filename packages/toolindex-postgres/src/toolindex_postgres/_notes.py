@@ -17,9 +17,6 @@ from toolindex.errors import DatabaseError
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-# The server's number of an event, and the event's id.
-Place = tuple[int, str | None]
-
 _KEPT_SECONDS = 3_600.0
 # How long to wait for another process that is writing the file.
 _BUSY_SECONDS = 5.0
@@ -69,29 +66,25 @@ class Notes:
         self._connection: sqlite3.Connection | None = None
         self._host: str | None = None
 
-    def read(self) -> Note | None:
-        """Return the note, or None if nothing is known about the copy."""
+    def get(self, key: str) -> Any:  # noqa: ANN401 - any JSON
+        """Return a value, or None if there is none."""
+        with self._connected() as connection:
+            return _value(connection, key)
+
+    def put(self, key: str, value: object) -> None:
+        """Replace a value."""
+        with self._connected() as connection:
+            _put(connection, key, value)
+
+    def state(self) -> Note | None:
+        """Return the copy's state, or None if nothing is known about it."""
         with suppress(TypeError):
-            return Note(**self._value("copy"))
+            return Note(**self.get("copy"))
         return None
 
-    def write(self, note: Note) -> None:
-        """Replace the note."""
-        self._put("copy", asdict(note))
-
-    def forget(self) -> None:
-        """Delete the note."""
-        self._put("copy", None)
-
-    def as_of(self) -> float | None:
-        """Return when the copy was last known to be equal to the server."""
-        with suppress(TypeError):
-            return float(self._value("as_of"))
-        return None
-
-    def write_as_of(self, at: float) -> None:
-        """Record when the copy was equal to the server."""
-        self._put("as_of", at)
+    def put_state(self, note: Note | None) -> None:
+        """Record the copy's state, or that nothing is known about it."""
+        self.put("copy", None if note is None else asdict(note))
 
     def close(self) -> None:
         """Close the file."""
@@ -106,22 +99,16 @@ class Notes:
             with self._connected() as connection:
                 new = json.dumps(str(uuid.uuid4()))
                 connection.execute("INSERT OR IGNORE INTO note VALUES ('host', ?)", (new,))
-            self._host = str(self._value("host"))
+            self._host = str(self.get("host"))
         return self._host
 
-    def fetched(self, database: str, tree: int) -> dict[str, Place]:
-        """Return, by kind, the last event of a tree's record that has been fetched."""
+    def fetched(self, kind: str, database: str, tree: int) -> tuple[int, str | None]:
+        """Return the number and id of the last event of a kind that was fetched of a tree."""
         with suppress(TypeError, ValueError):
-            of, *places = self._value("fetched")
+            of, number, event = self.get(f"fetched {kind}")
             if of == [database, tree]:
-                numbered = ((int(number), event) for number, event in places)
-                return dict(zip(("outcomes", "searches"), numbered, strict=True))
-        return {"outcomes": (0, None), "searches": (0, None)}
-
-    def note_fetched(self, database: str, tree: int, kind: str, place: Place) -> None:
-        """Record the last event of a kind that has been fetched."""
-        places = {**self.fetched(database, tree), kind: place}
-        self._put("fetched", [[database, tree], places["outcomes"], places["searches"]])
+                return int(number), event
+        return 0, None
 
     def add_events(self, events: Sequence[tuple[str, str]]) -> None:
         """Add events, by id, to the end of the queue."""
@@ -179,14 +166,6 @@ class Notes:
         """Delete all events."""
         with self._connected() as connection:
             connection.execute("DELETE FROM event")
-
-    def _value(self, key: str) -> Any:  # noqa: ANN401 - any JSON
-        with self._connected() as connection:
-            return _value(connection, key)
-
-    def _put(self, key: str, value: object) -> None:
-        with self._connected() as connection:
-            _put(connection, key, value)
 
     @contextmanager
     def _connected(self) -> Generator[sqlite3.Connection]:

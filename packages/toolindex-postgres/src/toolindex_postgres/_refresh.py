@@ -7,28 +7,29 @@ import time
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from toolindex import DatabaseError, LeaseHeldError
 
-from toolindex_postgres import _tree as tree_
+from toolindex_postgres._tree import Tree, poll
 from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from toolindex_postgres._connections import Connections
     from toolindex_postgres._copy import Copy
-    from toolindex_postgres._pool import Connections
     from toolindex_postgres._tree import State
     from toolindex_postgres._usage import SharedUsage
-
-__all__ = ["Freshness", "Refresher"]
 
 # How long a search waits for changes; after that it uses the current copy.
 _PATIENCE = 1.5
 # How often to record when the copy was last equal to the server.
 _NOTE_SECONDS = 10.0
+# How many unreadable rows a note names.
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,29 @@ class Freshness:
     waiting: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    @property
+    def note(self) -> str:
+        """A note on answers while the server cannot be reached, or ""."""
+        if not self.problem:
+            return ""
+        when = "from this host's copy, which is as old as the last contact with the server"
+        if self.as_of is not None:
+            when = f"as of {datetime.fromtimestamp(self.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"this answer is {when}: {self.problem}"
+
+    @property
+    def left_out_note(self) -> str:
+        """A note on rows that cannot be read, or ""."""
+        if not (reasons := self.left_out):
+            return ""
+        first = "; ".join(f"{name}: {reasons[name]}" for name in sorted(reasons)[:_SHOWN])
+        more = "; …" if len(reasons) > _SHOWN else ""
+        rows = "1 row" if len(reasons) == 1 else f"{len(reasons)} rows"
+        return (
+            f"left out {rows} of the shared index that cannot be read ({first}{more}); run "
+            "pytools-hybrid index --check on a host that has the tools"
+        )
+
 
 class Refresher:
     """Keeps a copy up to date with the server, without delaying searches for long.
@@ -55,11 +79,7 @@ class Refresher:
     The server may be slow or unreachable, another host may change the tree for minutes, and a
     thousand tools may be new: longer work continues in a thread.
 
-    Args:
-        copy: The copy.
-        connections: The server.
-        tree: The tree.
-        usage: The usage record, which is updated with other hosts' outcomes at the same time.
+    The usage record is updated with other hosts' outcomes at the same time.
 
     Attributes:
         polled: The state of the tree when the server was last asked.
@@ -75,7 +95,7 @@ class Refresher:
         self._connections = connections
         self._tree = tree
         self._usage = usage
-        self._is_away = False
+        self._is_unreachable = False
         self._noted_at = -math.inf
         self._lock = Lock()
         self._running: tuple[Thread, Future[None]] | None = None
@@ -94,14 +114,14 @@ class Refresher:
             return
         try:
             if patient or not self._has_copy():
-                self._look(None, patient=patient)
-            elif not self._is_away:
-                self._look_for_a_moment()
+                self._update(None, patient=patient)
+            elif not self._is_unreachable:
+                self._update_within_patience()
             elif not self._connections.is_resting:
                 # Do not wait for a server that was unreachable the last time.
-                self._started(None)
+                self._start(None)
         except DatabaseError as error:
-            self._failed(error)
+            self._fail(error)
 
     def close(self) -> bool:
         """Record the time, and wait briefly for a fetch; return whether it has ended."""
@@ -114,24 +134,24 @@ class Refresher:
 
     def _has_copy(self) -> bool:
         if self.as_of is None:
-            self.as_of = self._copy.notes.as_of()
+            self.as_of = self._copy.notes.get("as_of")
         return self.as_of is not None
 
-    def _look_for_a_moment(self) -> None:
+    def _update_within_patience(self) -> None:
         deadline = time.monotonic() + _PATIENCE
         now: State | None = None
         # Connecting may take long, so without a connection the thread does it.
         if self._connections.is_connected:
             asked = time.time()
-            now = tree_.poll(self._connections, self._tree)
+            now = poll(self._connections, self._tree)
             if self._copy.is_at(now):
-                self._succeeded(now, asked)
+                self._succeed(now, asked)
                 if self._usage.is_behind(now):
                     # This read does not wait for it.
-                    self._started(now)
+                    self._start(now)
                 return
         while True:
-            work, is_new = self._started(now)
+            work, is_new = self._start(now)
             patience = 0.0 if work is self._given_up else deadline - time.monotonic()
             try:
                 work.result(max(0.0, patience))
@@ -144,33 +164,29 @@ class Refresher:
             if is_new or (now is not None and self._copy.is_at(now)):
                 return
 
-    def _look(self, polled: State | None, *, patient: bool = False) -> None:
-        """Bring the copy to the newest state.
-
-        Args:
-            polled: The server's answer, if there is one already.
-            patient: As for `refresh`.
-        """
+    def _update(self, polled: State | None, *, patient: bool = False) -> None:
+        """Bring the copy to the newest state; the server's answer is given if there is one."""
         asked = time.time()
-        now = polled or tree_.poll(self._connections, self._tree, patient=patient)
+        now = polled or poll(self._connections, self._tree, patient=patient)
         if not self._copy.is_at(now):
             with self._copy.alone(), self._connections.reading(copies=True) as connection:
-                now = tree_.state(connection, self._tree, self._connections.where)
-                self._copy.bring_to(connection, now)
-        self._succeeded(now, asked)
+                tree = Tree(connection, self._tree, self._connections.where)
+                self._copy.bring_to(tree)
+                now = tree.state
+        self._succeed(now, asked)
         with suppress(DatabaseError):
             self._usage.follow(now)
 
-    def _succeeded(self, now: State, asked: float) -> None:
-        self.polled, self.as_of, self.problem, self._is_away = now, asked, "", False
+    def _succeed(self, now: State, asked: float) -> None:
+        self.polled, self.as_of, self.problem, self._is_unreachable = now, asked, "", False
         if time.monotonic() > self._noted_at + _NOTE_SECONDS:
             self._note_time()
 
-    def _failed(self, error: DatabaseError) -> None:
+    def _fail(self, error: DatabaseError) -> None:
         is_of_copy = error.where != self._connections.where
         if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
             raise error
-        self._is_away = isinstance(error, UnreachableStoreError)
+        self._is_unreachable = isinstance(error, UnreachableStoreError)
         self.problem = str(error)
         self._has_copy()
 
@@ -178,14 +194,14 @@ class Refresher:
         self._noted_at = time.monotonic()
         if self.as_of is not None:
             with suppress(DatabaseError):
-                self._copy.notes.write_as_of(self.as_of)
+                self._copy.notes.put("as_of", self.as_of)
 
-    def _started(self, now: State | None) -> tuple[Future[None], bool]:
+    def _start(self, now: State | None) -> tuple[Future[None], bool]:
         """Return the fetch that is running in a thread, and whether it was just started."""
         with self._lock:
             if self._running is not None:
                 thread, work = self._running
-                # A forked process has no such thread, and one that is done will not look again.
+                # A forked process has no such thread, and one that is done does not poll again.
                 if thread.is_alive() and not work.done():
                     return work, False
             work = Future[None]()
@@ -197,10 +213,10 @@ class Refresher:
     def _work(self, work: Future[None], now: State | None) -> None:
         try:
             try:
-                self._look(now)
+                self._update(now)
             except DatabaseError as error:
                 # Record it even if nobody is waiting for the result.
-                self._failed(error)
+                self._fail(error)
                 raise
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
             work.set_exception(error)

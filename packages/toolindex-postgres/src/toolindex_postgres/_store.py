@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from toolindex import DatabaseError, ReadOnlyIndexError
 
-from toolindex_postgres import _tree as tree_
-from toolindex_postgres import _tree_changes as changes
-from toolindex_postgres._copy import Copy
-from toolindex_postgres._copy_changes import put_vectors
-from toolindex_postgres._lease import SharedLease
-from toolindex_postgres._planning import (
-    changes_aliases,
-    checked,
-    different,
-    plan_of,
-    vectors_to_restore,
-)
-from toolindex_postgres._pool import Connections
-from toolindex_postgres._query_vectors import SharedQueryVectors
+from toolindex_postgres._copy import Copy, checked
 from toolindex_postgres._refresh import Freshness, Refresher
-from toolindex_postgres._usage import SharedUsage
+from toolindex_postgres._tree import Tree, name_of_vector
 from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+    from collections.abc import Collection, Generator, Mapping, Sequence
     from pathlib import Path
 
     from toolindex import (
@@ -43,10 +29,7 @@ if TYPE_CHECKING:
     )
     from toolscan import ScanReport, ToolRecord
 
-    from toolindex_postgres._connection import Connection
-    from toolindex_postgres._tree import State
-
-T = TypeVar("T")
+    from toolindex_postgres._connections import Connection
 
 
 class SharedStore:
@@ -68,19 +51,23 @@ class SharedStore:
         tree: The name of the tree. Hosts that give the same name share it.
         read_only: Never write to the server. The copy is still kept up to date.
 
+    Attributes:
+        copy: The copy.
+        tree: The name of the tree.
+
     Raises:
         AddressError: The address is invalid.
     """
 
     def __init__(
-        self,
-        copy: ToolStore,
-        address: str,
-        *,
-        tree: str,
-        read_only: bool = False,
+        self, copy: ToolStore, address: str, *, tree: str, read_only: bool = False
     ) -> None:
-        self._copy = copy
+        # Imported here, so that an address can be shown without waiting for the driver.
+        from toolindex_postgres._connections import Connections
+        from toolindex_postgres._shared import SharedQueryVectors
+        from toolindex_postgres._usage import SharedUsage
+
+        self.copy: ToolStore = copy
         self.tree: str = tree
         self._read_only = read_only
         self._connections = Connections(address)
@@ -89,20 +76,13 @@ class SharedStore:
         self._query_vectors = SharedQueryVectors(
             copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
         )
-        self._usage = SharedUsage(
-            copy.usage,
-            self._local.notes,
-            self._connections,
-            tree=tree,
-            turn=self._local.turn,
-            prunes=not self.read_only,
-        )
+        self._usage = SharedUsage(self._local, self._connections, tree, prunes=not self.read_only)
         self._refresher = Refresher(self._local, self._connections, tree, self._usage)
 
     @property
     def read_only(self) -> bool:
         """Whether nothing is written to the server."""
-        return self._read_only or self._copy.read_only
+        return self._read_only or self.copy.read_only
 
     @property
     def where(self) -> str:
@@ -112,12 +92,12 @@ class SharedStore:
     @property
     def damaged(self) -> Path | None:
         """The new path of the copy's file that was last set aside as damaged, or None."""
-        return self._copy.damaged
+        return self.copy.damaged
 
     @property
     def kept_problem(self) -> str:
         """Why the usage record of a read-only copy is not used, or ""."""
-        return self._copy.kept_problem
+        return self.copy.kept_problem
 
     @property
     def usage(self) -> UsageStore:
@@ -137,8 +117,8 @@ class SharedStore:
                 read.
         """
         if asks:
-            self._refresh(patient=True)
-        waiting = 0 if self._copy.read_only else self._usage.waiting(sends=asks)
+            self._refresher.refresh(patient=True)
+        waiting = 0 if self.copy.read_only else self._usage.waiting(sends=asks)
         return Freshness(
             as_of=self._refresher.as_of,
             problem=self._refresher.problem,
@@ -148,7 +128,7 @@ class SharedStore:
 
     def try_writing(self) -> bool:
         """Switch to writing if that is now possible; return whether it is."""
-        return not self._read_only and self._copy.try_writing()
+        return not self._read_only and self.copy.try_writing()
 
     def bind(self, root: str) -> None:
         """Bind the copy to one tree of files, and check that the server has an index.
@@ -158,14 +138,14 @@ class SharedStore:
             SchemaError: The server has no index, or an older one.
             NewerSchemaError: A later version made it.
         """
-        self._copy.bind(root)
+        self.copy.bind(root)
         with suppress(UnreachableStoreError), self._connections.reading() as connection:
-            self._state(connection)
+            self._tree(connection)
 
     def stored(self, *, reader_version: str, within: Collection[str] | None = None) -> StoredFiles:
         """Return what is stored about the files; stamps are those of this host."""
-        self._refresh()
-        return self._copy.stored(reader_version=reader_version, within=within)
+        self._refresher.refresh()
+        return self.copy.stored(reader_version=reader_version, within=within)
 
     def sync(
         self,
@@ -180,38 +160,40 @@ class SharedStore:
         A scan that changes nothing needs no server.
         """
         self._check_writable()
-        self._refresh()
+        self._refresher.refresh()
         with self._local.alone():
-            polled = self._refresher.polled
-            if not plan_of(self._copy, scanned, reader_version, within, polled)[1]:
-                return self._copy.sync(
+            state = self._refresher.polled
+            if not self._local.plan(scanned, reader_version, within, state)[1]:
+                return self.copy.sync(
                     scanned, reader_version=reader_version, within=within, stored=stored
                 )
-            with self._connections.writing() as connection:
-                now = self._locked(connection)
-                plan, _, is_whole = plan_of(self._copy, scanned, reader_version, within, now)
-                generation = changes.push(connection, now, plan)
+            with self._writing() as tree:
+                before = tree.state
+                plan, _, is_whole = self._local.plan(scanned, reader_version, within, before)
+                tree.push(plan)
                 if is_whole is not None:
-                    changes.set_reader(connection, now.tree, reader_version, is_complete=is_whole)
-                vectors = list(tree_.vectors_since(connection, now.tree, now.generation, {}))
-            report = self._copy.sync(
+                    tree.set_reader(reader_version, is_complete=is_whole)
+                vectors = list(tree.vectors_since(before.generation))
+            report = self.copy.sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
-            put_vectors(self._copy, vectors)
+            self._local.put_vectors(vectors)
             written = {str(it.id) for it in (*plan.added, *plan.updated, *plan.reread)}
-            self._local.note(now, generation, written=written)
+            self._note(tree, written)
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
         """Set the aliases of tools from a mapping, on the server and in the copy."""
         self._check_writable()
-        self._refresh()
-        if not self._refresher.problem and not changes_aliases(self._copy, aliases, keep):
+        self._refresher.refresh()
+        if not self._refresher.problem and not self._local.changes_aliases(aliases, keep):
             return 0
-        return self._change(
-            lambda connection, now: changes.push_aliases(connection, now, aliases, keep),
-            lambda: self._copy.annotate(aliases, keep=keep),
-        )
+        with self._local.alone():
+            with self._writing() as tree:
+                tree.push_aliases(aliases, keep)
+            done = self.copy.annotate(aliases, keep=keep)
+            self._note(tree)
+            return done
 
     def pending(
         self, model_id: str, *, limit: int, among: Collection[str] | None = None
@@ -221,36 +203,36 @@ class SharedStore:
         Vectors of other trees are reused first. While the server cannot be reached, no texts are
         returned, because vectors that were paid for could not be stored.
         """
-        self._refresh()
-        texts = self._copy.pending(model_id, limit=limit, among=among)
+        self._refresher.refresh()
+        texts = self.copy.pending(model_id, limit=limit, among=among)
         if self.read_only:
             return texts
         if self._refresher.problem:
             return {}
         with suppress(DatabaseError):
-            while texts and (taken := self._take(model_id, texts)):
-                texts = self._copy.pending(model_id, limit=limit, among=among)
+            while texts and (taken := self._reuse(model_id, texts)):
+                texts = self.copy.pending(model_id, limit=limit, among=among)
                 if not taken.isdisjoint(texts):
                     break
         return texts
 
     def text_hashes(self, ids: Collection[str]) -> Collection[str]:
         """Return the hashes of some tools' texts."""
-        return self._copy.text_hashes(ids)
+        return self.copy.text_hashes(ids)
 
     def count_pending(self, model_id: str) -> int:
         """Count the texts that this model has neither embedded nor refused."""
-        self._refresh()
-        return self._copy.count_pending(model_id)
+        self._refresher.refresh()
+        return self.copy.count_pending(model_id)
 
     def refuse(self, model_id: str, reasons: Mapping[str, str]) -> None:
         """Store, on this host, why a model returned no vector for some texts, by hash."""
         self._check_writable()
-        self._copy.refuse(model_id, reasons)
+        self.copy.refuse(model_id, reasons)
 
     def refused(self, model_id: str) -> Mapping[str, str]:
         """Return the reason, by tool id, for every tool whose text a model has refused."""
-        return self._copy.refused(model_id)
+        return self.copy.refused(model_id)
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
         """Store vectors by the hash of their text, on the server and in the copy.
@@ -271,11 +253,13 @@ class SharedStore:
         if dimensions is not None:
             self._lengths[model_id] = dimensions
         with self._local.changing():
-            return self._copy.use_model(model_id, dimensions=dimensions)
+            return self.copy.use_model(model_id, dimensions=dimensions)
 
     def lease(self, purpose: str) -> WorkLease:
         """Return the lease of one kind of work on this tree, for all hosts together."""
-        local = self._copy.lease(purpose)
+        from toolindex_postgres._shared import SharedLease
+
+        local = self.copy.lease(purpose)
         if self.read_only:
             return local
         return SharedLease(local, self._connections, tree=self.tree, purpose=purpose)
@@ -288,32 +272,28 @@ class SharedStore:
         """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
             # If this fails, the next host that prunes will do it.
-            with (
-                suppress(DatabaseError),
-                self._local.alone(),
-                self._connections.writing() as connection,
-            ):
-                changes.prune(connection, self._locked(connection))
-        return self._copy.prune()
+            with suppress(DatabaseError), self._local.alone(), self._writing() as tree:
+                tree.prune()
+        return self.copy.prune()
 
     def check(self) -> Sequence[str]:
         """Return inconsistencies, as sentences: the copy's, and rows that cannot be read.
 
         If the server cannot be reached, only the copy's.
         """
-        found = list(self._copy.check())
-        if self._copy.read_only:
+        found = list(self.copy.check())
+        if self.copy.read_only:
             return tuple(found)
         with (
             suppress(UnreachableStoreError),
             self._local.alone(),
             self._connections.reading(patient=True, copies=True) as connection,
         ):
-            now = self._state(connection)
-            self._local.bring_to(connection, now)
-            rows = list(tree_.unreadable(connection, now.tree))
+            tree = self._tree(connection)
+            self._local.bring_to(tree)
+            rows = list(tree.unreadable())
             found += [f"{it.name} cannot be read: {it.reason}" for it in rows]
-            found += different(self._copy, connection, now, besides={it.name for it in rows})
+            found += self._local.differences(tree, besides={it.name for it in rows})
         return tuple(found)
 
     def rebuild(self, *, forget: str | None = None) -> None:
@@ -324,33 +304,30 @@ class SharedStore:
         """
         self._check_writable()
         with self._local.alone():
-            with self._connections.writing() as connection:
-                now = self._locked(connection)
+            with self._writing() as tree:
                 # Other hosts' copies may be wrong, too, so each is compared with the tree.
-                rows = list(tree_.unreadable(connection, now.tree))
-                changes.discard(connection, now.tree, rows)
-                generation = changes.forget_vectors(connection, now, forget or "")
-                now = replace(now, generation=generation)
+                rows = list(tree.unreadable())
+                tree.discard(rows)
+                tree.forget_vectors(forget or "")
                 lost = [str(it.key["text_hash"]) for it in rows if it.table == "tree_vector"]
-                for model, vectors in vectors_to_restore(
-                    self._copy, connection, now, among=lost, besides=forget
+                for model, vectors in self._local.vectors_to_restore(
+                    tree, among=lost, besides=forget
                 ):
-                    generation = changes.push_vectors(connection, now, model, vectors)
-                    now = replace(now, generation=generation)
-                if now.reader_version is not None:
-                    changes.set_reader(connection, now.tree, "", is_complete=now.is_complete)
-            self._copy.rebuild(forget=forget)
+                    tree.push_vectors(model, vectors)
+                if tree.state.reader_version is not None:
+                    tree.set_reader("", is_complete=tree.state.is_complete)
+            self.copy.rebuild(forget=forget)
             self._local.forget()
 
     def set_aside(self) -> Path | None:
         """Replace a damaged copy with an empty one, which the next read fills."""
         with self._local.alone():
             self._local.forget()
-            return self._copy.set_aside()
+            return self.copy.set_aside()
 
     def vector_notes(self) -> Sequence[str]:
         """Return notes for users on limitations of vector search."""
-        return self._copy.vector_notes()
+        return self.copy.vector_notes()
 
     def records(self, ids: Collection[str]) -> Sequence[ToolRecord]:
         """Return the whole records of some tools from the server, for hosts without their files.
@@ -360,14 +337,13 @@ class SharedStore:
             UnreadableRowError: One of the records cannot be read.
         """
         with self._connections.reading() as connection:
-            now = self._state(connection)
-            return tree_.records(connection, now.tree, ids, self.where)
+            return self._tree(connection).records(ids)
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
         """Read one state of the tree, the newest available."""
-        self._refresh()
-        with self._copy.reading() as reader:
+        self._refresher.refresh()
+        with self.copy.reading() as reader:
             yield reader
 
     def close(self) -> None:
@@ -380,58 +356,37 @@ class SharedStore:
         if self.read_only:
             raise ReadOnlyIndexError(self.where)
 
-    def _state(self, connection: Connection) -> State:
-        return tree_.state(connection, self.tree, self._connections.where)
+    def _tree(self, connection: Connection, *, locks: bool = False) -> Tree:
+        return Tree(connection, self.tree, self._connections.where, locks=locks)
 
-    def _locked(self, connection: Connection) -> State:
-        """Take the tree's lock, and bring the copy to its state."""
-        now = tree_.lock(connection, self.tree, self._connections.where)
-        self._local.bring_to(connection, now)
-        return now
+    @contextmanager
+    def _writing(self) -> Generator[Tree]:
+        """Take the tree's lock for a block, and bring the copy to its state before."""
+        with self._connections.writing() as connection:
+            tree = self._tree(connection, locks=True)
+            self._local.bring_to(tree)
+            yield tree
 
-    def _refresh(self, *, patient: bool = False) -> None:
-        """Bring the copy up to date if the server can be reached; otherwise record why not."""
-        self._refresher.refresh(patient=patient)
+    def _note(self, tree: Tree, written: Collection[str] = ()) -> None:
+        """Record that the copy has a tree's new state, in which some rows were written."""
+        left_out = {it: why for it, why in self._local.left_out().items() if it not in written}
+        self._local.note(tree.state, left_out)
 
-    def _change(
-        self,
-        push: Callable[[Connection, State], int],
-        apply: Callable[[], T],
-        *,
-        written: Collection[str] = (),
-    ) -> T:
-        """Change the tree on the server, and then the copy.
-
-        Args:
-            push: Changes the server, and returns the new generation.
-            apply: Changes the copy.
-            written: Names of the rows that `push` replaces.
-        """
-        with self._local.alone():
-            with self._connections.writing() as connection:
-                now = self._locked(connection)
-                generation = push(connection, now)
-            done = apply()
-            self._local.note(now, generation, written=written)
-        return done
-
-    def _take(self, model_id: str, texts: Collection[str]) -> set[str]:
-        """Reuse vectors of texts from other trees; return the hashes of these texts."""
-        length = self._lengths.get(model_id) or self._length(model_id)
+    def _reuse(self, model_id: str, texts: Collection[str]) -> set[str]:
+        """Take vectors of texts from other trees; return the hashes of these texts."""
+        length = self._lengths.get(model_id)
+        if not length:
+            with self.copy.reading() as reader:
+                length = reader.coverage(model_id).dimensions
         with self._connections.reading() as connection:
-            found = tree_.vectors_of(connection, model_id, texts, length)
-        if not found:
-            return set()
-        self._put(model_id, found)
+            found = self._tree(connection).reusable_vectors(model_id, texts, length)
+        if found:
+            self._put(model_id, found)
         return set(found)
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        self._change(
-            lambda connection, now: changes.push_vectors(connection, now, model_id, vectors),
-            lambda: self._copy.put_vectors(model_id, vectors),
-            written={tree_.name_of_vector(model_id, it) for it in vectors},
-        )
-
-    def _length(self, model_id: str) -> int:
-        with self._copy.reading() as reader:
-            return reader.coverage(model_id).dimensions
+        with self._local.alone():
+            with self._writing() as tree:
+                tree.push_vectors(model_id, vectors)
+            self.copy.put_vectors(model_id, vectors)
+            self._note(tree, {name_of_vector(model_id, it) for it in vectors})

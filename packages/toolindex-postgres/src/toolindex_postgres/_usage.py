@@ -20,16 +20,15 @@ import psycopg.errors
 from toolindex import OutcomeRecord, SearchRecord
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._texts import decoded, encoded
+from toolindex_postgres._rows import decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
-    from toolindex import RemovedRecords, ToolUsage, UsageStatistics, UsageStore
+    from toolindex import RemovedRecords, ToolUsage, UsageStatistics
 
-    from toolindex_postgres._notes import Notes
-    from toolindex_postgres._pool import Connections
+    from toolindex_postgres._connections import Connections
+    from toolindex_postgres._copy import Copy
     from toolindex_postgres._tree import State
 
 T = TypeVar("T", SearchRecord, OutcomeRecord)
@@ -48,34 +47,18 @@ _RECORD = (
 class SharedUsage:
     """The record of a tree: this host's copy of it, and the server's.
 
-    Implements `toolindex.UsageStore`. `clear` only deletes the record on this host.
-
-    Args:
-        local: The copy's record.
-        notes: The queue, and how far the server's record has been read.
-        connections: The server.
-        tree: The tree.
-        turn: Returns a lease for fetching, which one thread of this host has at a time; it waits
-            for some seconds at most.
-        prunes: Whether old events are deleted on the server, too.
+    Implements `toolindex.UsageStore`. `clear` only deletes the record on this host; `retain` also
+    deletes events on the server, if `prunes`.
     """
 
-    def __init__(
-        self,
-        local: UsageStore,
-        notes: Notes,
-        connections: Connections,
-        *,
-        tree: str,
-        turn: Callable[[float], AbstractContextManager[bool]],
-        prunes: bool,
-    ) -> None:
-        self._local = local
-        self._notes = notes
+    def __init__(self, copy: Copy, connections: Connections, tree: str, *, prunes: bool) -> None:
+        self._copy = copy
+        self._local = copy.store.usage
+        self._notes = copy.notes
         self._connections = connections
+        # To this server, or to another one in the address, if this one is a standby.
         self._sender = connections
         self._tree = encoded(tree)
-        self._turn = turn
         self._prunes = prunes
         self._recording = Lock()
         self._numbers = Counter[OutcomeRecord]()
@@ -199,14 +182,14 @@ class SharedUsage:
         if self.read_only or (now.database, now.tree, now.outcome) == self._followed:
             return False
         with suppress(DatabaseError):
-            return now.outcome != self._notes.fetched(now.database, now.tree)["outcomes"][0]
+            return now.outcome != self._notes.fetched("outcomes", now.database, now.tree)[0]
         return False
 
     def follow(self, now: State) -> None:
         """Fetch new outcomes of other hosts, or the first of them if there are many."""
         if not self.is_behind(now):
             return
-        with self._turn(0.0) as is_ours:
+        with self._copy.turn(0.0) as is_ours:
             if is_ours and not self._fetch_outcomes(now.database, now.tree):
                 self._followed = now.database, now.tree, now.outcome
 
@@ -216,7 +199,7 @@ class SharedUsage:
             return
         self.send()
         # Wait for a fetch that a search may have started.
-        with suppress(DatabaseError), self._turn(_PATIENCE) as is_ours:
+        with suppress(DatabaseError), self._copy.turn(_PATIENCE) as is_ours:
             if is_ours:
                 with self._connections.reading() as connection:
                     row = connection.execute(
@@ -244,53 +227,52 @@ class SharedUsage:
         self.send()
 
     def _fetch_outcomes(self, database: str, tree: int) -> bool:
-        rows = self._rows(
-            database, tree, "outcomes", "at, tool_id, success, latency_ms, search_id", "IS NULL"
-        )
+        columns = "at, tool_id, success, latency_ms, search_id"
+        return self._fetch(database, tree, "outcomes", columns, "IS NULL", self._add_outcomes)
+
+    def _add_outcomes(self, rows: list[tuple[Any, ...]]) -> None:
         given = list(_readable(_outcome, rows))
-        if given:
-            # A process that was killed after writing some of them has not recorded that.
-            oldest = min(it.at for it in given)
-            held = Counter(self._local.outcomes(since=oldest))
-            new: list[OutcomeRecord] = []
-            for it in given:
-                held[it] -= 1
-                if held[it] < 0:
-                    new.append(it)
-            self._local.record_outcomes(new)
-        return self._fetched(database, tree, "outcomes", rows)
+        # A process that was killed after writing some of them has not recorded that.
+        oldest = min((it.at for it in given), default=0.0)
+        held = Counter(self._local.outcomes(since=oldest)) if given else Counter[OutcomeRecord]()
+        new: list[OutcomeRecord] = []
+        for it in given:
+            held[it] -= 1
+            if held[it] < 0:
+                new.append(it)
+        self._local.record_outcomes(new)
 
     def _fetch_searches(self, database: str, tree: int) -> bool:
-        rows = self._rows(database, tree, "searches", "search", "IS NOT NULL")
-        self._local.record_searches(_readable(_search, rows))
-        return self._fetched(database, tree, "searches", rows)
+        def add(rows: list[tuple[Any, ...]]) -> None:
+            self._local.record_searches(_readable(_search, rows))
 
-    def _rows(
-        self, database: str, tree: int, kind: str, columns: str, is_search: str
-    ) -> list[tuple[Any, ...]]:
-        last, event = self._notes.fetched(database, tree)[kind]
+        return self._fetch(database, tree, "searches", "search", "IS NOT NULL", add)
+
+    def _fetch(
+        self,
+        database: str,
+        tree: int,
+        kind: str,
+        columns: str,
+        search: str,
+        add: Callable[[list[tuple[Any, ...]]], None],
+    ) -> bool:
+        """Fetch and add the next events of a kind; return whether there may be more."""
+        last, event = self._notes.fetched(kind, database, tree)
         with self._connections.reading(copies=True) as connection:
-            return connection.execute(
+            rows = connection.execute(
                 # A replacement server may have given the number to another event. Then all events
                 # are fetched again, and known ones are ignored.
                 f"SELECT no, event::text, {columns} FROM toolindex.event WHERE tree_id = %(tree)s "  # noqa: S608
                 "AND no > coalesce((SELECT e.no FROM toolindex.event AS e WHERE e.tree_id = "
                 "%(tree)s AND e.event = %(event)s::uuid AND e.no = %(last)s), 0) "
-                f"AND search {is_search} AND host <> %(host)s::uuid ORDER BY no "
-                "LIMIT %(most)s".encode(),
-                {
-                    "tree": tree,
-                    "event": event,
-                    "last": last,
-                    "host": self._notes.host(),
-                    "most": _FETCHED,
-                },
+                f"AND search {search} AND host <> %(host)s::uuid ORDER BY no "
+                f"LIMIT {_FETCHED}".encode(),
+                {"tree": tree, "event": event, "last": last, "host": self._notes.host()},
             ).fetchall()
-
-    def _fetched(self, database: str, tree: int, kind: str, rows: list[tuple[Any, ...]]) -> bool:
-        """Record how far this kind has been fetched; return whether there may be more."""
+        add(rows)
         if rows:
-            self._notes.note_fetched(database, tree, kind, rows[-1][:2])
+            self._notes.put(f"fetched {kind}", [[database, tree], *rows[-1][:2]])
         return len(rows) == _FETCHED
 
 
@@ -299,15 +281,10 @@ def _events(
     records: Iterable[SearchRecord | OutcomeRecord],
     numbers: Counter[OutcomeRecord],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the id and the JSON of each event.
+    """Yield the id and the JSON of each event, and count equal outcomes in `numbers`.
 
     The id is derived from the event and its host, so that a record that is written again after a
     failure is the same event.
-
-    Args:
-        host: This host.
-        records: What happened.
-        numbers: How many outcomes equal to each have been recorded; these are counted, too.
     """
     for record in records:
         key: object

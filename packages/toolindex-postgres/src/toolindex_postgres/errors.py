@@ -14,7 +14,6 @@ __all__ = [
     "UnreadableRowError",
 ]
 
-
 _LOGIN = re.compile(r"password|authentication|pg_hba")
 
 
@@ -31,9 +30,10 @@ class UnreachableStoreError(DatabaseError):
 class AddressError(DatabaseError):
     """The address is not that of a PostgreSQL database."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self) -> None:
+        # No part of it is shown: any part might be a password.
         super().__init__(
-            where,
+            "the address of the server",
             "this is not an address; write postgresql://user@host/database, and special "
             "characters in percent encoding (an @ as %40)",
         )

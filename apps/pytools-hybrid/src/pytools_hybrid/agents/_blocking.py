@@ -145,7 +145,7 @@ class BlockingIndex(_Blocking[Index]):
     refused: Final = _waiting(Index.refused)
     coverage: Final = _waiting(Index.coverage)
     changed_at: Final = _waiting(Index.changed_at)
-    away: Final = _waiting(Index.away)
+    server_unreachable: Final = _waiting(Index.server_unreachable)
     freshness: Final = _waiting(Index.freshness)
     state: Final = _waiting(Index.state)
     idle_patterns: Final = _waiting(Index.idle_patterns)

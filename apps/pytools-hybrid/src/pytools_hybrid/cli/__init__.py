@@ -27,7 +27,6 @@ from pytools_hybrid.cli import _models  # noqa: F401
 from pytools_hybrid.cli import _config  # noqa: F401
 from pytools_hybrid.cli import _cache  # noqa: F401
 from pytools_hybrid.cli import _database  # noqa: F401
-from pytools_hybrid.cli import _migrate  # noqa: F401
 from pytools_hybrid.cli import _eval  # noqa: F401
 from pytools_hybrid.cli import _tune  # noqa: F401
 from pytools_hybrid.cli import _enrich  # noqa: F401

@@ -164,7 +164,6 @@ def serve_settings(settings: Settings, *, invite: Callable[[str], None] | None =
 
     For a server over HTTP, `invite` is called with an address that opens the console once.
     """
-    from pytools_hybrid.index import check_installed
     from pytools_hybrid.serve.http import check_exposure
 
     check_exposure(settings)
@@ -172,7 +171,6 @@ def serve_settings(settings: Settings, *, invite: Callable[[str], None] | None =
     if note:
         say(note)
     if settings.server is not None:
-        check_installed(settings)
         say_tree(settings, tools)
     if not settings.only_reads:
         _say_absent(tools)

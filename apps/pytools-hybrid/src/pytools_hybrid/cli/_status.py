@@ -57,7 +57,7 @@ def status(
 
 async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return what to show, both as JSON values and as headings with texts."""
-    from pytools_hybrid.index import size_on_disk, unreadable_note
+    from pytools_hybrid.index import size_on_disk
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
@@ -66,8 +66,11 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         server = settings.resolved_server(roots)
         where = str(server or tools.index.store.where)
         freshness = await tools.index.freshness()
-        away, waiting = await tools.index.away(), freshness.waiting if freshness else 0
-        unreadable = unreadable_note(freshness.left_out) if freshness else ""
+        away, waiting = (
+            await tools.index.server_unreachable(),
+            freshness.waiting if freshness else 0,
+        )
+        unreadable = freshness.left_out_note if freshness else ""
         read_only = tools.index.store.read_only
         size = size_on_disk(database)
         probe = await tools.probe()

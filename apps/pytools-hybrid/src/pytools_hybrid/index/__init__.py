@@ -16,13 +16,7 @@ from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._index import Index
 from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
 from pytools_hybrid.index._scan import Filling, refresh, scan_roots
-from pytools_hybrid.index._shared import (
-    SharedIndex,
-    answers_from_copy,
-    away_reason,
-    check_installed,
-    unreadable_note,
-)
+from pytools_hybrid.index._shared import SharedIndex, server_unreachable
 from pytools_hybrid.index._sqlite_file import size_on_disk
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
 from pytools_hybrid.index._usage import Recorder, Recording
@@ -43,9 +37,6 @@ __all__ = [
     "SQLiteReader",
     "SQLiteStore",
     "SharedIndex",
-    "answers_from_copy",
-    "away_reason",
-    "check_installed",
     "configured_embedder",
     "has_numpy",
     "is_incumbent",
@@ -54,8 +45,8 @@ __all__ = [
     "read_text",
     "refresh",
     "scan_roots",
+    "server_unreachable",
     "set_aside_incumbent",
     "size_on_disk",
     "sooner_than",
-    "unreadable_note",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from toolindex import DatabaseError, ToolFilter
 
 from pytools_hybrid.index._catch_up import CatchUp, IndexState, catch_up
-from pytools_hybrid.index._shared import Freshness, SharedIndex, away_note
+from pytools_hybrid.index._shared import SharedIndex
 from pytools_hybrid.settings import IDLE_PATTERN
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toolembed import LimitedEmbedder
     from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
     from toolindex.protocols import UsageStore
+    from toolindex_postgres import Freshness
     from toolscan import ToolRecord
 
     from pytools_hybrid.index._embed import VectorWork
@@ -231,14 +232,15 @@ class OpenIndex:
             raise DatabaseError(store.where, f"the tool {tool_id} is gone")
         return found[0]
 
-    async def away(self) -> str:
+    async def server_unreachable(self) -> str:
         """Return the note of answers while the server of a shared index is unreachable, or "".
 
         It is as of the last access.
         """
-        if not isinstance(self.store, SharedIndex):
+        store = self.store
+        if not isinstance(store, SharedIndex):
             return ""
-        return await asyncio.to_thread(away_note, self.store)
+        return (await asyncio.to_thread(store.freshness, asks=False)).note
 
     async def freshness(self) -> Freshness | None:
         """Ask the server of a shared index how old this host's copy is; None for a file."""

@@ -46,7 +46,7 @@ def open_store(roots: Roots, settings: Settings) -> ToolStore:
     """Open the store of some trees: a file, or an index that many hosts share.
 
     Raises:
-        SettingsError: A shared index's package is not installed, or its tree is not named.
+        SettingsError: The tree of a shared index is not named.
         DatabaseError: As for `open_file`; or the server has no index.
     """
     if settings.server is None:

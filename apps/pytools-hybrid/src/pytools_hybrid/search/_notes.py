@@ -9,7 +9,7 @@ from toolindex import SearchRecord, ToolFilter
 from toolrank import RECOMMENDED_CONFIDENCE, query_terms
 from toolscan import ToolId
 
-from pytools_hybrid.index import away_reason
+from pytools_hybrid.index import server_unreachable
 from pytools_hybrid.settings import no_tools, without_tools
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ def why_no_tools(index: Index, *, hidden: int = 0) -> str:
     """
     if hidden:
         return "no tool can be found: the settings include and exclude hide all of them"
-    settings, away = index.settings, away_reason(index.store)
-    if away:
-        return f"this host has no copy of the tree yet: {away}"
+    settings = index.settings
+    if problem := server_unreachable(index.store):
+        return f"this host has no copy of the tree yet: {problem}"
     if settings.only_reads:
         return (
             "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "

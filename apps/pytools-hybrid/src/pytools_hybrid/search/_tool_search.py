@@ -186,7 +186,7 @@ class ToolSearch:
             self.index.sync.changed.set()
         if reranking is not None:
             response = await reranking.rerank(request, response)
-        notes = stale(self.index, response, await self.index.away())
+        notes = stale(self.index, response, await self.index.server_unreachable())
         early = ""
         if not response.tools:
             why = await asyncio.to_thread(

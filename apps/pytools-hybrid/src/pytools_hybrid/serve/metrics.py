@@ -53,7 +53,7 @@ class ToolMetrics:
 def _state(index: Index) -> Generator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
-    from pytools_hybrid.index import answers_from_copy
+    from pytools_hybrid.index import server_unreachable
 
     sync, store = index.sync, index.store
     model = "" if index.embedder is None else index.embedder.model_id
@@ -79,7 +79,7 @@ def _state(index: Index) -> Generator[Metric]:
         is_readable = False
     is_current = (
         is_readable
-        and not answers_from_copy(store)
+        and not server_unreachable(store)
         and sync.failure is None
         and not sync.is_first_look
     )

@@ -19,7 +19,7 @@ from pytools_hybrid.settings._nearby import (
     without_tools,
 )
 from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
-from pytools_hybrid.settings._server import Server, is_address
+from pytools_hybrid.settings._server import is_address
 from pytools_hybrid.settings._settings import IDLE_PATTERN, Settings, flag, tuned_path, variable
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "AliasError",
     "Roots",
     "RootsLike",
-    "Server",
     "Settings",
     "check_model_name",
     "check_roots",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    InstanceOf,
     PlainSerializer,
+    PlainValidator,
     SecretStr,
     model_validator,
 )
@@ -28,7 +28,13 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.settings import _values as values
 from pytools_hybrid.settings._aliases import ALIASES, AliasError, resolved
 from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES
-from pytools_hybrid.settings._server import Server, parsed_database
+from pytools_hybrid.settings._server import parsed_database
+
+if TYPE_CHECKING:
+    from toolindex_postgres import Address
+else:
+    # It may not be installed; `parsed_database` decides what is accepted.
+    Address = object
 
 PREFIX = "PYTOOLS_"
 """The prefix of environment variables."""
@@ -58,9 +64,9 @@ _Weights = Annotated[
 ]
 # A file, or a server, which is shown without its password.
 _Database = Annotated[
-    Path | InstanceOf[Server] | None,
+    Path | Address | None,
     NoDecode,
-    BeforeValidator(parsed_database),
+    PlainValidator(parsed_database),
     AfterValidator(values.check_database),
     PlainSerializer(values.shown_database),
 ]

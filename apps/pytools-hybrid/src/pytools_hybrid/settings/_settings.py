@@ -28,10 +28,10 @@ from pytools_hybrid.settings._roots import (
     RootsLike,
     default_roots,
 )
-from pytools_hybrid.settings._server import Server
 
 if TYPE_CHECKING:
     from toolindex import ToolFilter
+    from toolindex_postgres import Address
     from toolscan import Layout
 
 _FREEACT_DATABASE = "search.db"
@@ -106,9 +106,9 @@ class Settings(SettingFields):
         return self.server is not None and not self.sync
 
     @property
-    def server(self) -> Server | None:
+    def server(self) -> Address | None:
         """The server that the index is on; None if it is a file."""
-        return self.database if isinstance(self.database, Server) else None
+        return None if isinstance(self.database, Path) else self.database
 
     @property
     def policy(self) -> ToolFilter:
@@ -176,7 +176,7 @@ class Settings(SettingFields):
         more = f"+{len(others)}" if others else ""
         return user_cache_path("pytools-hybrid") / f"{name.replace('?', '_')}{more}-{key}.db"
 
-    def resolved_server(self, root: RootsLike) -> Server | None:
+    def resolved_server(self, root: RootsLike) -> Address | None:
         """Return the server that the index is on, with the name of the tree; None for a file.
 
         If the address names no tree, it is named after the checkout, so hosts with the same
@@ -309,7 +309,7 @@ def _identity(roots: Roots) -> str:
     return f"{roots.full_names}{roots.other_layouts}"
 
 
-def _cached_copy(server: Server, files: str) -> Path:
+def _cached_copy(server: Address, files: str) -> Path:
     from hashlib import sha256
 
     from platformdirs import user_cache_path

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from pytools_hybrid.settings._layouts import DEFAULT_LAYOUT_NAMES, parsed_layouts
 from pytools_hybrid.settings._models import check_model_name
 from pytools_hybrid.settings._roots import Roots
-from pytools_hybrid.settings._server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pydantic import FieldSerializationInfo, JsonValue, SecretStr, ValidationInfo
+    from toolindex_postgres import Address
 
     _GivenPaths = os.PathLike[str] | tuple[object, ...]
 
@@ -153,7 +153,7 @@ def check_language_model(value: str | None) -> str | None:
     return None if value is None else check_model_name(value)
 
 
-def check_database(value: Path | Server | None) -> Path | Server | None:
+def check_database(value: Path | Address | None) -> Path | Address | None:
     """Return where the index is, with the home folder filled in."""
     if not isinstance(value, Path):
         return value
@@ -167,8 +167,8 @@ def check_database(value: Path | Server | None) -> Path | Server | None:
 
 def shown_database(value: object, info: FieldSerializationInfo) -> object:
     """Return where the index is, without the password of a server."""
-    is_text = isinstance(value, Server) or (info.mode == "json" and value is not None)
-    return str(value) if is_text else value
+    is_path = value is None or (isinstance(value, Path) and info.mode != "json")
+    return value if is_path else str(value)
 
 
 def expand_home(value: Path | None) -> Path | None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.reports.doctor._database import look_at_database
+from pytools_hybrid.reports.doctor._database import look_at_database, look_at_shared
 from pytools_hybrid.reports.doctor._embedder import look_at_embedder
 from pytools_hybrid.reports.doctor._environment import (
     full_text_search,
@@ -19,7 +19,6 @@ from pytools_hybrid.reports.doctor._finding import Check, Commands
 from pytools_hybrid.reports.doctor._roots import look_at_no_root, look_at_root
 from pytools_hybrid.reports.doctor._server import look_at_server
 from pytools_hybrid.reports.doctor._settings import look_at_settings
-from pytools_hybrid.reports.doctor._shared import look_at_shared
 from pytools_hybrid.reports.doctor._watcher import look_at_watching
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Checking the index file: whether it is intact, writable and not locked."""
+"""Checking the index: a file, or one on a server."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ import shutil
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.reports.doctor._finding import Commands, Verdict, failed, fine, warning
+from pytools_hybrid.reports.doctor._finding import (
+    Commands,
+    Status,
+    Verdict,
+    failed,
+    fine,
+    warning,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from toolindex import ToolIndex
 
-    from pytools_hybrid.settings import Roots
+    from pytools_hybrid.settings import Roots, Settings
 
 _FREE_BYTES = 200 << 20
 _LEASE = "files"
@@ -62,6 +70,28 @@ def look_at_database(
         )
     except DatabaseError as error:
         return failed(str(error), f"ls -l {quote(str(database))}")
+
+
+def look_at_shared(settings: Settings, roots: Roots, commands: Commands) -> Verdict:
+    """Check the server of a shared index, without changing anything on it."""
+    try:
+        server = settings.resolved_server(roots)
+    except SettingsError as error:
+        return failed(str(error))
+    assert server is not None  # noqa: S101 - the caller has checked
+    with server.database() as database:
+        status, message, remedy = database.diagnose(server.tree)
+    index = "" if settings.only_reads else commands.index()
+    remedies = {
+        "connect": f"psql {quote(server.shown)} -c 'SELECT 1'",
+        "init": "pytools-hybrid database init",
+        "upgrade": install_command("pytools-hybrid[postgres]", upgrade=True),
+        "index": index or "run pytools-hybrid index on a host that has the tools",
+        "repair": f"{index} --check"
+        if index
+        else "run pytools-hybrid index --check on a host that has the tools",
+    }
+    return Verdict(Status(status), message, remedies.get(remedy))
 
 
 def name_of(roots: Roots) -> str:

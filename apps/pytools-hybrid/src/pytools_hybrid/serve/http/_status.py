@@ -56,7 +56,7 @@ class Status:
         state = await index_state(search)
         has_vectors = search.uses_vectors(SearchMode.HYBRID) and state["coverage"]["vectors"] > 0
         failure = search.index.sync.failure
-        away = await search.index.away()
+        away = await search.index.server_unreachable()
         stale = away or (failure and f"the index may be out of date ({failure})")
         status = "starting" if search.index.sync.is_first_look else "ok"
         return {

@@ -114,7 +114,7 @@ class HealthPage:
         sync = index.sync
         shown: dict[str, Any] = {"progress": None, "synced": moment(sync.synced_at)}
         try:
-            state, away = await index.state(), await index.away()
+            state, away = await index.state(), await index.server_unreachable()
         except ToolIndexError as error:
             unknown = {"tools": "unknown", "vectors": "unknown", "generation": ""}
             return shown | unknown | {"status": f"cannot be read: {error}"}

@@ -1,32 +1,32 @@
-"""The right to do one kind of work on a tree, held by one process of all hosts at a time."""
+"""What hosts share besides a tree: the right to do some work, and vectors of queries."""
 
 from __future__ import annotations
 
+import hashlib
 import time
-from contextlib import asynccontextmanager
+from array import array
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg.errors
 from toolindex import LeaseHeldError, finish_in_thread
 from toolindex.errors import DatabaseError
 
-from toolindex_postgres._pool import SETTINGS, UNLIMITED
-from toolindex_postgres._texts import encoded
+from toolindex_postgres._connections import BEGIN_UNLIMITED
+from toolindex_postgres._rows import as_bytes, encoded, vector_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
-    from toolindex import WorkLease
+    from toolindex import VectorCache, WorkLease
 
-    from toolindex_postgres._connection import Connection
-    from toolindex_postgres._pool import Connections
+    from toolindex_postgres._connections import Connection, Connections
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 _EMBEDDING = "embed-"
-_BEGIN = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; {SETTINGS}; {UNLIMITED}"
 _OF = "(SELECT %s, CASE WHEN %s THEN current_user ELSE '' END, %s)"
-MAKE = f"INSERT INTO toolindex.lease {_OF} ON CONFLICT DO NOTHING"
-LOCK = f"SELECT FROM toolindex.lease WHERE (tree, role, purpose) = {_OF} FOR UPDATE SKIP LOCKED"
+_MAKE = f"INSERT INTO toolindex.lease {_OF} ON CONFLICT DO NOTHING"
+_LOCK = f"SELECT FROM toolindex.lease WHERE (tree, role, purpose) = {_OF} FOR UPDATE SKIP LOCKED"
 # A server that refuses a lease for these reasons also refuses the results of the work.
 _REFUSED = (
     psycopg.errors.InsufficientPrivilege,
@@ -43,11 +43,7 @@ class SharedLease:
     While the server cannot be reached, only the copy's lease is held. Hosts may then do the same
     work twice, but they cannot store its results without the server.
 
-    Args:
-        local: The copy's lease.
-        connections: The server.
-        tree: The tree.
-        purpose: The kind of work; `embed-…` is done for one tree of a role at a time.
+    Work of the purpose `embed-…` is done for one tree of a role at a time.
     """
 
     def __init__(
@@ -65,8 +61,7 @@ class SharedLease:
         """Take the lease; 0 tries once.
 
         Raises:
-            DatabaseError: The server is running and refuses, for example because no connection is
-                free.
+            DatabaseError: The server refuses, for example because no connection is free.
         """
         deadline = time.monotonic() + timeout
         delay = _FIRST_DELAY
@@ -112,10 +107,7 @@ class SharedLease:
                 await finish_in_thread(self._end)
 
     def _try(self) -> bool:
-        """Take the lease, if nobody else has it; return whether work may begin.
-
-        It may also begin if the server is unreachable.
-        """
+        """Return whether work may begin: the lease was free, or the server is unreachable."""
         patient = False
         while True:
             try:
@@ -131,15 +123,15 @@ class SharedLease:
 
     def _lock(self, patient: bool) -> bool:
         """Lock the row on the server, and keep the transaction only if that worked."""
-        connection = self._connections.begin(_BEGIN, patient=patient)
+        connection = self._connections.begin(BEGIN_UNLIMITED, patient=patient)
         try:
             with self._connections.explaining():
-                is_ours = bool(connection.execute(LOCK, self._key).rowcount)
+                is_ours = bool(connection.execute(_LOCK, self._key).rowcount)
                 # Committed at once, because others would wait for an uncommitted row.
-                if not is_ours and connection.execute(MAKE, self._key).rowcount:
+                if not is_ours and connection.execute(_MAKE, self._key).rowcount:
                     connection.execute("COMMIT")
-                    connection.execute(_BEGIN)
-                    is_ours = bool(connection.execute(LOCK, self._key).rowcount)
+                    connection.execute(BEGIN_UNLIMITED)
+                    is_ours = bool(connection.execute(_LOCK, self._key).rowcount)
             if is_ours:
                 self._connection = connection
         except DatabaseError as error:
@@ -155,3 +147,70 @@ class SharedLease:
         connection, self._connection = self._connection, None
         if connection is not None:
             self._connections.end(connection)
+
+
+class SharedQueryVectors:
+    """The copy's vectors of queries, and then the server's.
+
+    If the server cannot be reached, only the copy's are used.
+    """
+
+    def __init__(
+        self, local: VectorCache, connections: Connections, *, tree: str, read_only: bool
+    ) -> None:
+        self._local = local
+        self._connections = connections
+        self._tree = encoded(tree)
+        self._read_only = read_only
+
+    def get(
+        self, model_id: str, query: str, *, dimensions: int | None = None
+    ) -> Sequence[float] | None:
+        """Return a model's unit vector of a query, or None."""
+        vector = self._local.get(model_id, query, dimensions=dimensions)
+        if vector is not None:
+            return vector
+        with suppress(DatabaseError, ValueError):
+            row = self._connections.ask(
+                "SELECT v FROM toolindex.query_vector JOIN toolindex.tree USING (tree_id) "
+                "WHERE name = %s AND model = %s AND query_hash = %s",
+                *(self._tree, encoded(model_id), _hash(query)),
+            )
+            # A vector that cannot be read is replaced by the next.
+            found = None if row is None else vector_of(row[0])
+            return found if found is None or dimensions in {None, len(found)} else None
+        return None
+
+    def put(
+        self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
+    ) -> None:
+        """Store vectors by query, and record which stored ones were used."""
+        self._local.put(model_id, vectors, used=used)
+        if self._read_only or not (vectors or used):
+            return
+        kept = {
+            query: self._local.get(model_id, query, dimensions=len(vector))
+            for query, vector in sorted(vectors.items())
+        }
+        rows = {_hash(query): as_bytes(array("f", it)) for query, it in kept.items() if it}
+        # They can be computed again, so nothing is queued for an unreachable server.
+        with suppress(DatabaseError), self._connections.writing(patient=False) as connection:
+            if rows:
+                connection.execute(
+                    "INSERT INTO toolindex.query_vector (tree_id, model, query_hash, v) "
+                    "SELECT tree_id, %s, given.* FROM toolindex.tree, "
+                    "unnest(%s::text[], %b::bytea[]) AS given WHERE name = %s "
+                    "ON CONFLICT (tree_id, model, query_hash) "
+                    "DO UPDATE SET v = excluded.v, used_at = excluded.used_at",
+                    (encoded(model_id), list(rows), list(rows.values()), self._tree),
+                )
+            connection.execute(
+                "UPDATE toolindex.query_vector SET used_at = now() WHERE model = %s "
+                "AND query_hash = ANY (%s) AND used_at < now() - interval '1 day' AND tree_id = "
+                "(SELECT tree_id FROM toolindex.tree WHERE name = %s)",
+                (encoded(model_id), sorted(map(_hash, used)), self._tree),
+            )
+
+
+def _hash(query: str) -> str:
+    return hashlib.sha256(query.encode("utf-8", "surrogatepass")).hexdigest()
