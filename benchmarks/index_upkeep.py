@@ -19,7 +19,7 @@ from toolembed import StaticEmbedder, embed_pending
 __all__ = ["cold", "one_file", "restart", "watched"]
 
 _MODEL_ID = StaticEmbedder().model_id
-_READER = str(toolscan.RECORD_VERSION)
+_READER = str(toolscan.ToolRecord.VERSION)
 _STEP_SECONDS = 0.01
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.001

@@ -34,7 +34,7 @@ from shared_clients import MODEL, Load, measure, opened
 from tool_tree import records
 from toolembed import StaticEmbedder
 from toolindex_postgres import Database, SharedStore
-from toolscan import ScanReport, embedding_text
+from toolscan import ScanReport
 
 from tests.postgres import Server
 
@@ -121,7 +121,7 @@ def _make(tools: int, out: Queue[_Portion | None]) -> None:
     embedder, every = StaticEmbedder(), records(tools)
     while part := list(islice(every, _PORTION)):
         texts = [
-            embedding_text(it.id, it.description, [p.name for p in it.parameters]) for it in part
+            it.id.embedding_text(it.description, [p.name for p in it.parameters]) for it in part
         ]
         vectors = embedder.encode_documents(texts)
         out.put((part, [struct.pack(f"{len(v)}f", *v) for v in vectors]))

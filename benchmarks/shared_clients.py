@@ -22,7 +22,7 @@ from toolindex import ToolFilter
 from toolindex_postgres import SharedStore
 from toolindex_postgres._connections import Connection
 from toolscan import ScanReport
-from toolscan._hashing import hash_text
+from toolscan._extract import hash_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -26,7 +26,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent, Tool
 from tokenizers import Tokenizer
-from toolscan import ToolRecord, input_schema, scan, split_identifier
+from toolscan import ToolId, ToolRecord, input_schema, scan
 
 Count = Callable[[str], int]
 
@@ -50,7 +50,7 @@ def counter(file: Path) -> Count:
 async def report(root: Path, queries: Sequence[str], count: Count) -> str:
     """Measure everything, and return Markdown tables."""
     records = scan(root).records
-    queries = queries or [" ".join(split_identifier(record.id.name)) for record in records]
+    queries = queries or [" ".join(ToolId.words_of(record.id.name)) for record in records]
     ids = [str(record.id) for record in records[:: max(1, len(records) // _SAMPLE)]]
     with tempfile.TemporaryDirectory(prefix="token-bench-") as folder:
         database = Path(folder, "index.db")

@@ -14,8 +14,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolscan import Parameter, ToolId, ToolRecord, embedding_text
-from toolscan._hashing import hash_bytes, hash_text
+from toolscan import Parameter, ToolId, ToolRecord
+from toolscan._extract import hash_bytes, hash_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -191,7 +191,7 @@ def records(tools: int) -> Iterator[ToolRecord]:
             returns="Result",
             is_async=False,
             file_hash=hash_bytes(module.encode()),
-            text_hash=hash_text(embedding_text(id_, description, texts)),
+            text_hash=hash_text(id_.embedding_text(description, texts)),
             stamp=None,
             params_class="Params",
             definitions="\n".join(filter(None, [*body.split("\n"), f"{signature}: ..."])),

@@ -23,20 +23,19 @@ LIGHT = {
         *("apsw", "dataclasses", "inspect", "json", "logging", "numpy", "pydantic"),
         *("pydantic_ai", "statistics"),
     },
-    "toolscan": {"ast", "dataclasses", "hashlib", "inspect", "json"},
     "toolwatch": {"anyio", "dataclasses", "logging", "watchfiles"},
 }
 WITH_PROTOCOLS = {"toolrank"}
 SCAN = """
 import os
 from pathlib import Path
-from toolscan import FileStamp, scan
+from toolscan import scan
 tool = Path("mcptools/demo/join.py")
 tool.parent.mkdir(parents=True)
 tool.write_text("def run():\\n    'Join.'\\n", "utf-8")
 (tool.parent / "__init__.py").write_text("'Demonstrations.'\\n", "utf-8")
 found = os.stat(tool)
-stamp = FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 report = scan(".", known={tool.as_posix(): stamp})
 assert (report.unchanged, report.records) == ((tool.as_posix(),), ())
 assert report.categories == {"mcptools:demo": "Demonstrations."}
@@ -59,9 +58,9 @@ batches.close()
 # For each use: a program, a module that it loads, and some that it must not load.
 USES = {
     "all of toolscan": (
-        "from toolscan import *",
-        "toolscan._stub",
-        {"argparse", "asyncio", "json", "logging", "pydantic"},
+        "import toolscan",
+        "toolscan._scan",
+        {"argparse", "asyncio", "json", "logging", "pydantic", "toolscan._docstrings"},
     ),
     "a scan that finds nothing changed": (
         SCAN,

@@ -15,7 +15,7 @@ from toolindex._rows import name_key as indexed_key
 from toolindex._rows import segments
 from toolrank import name_key, query_terms
 from toolrank._query import query_words
-from toolscan import split_identifier
+from toolscan import ToolId
 
 from release.projects import read_projects
 
@@ -196,7 +196,7 @@ at_any_speed = settings(deadline=None, suppress_health_check=[HealthCheck.too_sl
 @given(st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,30}", fullmatch=True))
 def test_a_query_is_split_like_an_indexed_name(name):
     """toolrank splits queries and toolscan splits names; neither may know the other."""
-    words = [word for word in split_identifier(name) if len(word) > 1]
+    words = [word for word in ToolId.words_of(name) if len(word) > 1]
 
     assert set(words) <= set(query_terms(name, stop_words=()))
 

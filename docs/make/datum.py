@@ -120,7 +120,7 @@ toolscan reads the file once, as bytes, and analyses its syntax tree. Nothing is
     print("stands for the tool in vector search:\n")
     names = [parameter.name for parameter in found.parameters]
     print("```text")
-    print(toolscan.embedding_text(found.id, found.description, names, tags=found.tags))
+    print(found.id.embedding_text(found.description, names, tags=found.tags))
     print("```\n")
 
 

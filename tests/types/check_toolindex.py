@@ -26,10 +26,10 @@ from toolindex import (
 def an_index_is_made_equal_to_a_scan(root: Path) -> None:
     with ToolIndex("search.db") as index:
         assert_type(index, ToolIndex)
-        stored = index.stored(reader_version=str(toolscan.RECORD_VERSION))
+        stored = index.stored(reader_version=str(toolscan.ToolRecord.VERSION))
         assert_type(stored, StoredFiles)
         scanned = toolscan.scan(root, known=stored.stamps)
-        report = index.sync(scanned, reader_version=str(toolscan.RECORD_VERSION), stored=stored)
+        report = index.sync(scanned, reader_version=str(toolscan.ToolRecord.VERSION), stored=stored)
         assert_type(report, SyncReport)
         assert_type(report.issues, tuple[toolscan.ScanIssue, ...])
         assert_type(index.path, Path)

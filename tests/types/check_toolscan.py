@@ -8,17 +8,8 @@ from pathlib import Path
 from typing import Any, assert_type
 
 import toolscan
-from toolscan import (
-    FileStamp,
-    Layout,
-    Parameter,
-    Reason,
-    ScanIssue,
-    ScanReport,
-    ToolId,
-    ToolRecord,
-    ToolScanError,
-)
+from toolscan import Layout, Parameter, ScanIssue, ScanReport, ToolId, ToolRecord, ToolScanError
+from toolscan.docstrings import Docstring
 
 
 def a_scan_gives_records_and_issues(root: Path, earlier: ScanReport) -> None:
@@ -26,7 +17,7 @@ def a_scan_gives_records_and_issues(root: Path, earlier: ScanReport) -> None:
     assert_type(report, ScanReport)
     assert_type(report.records, tuple[ToolRecord, ...])
     assert_type(report.issues, tuple[ScanIssue, ...])
-    assert_type([issue.reason for issue in report.issues], list[Reason])
+    assert_type([issue.reason == "private" for issue in report.issues], list[bool])
     toolscan.scan("tools", within=["mcptools/github"], progress=print, outside_links=False)
     toolscan.scan(root, layouts=[Layout("mine", "{category}/{name}.py")])
     toolscan.scan(root, known={record.path: record.stamp for record in earlier.records})
@@ -45,7 +36,7 @@ def a_record_says_what_is_known_of_a_tool(root: Path) -> None:
     assert_type(record.entrypoint, str)
     assert_type(record.parameters, tuple[Parameter, ...])
     assert_type([one.default for one in record.parameters], list[str | None])
-    assert_type(record.stamp, FileStamp | None)
+    assert_type(record.stamp, tuple[int, int, int, int] | None)
 
 
 def found_tools_are_paths_by_id(root: Path) -> None:
@@ -59,18 +50,18 @@ def an_agent_is_shown_schemas_and_texts(record: ToolRecord) -> None:
     assert_type(toolscan.input_schema(record), dict[str, Any])
     assert_type(toolscan.output_schema(record), dict[str, Any] | None)
     assert_type(toolscan.stub(record), str)
-    assert_type(toolscan.docstring_examples(record.description), tuple[str, ...])
+    assert_type(Docstring(record.description).examples, tuple[str, ...])
     names = [one.name for one in record.parameters]
-    assert_type(toolscan.embedding_text(record.id, record.description, names), str)
-    assert_type(toolscan.split_identifier("createIssue"), list[str])
+    assert_type(record.id.embedding_text(record.description, names), str)
+    assert_type(ToolId.words_of("createIssue"), list[str])
     toolscan.stub(record.id)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def an_error_tells_which_issue_it_is(root: Path) -> None:
     try:
         toolscan.read_tool("tool.py", root)
-    except toolscan.ToolReadError as error:
-        assert_type(error.issue, ScanIssue)
+    except toolscan.ToolScanError as error:
+        assert_type(error.issue, ScanIssue | None)
         raised: ToolScanError = error
         raise raised from None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolscan import ToolId, embedding_text, scan
+from toolscan import ToolId, scan
 
 __all__ = [
     "TRAINING",
@@ -84,7 +84,7 @@ def read_tree(root: Path, queries: Path) -> Collection:
     records = sorted(scan(root).records, key=lambda record: str(record.id))
     place = {str(record.id): row for row, record in enumerate(records)}
     texts = [
-        embedding_text(r.id, r.description, (p.alias or p.name for p in r.parameters), tags=r.tags)
+        r.id.embedding_text(r.description, (p.alias or p.name for p in r.parameters), tags=r.tags)
         for r in records
     ]
     judged = [
@@ -101,10 +101,8 @@ def _own(
 ) -> Collection:
     place = {(tool["category"], tool["name"]): row for row, tool in enumerate(tools)}
     texts = [
-        embedding_text(
-            _tool_id(tool["category"], tool["name"]),
-            tool["description"],
-            [parameter["name"] for parameter in tool["parameters"]],
+        _tool_id(tool["category"], tool["name"]).embedding_text(
+            tool["description"], [parameter["name"] for parameter in tool["parameters"]]
         )
         for tool in tools
     ]

@@ -15,7 +15,7 @@ import pytest
 import sqlite_vec
 from hypothesis import HealthCheck, settings
 from toolindex import ToolIndex, _connection, _opening
-from toolscan import ScanReport, ToolId, embedding_text, scan
+from toolscan import ScanReport, ToolId, scan
 
 # The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120
@@ -114,7 +114,7 @@ def make_record(template: ToolRecord) -> Callable[..., ToolRecord]:
     def make(id_: str, description: str = "Does something.", **fields: Any) -> ToolRecord:
         tool_id = ToolId.parse(id_)
         names = (p.alias or p.name for p in template.parameters)
-        text = embedding_text(tool_id, description, names)
+        text = tool_id.embedding_text(description, names)
         return replace(
             template,
             **{

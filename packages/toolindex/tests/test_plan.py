@@ -5,10 +5,11 @@ from functools import partial
 import pytest
 from toolindex import SyncPlan, plan_sync
 from toolindex._sync import StoredEntry
-from toolscan import FileStamp, ScanReport
+from toolscan import ScanReport
 
 A, B, C = "mcptools:mail:send", "mcptools:mail:read", "gentools:pdf:merge"
-STAMP = FileStamp(size=1, mtime_ns=2, ctime_ns=3, inode=2**64 - 1)
+STAMP = (1, 2, 3, 2**64 - 1)
+LATER = (1, 9, 9, 2**64 - 1)
 
 
 @pytest.fixture

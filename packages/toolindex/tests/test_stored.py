@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 from toolindex import StoredFiles
 from toolindex._sync import StoredEntry
-from toolscan import FileStamp, ScanReport, scan
+from toolscan import ScanReport, scan
 
 
 def test_a_stamp_that_cannot_be_kept_exactly_is_not_kept():
     """On a file system with 128-bit inodes, the file is read at each start."""
-    stamp = FileStamp(size=1, mtime_ns=1, ctime_ns=1, inode=2**64)
-    entry = StoredEntry.of("a:b:c", path="a/b/c.py", file_hash="f", stamp=stamp)
+    entry = StoredEntry.of("a:b:c", path="a/b/c.py", file_hash="f", stamp=(1, 1, 1, 2**64))
     files = StoredFiles([entry], generation=1, within=frozenset("a"))
     assert files.stamps == {}
     assert files.entries["a:b:c"].stamp is None
@@ -38,7 +37,7 @@ def settle(index, root):
     records = []
     for record in scan(root).records:
         found = (root / record.path).stat()
-        stamp = FileStamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        stamp = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
         records.append(replace(record, stamp=stamp))
     index.sync(ScanReport(records=tuple(records)), reader_version="1")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from toolindex import Coverage, ToolIndex, ToolIndexError, VectorError
-from toolscan import ScanReport, embedding_text, scan
+from toolscan import ScanReport, scan
 
 ONE = {"mcptools:mail:send": "Send a message."}
 THREE = ONE | {"mcptools:mail:read": "Read a message.", "gentools:pdf:merge": "Merge files."}
@@ -95,7 +95,7 @@ def test_a_pending_text_has_the_hash_it_is_listed_under(index, tmp_path, write_t
     (record,) = scanned.records
     assert record.parameters
     names = (p.alias or p.name for p in record.parameters)
-    text = embedding_text(record.id, record.description, names, tags=record.tags)
+    text = record.id.embedding_text(record.description, names, tags=record.tags)
     assert "post" in text
     assert "write to Ada" in text
     assert index.pending("m", limit=9) == {record.text_hash: text}

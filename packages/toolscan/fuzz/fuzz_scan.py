@@ -5,7 +5,7 @@
     python packages/toolscan/fuzz/fuzz_scan.py -max_total_time=600 [CORPUS_DIR] [libFuzzer options]
 
 Every input is written to a file and read as a tool. Whatever it contains, `read_tool` must return a
-record or raise `ToolReadError`, and a record must have valid JSON Schemas and a stub that parses.
+record or raise `ToolScanError`, and a record must have valid JSON Schemas and a stub that parses.
 Half of the mutations change the syntax tree, so that most inputs are modules rather than noise.
 """
 
@@ -26,8 +26,8 @@ import atheris
 
 with atheris.instrument_imports(include=["toolscan"]):  # pyright: ignore[reportAttributeAccessIssue]
     import toolscan
-    import toolscan._cli
-    import toolscan._sections
+    import toolscan.__main__
+    import toolscan._docstrings
 
 SEEDS = [
     '''from __future__ import annotations
@@ -134,7 +134,7 @@ def one_input(data: bytes) -> None:
     FILE.write_bytes(data)
     try:
         record = toolscan.read_tool(FILE, FOLDER)
-    except toolscan.ToolReadError as error:
+    except toolscan.ToolScanError as error:
         assert error.issue.detail.encode()
         return
     json.dumps(toolscan.input_schema(record), allow_nan=False).encode()

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
-from toolscan._cli import main
+from toolscan.__main__ import main
 
 from .conftest import PATIENCE
 

@@ -5,7 +5,6 @@ import ast
 
 import pytest
 import toolscan
-from toolscan import Reason, ToolReadError
 
 BOILERPLATE = "Run tool and return parsed structured data."
 
@@ -42,40 +41,40 @@ def test_a_function_defined_by_importing_the_module_is_an_entry_point(source, to
     [
         (
             "class Tool:\n    def run(self):\n        'Does it.'\n",
-            Reason.NO_ENTRYPOINT,
+            "no_entrypoint",
             "no function run",
         ),
         (
             "def make():\n    def run():\n        'Does it.'\n",
-            Reason.NO_ENTRYPOINT,
+            "no_entrypoint",
             "no function run",
         ),
-        ("from .impl import run\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
-        ("import x as run\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
-        ("run = make_tool()\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
-        ("run: object = make_tool()\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
-        ("class run:\n    pass\n", Reason.NO_ENTRYPOINT, "imported or assigned"),
-        ("def run():\n    'Does it.'\ndel run\n", Reason.NO_ENTRYPOINT, "no function run"),
-        ("x.run = 1\nprint()\n", Reason.NO_ENTRYPOINT, "no function run"),
+        ("from .impl import run\n", "no_entrypoint", "imported or assigned"),
+        ("import x as run\n", "no_entrypoint", "imported or assigned"),
+        ("run = make_tool()\n", "no_entrypoint", "imported or assigned"),
+        ("run: object = make_tool()\n", "no_entrypoint", "imported or assigned"),
+        ("class run:\n    pass\n", "no_entrypoint", "imported or assigned"),
+        ("def run():\n    'Does it.'\ndel run\n", "no_entrypoint", "no function run"),
+        ("x.run = 1\nprint()\n", "no_entrypoint", "no function run"),
         (
             "if TYPE_CHECKING:\n    def run():\n        'Does it.'\n",
-            Reason.NO_ENTRYPOINT,
+            "no_entrypoint",
             "no function",
         ),
         (
             "if typing.TYPE_CHECKING:\n    def run():\n        'x'\n",
-            Reason.NO_ENTRYPOINT,
+            "no_entrypoint",
             "no function",
         ),
-        ("@overload\ndef run():\n    'Does it.'\n", Reason.NO_ENTRYPOINT, "no function"),
-        ("@typing.overload\ndef run():\n    'Does it.'\n", Reason.NO_ENTRYPOINT, "no function"),
-        ("def run(): pass\n", Reason.NO_DOCSTRING, "run()"),
-        ("def run():\n    ''\n", Reason.NO_DOCSTRING, "run()"),
-        ("def run():\n    '  \\n '\n", Reason.NO_DOCSTRING, "run()"),
-        ("def run():\n    f'Does {it}.'\n", Reason.NO_DOCSTRING, "run()"),
+        ("@overload\ndef run():\n    'Does it.'\n", "no_entrypoint", "no function"),
+        ("@typing.overload\ndef run():\n    'Does it.'\n", "no_entrypoint", "no function"),
+        ("def run(): pass\n", "no_docstring", "run()"),
+        ("def run():\n    ''\n", "no_docstring", "run()"),
+        ("def run():\n    '  \\n '\n", "no_docstring", "run()"),
+        ("def run():\n    f'Does {it}.'\n", "no_docstring", "run()"),
         (
             "def run(): pass\ndef run_parsed(): pass\n",
-            Reason.NO_DOCSTRING,
+            "no_docstring",
             "run() and run_parsed()",
         ),
     ],
@@ -83,7 +82,7 @@ def test_a_function_defined_by_importing_the_module_is_an_entry_point(source, to
 def test_a_module_without_a_described_entry_point_is_an_issue_with_the_reason(
     source, reason, detail, tool
 ):
-    with pytest.raises(ToolReadError) as caught:
+    with pytest.raises(toolscan.ToolScanError) as caught:
         tool(source)
     assert caught.value.issue.reason == reason
     assert detail in caught.value.issue.detail
@@ -195,6 +194,6 @@ def test_statements_that_share_lines_are_kept_apart(head, tool):
 
 
 def test_a_number_too_long_for_python_to_print_is_an_issue(tool):
-    with pytest.raises(ToolReadError) as caught:
+    with pytest.raises(toolscan.ToolScanError) as caught:
         tool(f"def run(a=[\n0x{'f' * 5_000}]):\n    'Does it.'\n")
-    assert caught.value.issue.reason == Reason.TOO_LARGE
+    assert caught.value.issue.reason == "too_large"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import toolscan
-from toolscan import Layout, Reason, ToolReadError, find_tools, scan
+from toolscan import Layout, find_tools, scan
 
 INSIDE = "def run(a):\n    'Lies inside.'\n"
 OUTSIDE = "def run(key='hunter2'):\n    'Lies outside.'\n"
@@ -39,7 +39,7 @@ def reasons(report):
 
 
 def refusal(path, root):
-    with pytest.raises(ToolReadError) as caught:
+    with pytest.raises(toolscan.ToolScanError) as caught:
         toolscan.read_tool(path, root, outside_links=False)
     return caught.value.issue.reason
 
@@ -66,12 +66,12 @@ def test_a_link_to_a_file_or_a_folder_outside_is_an_issue_and_nothing_below_it_i
 
     for within in (None, place, path):
         report = scan(root, within=within, outside_links=False)
-        assert reasons(report) == {place: Reason.OUTSIDE_ROOT}
+        assert reasons(report) == {place: "outside_root"}
         assert "Lies outside." not in str(report)
     assert "allow outside links" in report.issues[0].detail
     assert list(find_tools(root, outside_links=False).values()) == ["mcptools/demo/own.py"]
-    assert refusal(path, root) is Reason.OUTSIDE_ROOT
-    assert refusal(root / path, root) is Reason.OUTSIDE_ROOT
+    assert refusal(path, root) == "outside_root"
+    assert refusal(root / path, root) == "outside_root"
 
 
 def test_a_file_outside_the_root_is_never_unchanged(root, outside):
@@ -82,7 +82,7 @@ def test_a_file_outside_the_root_is_never_unchanged(root, outside):
     report = scan(root, known=known, outside_links=False)
 
     assert T not in report.unchanged
-    assert reasons(report) == {T: Reason.OUTSIDE_ROOT}
+    assert reasons(report) == {T: "outside_root"}
 
 
 def test_a_category_is_not_described_by_a_file_outside_the_root(root, outside):
@@ -93,7 +93,7 @@ def test_a_category_is_not_described_by_a_file_outside_the_root(root, outside):
 
     assert scan(root).categories == {"mcptools:demo": "Words from outside."}
     assert report.categories == {}
-    assert reasons(report) == {"mcptools/demo/__init__.py": Reason.OUTSIDE_ROOT}
+    assert reasons(report) == {"mcptools/demo/__init__.py": "outside_root"}
     assert ids(report) == ["mcptools:demo:own"]
 
 
@@ -112,7 +112,7 @@ def test_links_inside_the_root_are_followed_and_links_behind_them_are_checked(ro
         "mcptools:demo:alias",
         "mcptools:demo:own",
     ]
-    assert reasons(report) == {"mcptools/alias/out.py": Reason.OUTSIDE_ROOT}
+    assert reasons(report) == {"mcptools/alias/out.py": "outside_root"}
     assert [str(tool) for tool in find_tools(root, outside_links=False)] == ids(report)
     for record in report.records:
         assert toolscan.read_tool(record.path, root, outside_links=False).id == record.id
@@ -122,7 +122,7 @@ def test_a_folder_whose_name_begins_with_that_of_the_root_is_outside(root, tree)
     tree({"root-of-others/t.py": OUTSIDE})
     link(root / T, "../../../root-of-others/t.py")
 
-    assert reasons(scan(root, outside_links=False)) == {T: Reason.OUTSIDE_ROOT}
+    assert reasons(scan(root, outside_links=False)) == {T: "outside_root"}
 
 
 def test_a_root_that_is_a_link_has_the_tools_of_its_target(root, tmp_path):
@@ -155,9 +155,9 @@ def test_broken_links_are_reported_as_such_unless_they_point_outside(root, tmp_p
     report = scan(root, outside_links=False)
 
     assert reasons(report) == {
-        "mcptools/demo/away.py": Reason.OUTSIDE_ROOT,
-        "mcptools/demo/gone.py": Reason.BROKEN_LINK,
-        "mcptools/demo/self.py": Reason.SYMLINK_LOOP,
+        "mcptools/demo/away.py": "outside_root",
+        "mcptools/demo/gone.py": "broken_link",
+        "mcptools/demo/self.py": "symlink_loop",
     }
     assert {issue.path: refusal(issue.path, root) for issue in report.issues} == reasons(report)
 
@@ -212,10 +212,10 @@ def test_a_file_replaced_by_a_link_after_its_check_is_not_read(root, outside, op
         with opening(file, before=exchange, after=after):
             report = scan(root, outside_links=False)
         assert "Lies outside." not in str(report)
-        assert set(reasons(report).values()) <= {Reason.OUTSIDE_ROOT, Reason.VANISHED}
+        assert set(reasons(report).values()) <= {"outside_root", "vanished"}
         put_back()
         with opening(file, before=exchange, after=after):
-            assert refusal(file, root) in {Reason.OUTSIDE_ROOT, Reason.VANISHED}
+            assert refusal(file, root) in {"outside_root", "vanished"}
         put_back()
         assert ids(scan(root, outside_links=False)) == ["mcptools:demo:own"]
 
@@ -232,7 +232,7 @@ def test_a_folder_replaced_by_a_link_after_its_listing_is_not_read(root, outside
     with opening(folder / "t.py", before=exchange):
         report = scan(root, outside_links=False)
 
-    assert reasons(report) == {"mcptools/demo/t.py": Reason.OUTSIDE_ROOT}
+    assert reasons(report) == {"mcptools/demo/t.py": "outside_root"}
     assert "Lies outside." not in str(report)
 
 

@@ -17,17 +17,7 @@ import pytest
 import toolscan
 from hypothesis import given
 from hypothesis import strategies as st
-from toolscan import (
-    MAX_FILE_SIZE,
-    FileStamp,
-    Layout,
-    Reason,
-    RootNotFoundError,
-    ScanReport,
-    ToolReadError,
-    ToolScanError,
-    scan,
-)
+from toolscan import Layout, ScanReport, ToolScanError, scan
 
 from .conftest import PATIENCE
 
@@ -52,11 +42,7 @@ def settled(root):
     stamps = {}
     for path in root.rglob("*.py"):
         os.utime(path, (OLD, OLD))
-        status = path.stat()
-        stamps[path.relative_to(root).as_posix()] = FileStamp(
-            size=status.st_size, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
-            inode=status.st_ino,
-        )  # fmt: skip
+        stamps[path.relative_to(root).as_posix()] = toolscan._source.stamp_of(path.stat())
     return stamps
 
 
@@ -87,13 +73,13 @@ def test_records_are_sorted_by_id_and_issues_by_path(tree):
     report = scan(root)
     assert ids(report) == ["gentools:c:tool", "mcptools:a:x", "mcptools:a:y", "mcptools:b:x"]
     assert reasons(report) == {
-        "mcptools/_b/x.py": Reason.PRIVATE,
-        "mcptools/b/_private.py": Reason.PRIVATE,
+        "mcptools/_b/x.py": "private",
+        "mcptools/b/_private.py": "private",
     }
     assert list(reasons(report)) == sorted(reasons(report))
     assert report.records[1].path == "mcptools/a/x.py"
     assert pickle.loads(pickle.dumps(report)) == report
-    assert scan(str(root)) == scan(root, layouts=list(toolscan.DEFAULT_LAYOUTS)) == report
+    assert scan(str(root)) == scan(root, layouts=list(toolscan.LAYOUTS.values())[:2]) == report
 
 
 def test_an_empty_tree_has_an_empty_report(tmp_path):
@@ -103,9 +89,8 @@ def test_an_empty_tree_has_an_empty_report(tmp_path):
 @pytest.mark.parametrize("name", ["missing", "file"])
 def test_a_root_that_is_not_a_directory_is_an_error(name, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(RootNotFoundError, match="is not a directory") as caught:
+    with pytest.raises(NotADirectoryError, match="is not a directory") as caught:
         scan(tmp_path / name)
-    assert caught.value.root == str(tmp_path / name)
     assert isinstance(caught.value, ToolScanError)
 
 
@@ -115,44 +100,44 @@ def test_nothing_in_the_tree_is_run(tree):
 
 
 BAD = {
-    "syntax error": ("def run(:\n", Reason.SYNTAX_ERROR),
-    "Python 2": ("def run():\n    print 'x'\n", Reason.SYNTAX_ERROR),
-    "Python 2 exceptions": ("try: pass\nexcept A, e: pass\n", Reason.SYNTAX_ERROR),
-    "indentation": ("def run():\n'Does it.'\n", Reason.SYNTAX_ERROR),
-    "NUL": (b"def run():\n    'Does\0 it.'\n", Reason.NUL_BYTES),
-    "UTF-16": ("def run(): 'D.'".encode("utf-16"), Reason.NUL_BYTES),
-    "not UTF-8": (b"def run():\n    '\xe9'\n", Reason.ENCODING),
-    "not what it declares": (b"# coding: ascii\ndef run():\n    '\xe9'\n", Reason.ENCODING),
-    "unknown encoding": (b"# coding: klingon\ndef run():\n    'D.'\n", Reason.ENCODING),
-    "not a text encoding": (b"# coding: rot13\ndef run():\n    'D.'\n", Reason.ENCODING),
-    "not for source": (b"# coding: Punycode\ndef run():\n    'D.'\n", Reason.ENCODING),
-    "empty": ("", Reason.EMPTY),
-    "only a BOM": (b"\xef\xbb\xbf", Reason.EMPTY),
-    "blank": (" \n\t\n", Reason.EMPTY),
-    "comment": ("# nothing\n", Reason.NO_ENTRYPOINT),
-    "10 MB": ("x = 1\n" * 1_750_000, Reason.TOO_LARGE),
-    "parentheses": ("(" * 10_000 + ")" * 10_000, Reason.TOO_DEEP),
-    "minus": ("-" * 10_000 + "1", Reason.TOO_DEEP),
-    "sum": ("+".join(["1"] * 10_000), Reason.TOO_DEEP),
-    "attributes": ("x" + ".a" * 10_000, Reason.TOO_DEEP),
-    "lambda": ("lambda:" * 10_000 + "1", Reason.TOO_DEEP),
-    "indented": ("".join(" " * i + "if 1:\n" for i in range(200)), Reason.TOO_DEEP),
+    "syntax error": ("def run(:\n", "syntax_error"),
+    "Python 2": ("def run():\n    print 'x'\n", "syntax_error"),
+    "Python 2 exceptions": ("try: pass\nexcept A, e: pass\n", "syntax_error"),
+    "indentation": ("def run():\n'Does it.'\n", "syntax_error"),
+    "NUL": (b"def run():\n    'Does\0 it.'\n", "nul_bytes"),
+    "UTF-16": ("def run(): 'D.'".encode("utf-16"), "nul_bytes"),
+    "not UTF-8": (b"def run():\n    '\xe9'\n", "encoding"),
+    "not what it declares": (b"# coding: ascii\ndef run():\n    '\xe9'\n", "encoding"),
+    "unknown encoding": (b"# coding: klingon\ndef run():\n    'D.'\n", "encoding"),
+    "not a text encoding": (b"# coding: rot13\ndef run():\n    'D.'\n", "encoding"),
+    "not for source": (b"# coding: Punycode\ndef run():\n    'D.'\n", "encoding"),
+    "empty": ("", "empty"),
+    "only a BOM": (b"\xef\xbb\xbf", "empty"),
+    "blank": (" \n\t\n", "empty"),
+    "comment": ("# nothing\n", "no_entrypoint"),
+    "10 MB": ("x = 1\n" * 1_750_000, "too_large"),
+    "parentheses": ("(" * 10_000 + ")" * 10_000, "too_deep"),
+    "minus": ("-" * 10_000 + "1", "too_deep"),
+    "sum": ("+".join(["1"] * 10_000), "too_deep"),
+    "attributes": ("x" + ".a" * 10_000, "too_deep"),
+    "lambda": ("lambda:" * 10_000 + "1", "too_deep"),
+    "indented": ("".join(" " * i + "if 1:\n" for i in range(200)), "too_deep"),
     "deep annotation": (
         "def run(\n a: " + "[" * 150 + "\n" + "]" * 150 + " + 1" * 900 + "\n):\n    'D.'\n",
-        Reason.TOO_DEEP,
+        "too_deep",
     ),
-    "surrogate in the docstring": ("def run():\n    'a\\ud800'\n", Reason.SURROGATE),
+    "surrogate in the docstring": ("def run():\n    'a\\ud800'\n", "surrogate"),
     "surrogate in a description": (
         "from pydantic import *\nclass Params(BaseModel):\n"
         "    a: int = Field(description='\\udfff')\ndef run(params: Params):\n    'D.'\n",
-        Reason.SURROGATE,
+        "surrogate",
     ),
-    "surrogate in a tag": ("__tags__ = ['\\ud800']\ndef run():\n    'D.'\n", Reason.SURROGATE),
+    "surrogate in a tag": ("__tags__ = ['\\ud800']\ndef run():\n    'D.'\n", "surrogate"),
     "surrogate in a use case": (
         "__use_cases__ = ['\\ud800']\ndef run():\n    'D.'\n",
-        Reason.SURROGATE,
+        "surrogate",
     ),
-    "surrogate by encoding": (b"# coding: utf-7\nx = '+2AA-'\n" + GOOD.encode(), Reason.SURROGATE),
+    "surrogate by encoding": (b"# coding: utf-7\nx = '+2AA-'\n" + GOOD.encode(), "surrogate"),
 }
 
 
@@ -169,7 +154,7 @@ def test_a_bad_file_is_an_issue_and_other_files_are_read(kind, tree, capfd):
     assert detail.endswith(".")
     assert detail.isprintable()
     assert ("Python 2" in detail) == kind.startswith("Python 2")
-    with pytest.raises(ToolReadError, match=r"bad\.py") as caught:
+    with pytest.raises(toolscan.ToolScanError, match=r"bad\.py") as caught:
         toolscan.read_tool(path, root)
     assert caught.value.issue == report.issues[0]
     assert capfd.readouterr() == ("", "")
@@ -210,7 +195,7 @@ def test_invalid_escapes_cause_no_warning(tree, capfd):
 
 
 def test_a_file_of_the_largest_size_is_read(tree):
-    source = GOOD + "#" * (MAX_FILE_SIZE - len(GOOD))
+    source = GOOD + "#" * (2 * 1024 * 1024 - len(GOOD))
     assert ids(scan(tree({"mcptools/c/t.py": source}))) == ["mcptools:c:t"]
 
 
@@ -218,14 +203,14 @@ def test_an_id_part_with_a_colon_is_an_issue(tree):
     root = tree({"mcptools/demo/a:b.py": GOOD, NEIGHBOUR: GOOD})
     report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour"]
-    assert reasons(report) == {"mcptools/demo/a:b.py": Reason.INVALID_ID}
+    assert reasons(report) == {"mcptools/demo/a:b.py": "invalid_id"}
     assert "contains ':'" in report.issues[0].detail
 
 
 def test_a_name_with_a_control_character_is_shown_escaped(tree):
     report = scan(tree({"mcptools/demo/a\nb.py": GOOD, NEIGHBOUR: GOOD}))
     assert ids(report) == ["mcptools:demo:neighbour"]
-    assert reasons(report) == {"mcptools/demo/a\\nb.py": Reason.INVALID_ID}
+    assert reasons(report) == {"mcptools/demo/a\\nb.py": "invalid_id"}
 
 
 @pytest.mark.skipif(
@@ -239,14 +224,14 @@ def test_a_name_that_is_not_utf_8_is_shown_escaped(tree):
     report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour"]
     assert reasons(report) == {
-        r"mcptools/\xff/a\xe9.py": Reason.NAME_ENCODING,
-        r"mcptools/demo/a\xe9.py": Reason.NAME_ENCODING,
+        r"mcptools/\xff/a\xe9.py": "name_encoding",
+        r"mcptools/demo/a\xe9.py": "name_encoding",
     }
     for issue in report.issues:
         assert issue.path.encode()
-    with pytest.raises(ToolReadError) as caught:
+    with pytest.raises(toolscan.ToolScanError) as caught:
         toolscan.read_tool(os.fsdecode(b"mcptools/demo/a\xe9.py"), root)
-    assert caught.value.issue.reason == Reason.NAME_ENCODING
+    assert caught.value.issue.reason == "name_encoding"
 
 
 def test_names_can_be_in_any_alphabet(tree):
@@ -255,9 +240,9 @@ def test_names_can_be_in_any_alphabet(tree):
 
 def test_a_path_that_the_system_refuses_is_an_issue(tree):
     root = tree({NEIGHBOUR: GOOD})
-    with pytest.raises(ToolReadError) as caught:
+    with pytest.raises(toolscan.ToolScanError) as caught:
         toolscan.read_tool(f"mcptools/demo/{'x' * 5_000}.py", root)
-    assert caught.value.issue.reason == Reason.UNREADABLE
+    assert caught.value.issue.reason == "unreadable"
 
 
 @pytest.mark.skipif(not Path("/proc/version").exists(), reason="there is no /proc here")
@@ -265,7 +250,7 @@ def test_a_file_that_reports_a_wrong_size_is_read(tree):
     root = tree({NEIGHBOUR: GOOD})
     (root / "mcptools/demo/version.py").symlink_to("/proc/version")
     report = scan(root)
-    assert reasons(report) == {"mcptools/demo/version.py": Reason.SYNTAX_ERROR}
+    assert reasons(report) == {"mcptools/demo/version.py": "syntax_error"}
 
 
 def test_names_that_differ_by_case_are_different_tools(tree):
@@ -293,10 +278,10 @@ TWICE = (
 def test_the_first_layout_wins_if_two_files_have_the_same_id(within, tree):
     root = tree({"tools/c/t.py": GOOD, "more/c/t.py": GOOD, "more/c/u.py": GOOD})
     report = scan(root, layouts=TWICE, within=within)
-    assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
+    assert reasons(report) == {"more/c/t.py": "duplicate_id"}
     assert "tools/c/t.py" in report.issues[0].detail
     assert set(ids(report)) <= {"tools:c:t", "tools:c:u"}
-    with pytest.raises(ToolReadError) as caught:
+    with pytest.raises(toolscan.ToolScanError) as caught:
         toolscan.read_tool("more/c/t.py", root, layouts=TWICE)
     assert caught.value.issue == report.issues[0]
 
@@ -308,7 +293,7 @@ def test_a_duplicate_is_never_unchanged(tree):
     tree({"tools/c/t.py": GOOD})
     report = scan(root, layouts=TWICE, known=stamps)
     assert ids(report) == ["tools:c:t"]
-    assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
+    assert reasons(report) == {"more/c/t.py": "duplicate_id"}
 
 
 def test_a_folder_reached_by_two_names_has_each_tool_once(tree):
@@ -317,14 +302,14 @@ def test_a_folder_reached_by_two_names_has_each_tool_once(tree):
     (root / "more").symlink_to("tools")
     report = scan(root, layouts=TWICE[:2])
     assert ids(report) == ["tools:c:t"]
-    assert reasons(report) == {"more/c/t.py": Reason.DUPLICATE_ID}
+    assert reasons(report) == {"more/c/t.py": "duplicate_id"}
 
 
 def test_a_directory_named_like_a_module_is_an_issue(tree):
     root = tree({"mcptools/demo/x.py/inner.py": GOOD, NEIGHBOUR: GOOD})
     report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour"]
-    assert reasons(report) == {"mcptools/demo/x.py": Reason.NOT_A_FILE}
+    assert reasons(report) == {"mcptools/demo/x.py": "not_a_file"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
@@ -339,9 +324,9 @@ def test_pipes_sockets_and_devices_do_not_block(tree, monkeypatch):
         report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour"]
     assert reasons(report) == {
-        "mcptools/demo/null.py": Reason.NOT_A_FILE,
-        "mcptools/demo/pipe.py": Reason.NOT_A_FILE,
-        "mcptools/demo/socket.py": Reason.NOT_A_FILE,
+        "mcptools/demo/null.py": "not_a_file",
+        "mcptools/demo/pipe.py": "not_a_file",
+        "mcptools/demo/socket.py": "not_a_file",
     }
 
 
@@ -357,11 +342,11 @@ def test_links_are_followed_and_loops_are_not(tree):
     report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour", "mcptools:linked:t"]
     assert reasons(report) == {
-        "mcptools/demo/gone.py": Reason.BROKEN_LINK,
-        "mcptools/demo/self.py": Reason.SYMLINK_LOOP,
-        "mcptools/here": Reason.SYMLINK_LOOP,
-        "mcptools/self": Reason.SYMLINK_LOOP,
-        "mcptools/up": Reason.SYMLINK_LOOP,
+        "mcptools/demo/gone.py": "broken_link",
+        "mcptools/demo/self.py": "symlink_loop",
+        "mcptools/here": "symlink_loop",
+        "mcptools/self": "symlink_loop",
+        "mcptools/up": "symlink_loop",
     }
 
 
@@ -383,8 +368,8 @@ def test_an_unreadable_file_is_an_issue(forbidden):
     report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour"]
     assert reasons(report) == {
-        "mcptools/closed": Reason.UNREADABLE,
-        "mcptools/demo/secret.py": Reason.UNREADABLE,
+        "mcptools/closed": "unreadable",
+        "mcptools/demo/secret.py": "unreadable",
     }
 
 
@@ -436,7 +421,7 @@ def test_a_file_that_vanishes_between_listing_and_reading_is_an_issue(tree):
     root = tree({"mcptools/demo/vanishing.py": GOOD, NEIGHBOUR: GOOD})
     report = scan(root, known=Removing(root, Path.unlink))
     assert ids(report) == ["mcptools:demo:neighbour"]
-    assert reasons(report) == {"mcptools/demo/vanishing.py": Reason.VANISHED}
+    assert reasons(report) == {"mcptools/demo/vanishing.py": "vanished"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes in folders")
@@ -448,7 +433,7 @@ def test_a_file_that_becomes_a_pipe_does_not_block(tree):
         os.mkfifo(path)
 
     report = scan(root, known=Removing(root, replace))
-    assert reasons(report) == {"mcptools/demo/vanishing.py": Reason.NOT_A_FILE}
+    assert reasons(report) == {"mcptools/demo/vanishing.py": "not_a_file"}
 
 
 def test_folders_that_vanish_during_a_scan_are_left_out(tree):
@@ -460,7 +445,7 @@ def test_folders_that_vanish_during_a_scan_are_left_out(tree):
             (root / "mcptools" / name).rmdir()
 
     report = scan(root, known=Removing(root, remove_all))
-    assert sorted(reasons(report).values()) == [Reason.VANISHED] * 2
+    assert sorted(reasons(report).values()) == ["vanished"] * 2
     assert sorted(path.count("/") for path in reasons(report)) == [1, 2]
 
 
@@ -488,12 +473,11 @@ def test_a_file_that_is_written_constantly_is_read_without_a_stamp(tree):
         writer.join(PATIENCE)
 
 
-@pytest.mark.parametrize("change", ["size", "mtime_ns", "ctime_ns", "inode"])
-def test_a_file_is_read_again_when_anything_in_its_stamp_differs(change, tree):
-
+@pytest.mark.parametrize("part", range(4))
+def test_a_file_is_read_again_when_anything_in_its_stamp_differs(part, tree):
     root = tree({"mcptools/c/t.py": GOOD})
     stamp = settled(root)["mcptools/c/t.py"]
-    other = stamp._replace(**{change: getattr(stamp, change) + 1})
+    other = tuple(value + (number == part) for number, value in enumerate(stamp))
     assert scan(root, known={"mcptools/c/t.py": stamp}).records == ()
     assert ids(scan(root, known={"mcptools/c/t.py": other})) == ["mcptools:c:t"]
 
@@ -503,7 +487,7 @@ def test_an_edit_that_keeps_size_and_mtime_is_noticed(tree):
     stamps = settled(root)
     path = root / "mcptools/c/t.py"
     # The change time cannot be set; it ticks every few milliseconds.
-    while path.stat().st_ctime_ns == stamps["mcptools/c/t.py"].ctime_ns:
+    while path.stat().st_ctime_ns == stamps["mcptools/c/t.py"][2]:
         path.write_text(GOOD.replace("Does it.", "Did it!!"))
         os.utime(path, (OLD, OLD))
     (record,) = scan(root, known=stamps).records
@@ -524,10 +508,7 @@ def test_a_file_that_has_settled_gets_a_stamp():
     layout = Layout("library", "{category}/{name}.py")
     record = toolscan.read_tool("asyncio/runners.py", library, layouts=[layout])
     status = (library / "asyncio/runners.py").stat()
-    assert record.stamp == FileStamp(
-        size=status.st_size, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns,
-        inode=status.st_ino,
-    )  # fmt: skip
+    assert record.stamp == toolscan._source.stamp_of(status)
 
 
 def test_within_limits_the_scan_to_its_paths(tree, monkeypatch):
@@ -615,7 +596,7 @@ def test_a_category_is_described_by_its_package(tree):
         "mcptools:a": "Mail.\n\nAnd more.",
         "mcptools:c": "Été",
     }
-    assert reasons(report) == {"mcptools/e/__init__.py": Reason.SYNTAX_ERROR}
+    assert reasons(report) == {"mcptools/e/__init__.py": "syntax_error"}
     assert scan(root, within=["mcptools/a/t.py"]).categories == {"mcptools:a": "Mail.\n\nAnd more."}
     assert scan(root, within=["mcptools/a/__init__.py"]).records == ()
 
@@ -653,18 +634,18 @@ def test_only_folders_that_a_layout_can_match_are_listed(tree):
 )
 def test_reading_a_path_outside_every_layout_raises(path, tree):
     root = tree({"mcptools/a/x.py": GOOD})
-    with pytest.raises(ToolReadError, match="No layout") as caught:
+    with pytest.raises(toolscan.ToolScanError, match="No layout") as caught:
         toolscan.read_tool(path, root)
-    assert caught.value.issue.reason == Reason.NO_LAYOUT
+    assert caught.value.issue.reason == "no_layout"
 
 
 def test_reading_a_private_or_missing_file_raises(tree):
     root = tree({"mcptools/a/_x.py": GOOD})
     for path, reason, detail in [
-        ("mcptools/a/_x.py", Reason.PRIVATE, "private"),
-        ("mcptools/a/y.py", Reason.VANISHED, "does not exist"),
+        ("mcptools/a/_x.py", "private", "private"),
+        ("mcptools/a/y.py", "vanished", "does not exist"),
     ]:
-        with pytest.raises(ToolReadError, match=detail) as caught:
+        with pytest.raises(toolscan.ToolScanError, match=detail) as caught:
             toolscan.read_tool(path, root)
         assert caught.value.issue.reason == reason
 
@@ -684,8 +665,8 @@ def test_scans_in_threads_agree(tree):
 @given(st.text())
 def test_any_source_text_is_a_record_or_an_issue(text):
     from toolscan._extract import ReadModule
-    from toolscan._issues import Rejection
     from toolscan._layout import LAYOUTS, ToolId
+    from toolscan._records import Rejection
     from toolscan._source import Source
 
     tool = ToolId(source="s", category="c", name="n")
@@ -716,7 +697,7 @@ def test_a_file_that_exceeds_the_limits_does_not_affect_others(error, tree, monk
     monkeypatch.setattr("toolscan._scan.read_source", read)
     report = scan(root)
     assert ids(report) == ["mcptools:demo:neighbour"]
-    assert set(reasons(report).values()) == {Reason.TOO_DEEP}
+    assert set(reasons(report).values()) == {"too_deep"}
     assert len(report.issues) == 2
 
 
@@ -726,9 +707,9 @@ def test_a_file_that_exceeds_the_limits_is_an_issue(error, tree, monkeypatch):
         raise error
 
     monkeypatch.setattr("toolscan._extract.parse", fail)
-    with pytest.raises(ToolReadError) as caught:
+    with pytest.raises(toolscan.ToolScanError) as caught:
         toolscan.read_tool(NEIGHBOUR, tree({NEIGHBOUR: GOOD}))
-    assert caught.value.issue.reason == Reason.TOO_DEEP
+    assert caught.value.issue.reason == "too_deep"
 
 
 def test_a_warning_filter_set_by_another_thread_hides_no_tool(tree, monkeypatch):
@@ -765,19 +746,22 @@ def test_names_and_texts_of_categories_can_be_stored(tree):
     with contextlib.suppress(OSError):  # if the file system allows such names
         report = scan(tree({**files, os.fsdecode(b"mcptools/\xff/__init__.py"): "'D.'"}))
         assert report.categories == {"mcptools:demo": "D."}
-        assert reasons(report) == {"mcptools/odd/__init__.py": Reason.SURROGATE}
+        assert reasons(report) == {"mcptools/odd/__init__.py": "surrogate"}
 
 
 @pytest.mark.parametrize(
-    "error",
+    "call",
     [
-        RootNotFoundError("x"),
-        toolscan.InvalidToolIdError("a", "it is short"),
-        toolscan.InvalidLayoutError("a", "it is short"),
-        ToolReadError(toolscan.ScanIssue(path="a", reason=Reason.EMPTY, detail="It is empty.")),
+        lambda: scan("no such folder"),
+        lambda: toolscan.ToolId.parse("a"),
+        lambda: Layout("a", "b"),
+        lambda: toolscan.read_tool("mcptools/a/b.py", "no such folder"),
     ],
 )
-def test_errors_survive_pickling(error):
+def test_errors_survive_pickling(call):
+    with pytest.raises(toolscan.ToolScanError) as caught:
+        call()
+    error = caught.value
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == str(error)
@@ -812,3 +796,42 @@ def test_parsed_modules_are_freed_without_the_garbage_collector(tree):
         finally:
             gc.enable()
     assert len(set(counts)) == 1
+
+
+def test_of_several_roots_the_first_that_has_a_tool_counts(tmp_path):
+    for root, names in {"a": "xy", "b": "yz"}.items():
+        for name in names:
+            path = tmp_path / root / f"mcptools/c/{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"def run():\n    'Does {root}.'\n")
+    roots = [tmp_path / name for name in ("missing", "a", "b")]
+    found, seen = [], []
+    report = scan(roots, found=found.append, progress=seen.append)
+    paths = ["1/mcptools/c/x.py", "1/mcptools/c/y.py", "2/mcptools/c/z.py"]
+    assert [record.path for record in report.records] == paths
+    assert sorted(record.path for record in found) == paths
+    assert seen == [1, 2, 3, 4]
+    (issue,) = report.issues
+    assert (issue.path, issue.reason) == ("2/mcptools/c/y.py", "duplicate_id")
+    assert f"{tmp_path.as_posix()}/a/mcptools/c/y.py, which has the same id" in issue.detail
+    hashes = {record.path: record.file_hash for record in report.records}
+    assert scan(roots, hashes=hashes).unchanged == tuple(paths)
+    assert [record.path for record in scan(roots[1:2]).records] == [path[2:] for path in paths[:2]]
+
+
+def test_tools_of_a_root_that_cannot_be_listed_stay_as_they_are_known(tmp_path, monkeypatch):
+    for root in "ab":
+        path = tmp_path / root / "mcptools/c/x.py"
+        path.parent.mkdir(parents=True)
+        path.write_text(GOOD)
+    listed = os.scandir
+
+    def refuse(folder):
+        if str(folder).startswith(str(tmp_path / "a")):
+            raise PermissionError(13, "denied")
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    report = scan([tmp_path / "a", tmp_path / "b"], known={"0/mcptools/c/x.py": None})
+    assert (report.records, report.unchanged) == ((), ("0/mcptools/c/x.py",))
+    assert reasons(report) == {"0/": "unreadable", "1/mcptools/c/x.py": "duplicate_id"}

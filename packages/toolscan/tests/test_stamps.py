@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolscan import FileStamp, scan
+from toolscan import scan
 
 SECOND = 1_000_000_000
 PATHS = ("mcptools/c/a.py", "mcptools/c/b.py")
@@ -121,7 +121,7 @@ def test_a_file_with_a_known_hash_is_not_parsed_again(tmp_path):
     report = tree.scan()
     assert (report.records, report.unchanged) == ((), PATHS[:1])
     assert list(report.touched) == [PATHS[0]]
-    assert isinstance(report.touched[PATHS[0]], FileStamp)
+    assert report.touched[PATHS[0]] is not None
     assert tree.scan().touched == {}
 
 

@@ -4,9 +4,9 @@ One call brings the index up to date with a scan::
 
     with ToolIndex("search.db") as index:
         with index.lease("files").held(timeout=30):
-            stored = index.stored(reader_version=str(RECORD_VERSION))
+            stored = index.stored(reader_version=str(ToolRecord.VERSION))
             scanned = scan(root, known=stored.stamps, hashes=stored.hashes)
-            report = index.sync(scanned, reader_version=str(RECORD_VERSION), stored=stored)
+            report = index.sync(scanned, reader_version=str(ToolRecord.VERSION), stored=stored)
 """
 
 from toolindex._filters import ToolFilter as ToolFilter

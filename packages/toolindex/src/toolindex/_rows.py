@@ -17,19 +17,17 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolscan import (
-    FileStamp,
-    InvalidToolIdError,
-    Parameter,
-    ToolId,
-    embedding_text,
-    split_identifier,
-)
+from toolscan import Parameter, ToolId, ToolScanError
+
+from toolindex.errors import UnreadableRowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from toolscan import ToolRecord
+
+Stamp = tuple[int, int, int, int]
+"""Size, modification time, change time and inode, as in toolscan's records."""
 
 # Letters and their marks; digits and punctuation end a run. Hangul is included because its
 # particles are attached to the preceding word.
@@ -168,7 +166,7 @@ def row_values(record: ToolRecord) -> dict[str, Any]:
     }
 
 
-def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int | None, int | None]:
+def stamp_columns(stamp: Stamp | None) -> tuple[int | None, int | None, int | None, int | None]:
     """Return the values of `size`, `mtime_ns`, `ctime_ns` and `inode`."""
     size, mtime_ns, ctime_ns, inode = stamp or (0, 0, 0, _WRAP)
     if inode >= _WRAP:
@@ -179,10 +177,10 @@ def stamp_columns(stamp: FileStamp | None) -> tuple[int | None, int | None, int 
 
 def to_stamp(
     size: int | None, mtime_ns: int | None, ctime_ns: int | None, inode: int | None
-) -> FileStamp | None:
+) -> Stamp | None:
     if size is None or mtime_ns is None or ctime_ns is None or inode is None:
         return None
-    return FileStamp(size, mtime_ns, ctime_ns, inode if inode >= 0 else inode + _WRAP)
+    return size, mtime_ns, ctime_ns, inode if inode >= 0 else inode + _WRAP
 
 
 def _as_dict(parameter: Parameter) -> dict[str, Any]:
@@ -207,8 +205,8 @@ def text_of(row: Sequence[Any]) -> str:
     """
     id_, description, parameters, tags = row
     names = [it.alias or it.name for it in _parameters(parameters)]
-    return embedding_text(
-        _id(id_), _text("description", description), names, tags=_texts("tags", tags)
+    return _id(id_).embedding_text(
+        _text("description", description), names, tags=_texts("tags", tags)
     )
 
 
@@ -234,7 +232,7 @@ def to_entry(row: Sequence[Any]) -> ToolEntry:
 def _id(value: object) -> ToolId:
     try:
         return ToolId.parse(_text("id", value))
-    except InvalidToolIdError as error:
+    except ToolScanError as error:
         raise UnreadableRowError("id") from error
 
 
@@ -289,7 +287,7 @@ def _words(names: Iterable[str]) -> str:
     for name in names:
         for word in _WORD.findall(unicodedata.normalize("NFKC", name)):
             words[word.lower()] = None
-            words.update(dict.fromkeys(split_identifier(word)))
+            words.update(dict.fromkeys(ToolId.words_of(word)))
     return " ".join(words)
 
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import apsw
-    from toolscan import FileStamp, ScanIssue, ScanReport, ToolRecord
+    from toolscan import ScanIssue, ScanReport, ToolRecord
+
+    from toolindex._rows import Stamp
 
 _COLUMNS = (
     *("id", "source", "category", "name", "path", "signature", "summary", "description"),
@@ -58,12 +60,12 @@ class StoredEntry(NamedTuple):
     inode: int | None
 
     @classmethod
-    def of(cls, id_: str, *, path: str, file_hash: str, stamp: FileStamp | None) -> StoredEntry:
+    def of(cls, id_: str, *, path: str, file_hash: str, stamp: Stamp | None) -> StoredEntry:
         """Create an entry, for another implementation of a store."""
         return cls(path, id_, file_hash, *stamp_columns(stamp))
 
     @property
-    def stamp(self) -> FileStamp | None:
+    def stamp(self) -> Stamp | None:
         """The file's stamp from the file system, or None if that cannot be trusted."""
         return to_stamp(*self[3:])
 
@@ -93,7 +95,7 @@ class StoredFiles:
     is_complete: bool = True
 
     @property
-    def stamps(self) -> dict[str, FileStamp]:
+    def stamps(self) -> dict[str, Stamp]:
         """The stamps, by path, of files that need not be read if their stamps are the same."""
         rows = self.rows if self.is_current else ()
         return {row[0]: stamp for row in rows if (stamp := to_stamp(*row[3:])) is not None}
@@ -182,7 +184,7 @@ class SyncPlan:
     added: tuple[ToolRecord, ...] = ()
     updated: tuple[ToolRecord, ...] = ()
     reread: tuple[ToolRecord, ...] = ()
-    touched: Mapping[str, FileStamp | None] = field(default_factory=dict[str, "FileStamp | None"])
+    touched: Mapping[str, Stamp | None] = field(default_factory=dict[str, "Stamp | None"])
     removed: tuple[str, ...] = ()
     moved: tuple[tuple[str, str], ...] = ()
     unchanged: int = 0
@@ -215,7 +217,7 @@ def plan_sync(
     added: list[ToolRecord] = []
     updated: list[ToolRecord] = []
     read_again: list[ToolRecord] = []
-    touched: dict[str, FileStamp | None] = {}
+    touched: dict[str, Stamp | None] = {}
     unchanged = 0
     for id_, record in records.items():
         entry = stored.get(id_)

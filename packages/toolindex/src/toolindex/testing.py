@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from toolscan import FileStamp, ScanReport, scan
+from toolscan import ScanReport, scan
 
 from toolindex import OutcomeRecord, SearchRecord, ToolFilter
 from toolindex.errors import ForeignRootError, ToolIndexError, VectorError
@@ -148,7 +148,7 @@ def _scan(
     """
     report = _scanned(tuple(modules.items()))
     # The stamps of files as new as these cannot be trusted.
-    stamp = FileStamp(size=1, mtime_ns=written_at, ctime_ns=written_at, inode=1)
+    stamp = (1, written_at, written_at, 1)
     records = tuple(replace(record, stamp=stamp) for record in report.records)
     return replace(report, records=records, unchanged=tuple(unchanged))
 
@@ -292,9 +292,9 @@ def _check_passed_over(store: ToolStore) -> None:
     _expect(counts, (0, 0, 0, 4), "a skipped file keeps its entry")
     counts = _fill(store, _scan(_TOOLS, written_at=2))
     _expect(counts, (0, 0, 0, 4), "a file rewritten with the same bytes is unchanged")
-    times = {stamp.mtime_ns for stamp in store.stored(reader_version=_READER).stamps.values()}
+    times = {stamp[1] for stamp in store.stored(reader_version=_READER).stamps.values()}
     _expect(times, {2}, "a rewritten file has its new stamp")
-    later = FileStamp(size=1, mtime_ns=3, ctime_ns=3, inode=1)
+    later = (1, 3, 3, 1)
     touched = replace(_scan({}, unchanged=_TOOLS), touched={_SEND_FILE: later, _MERGE_FILE: None})
     promise = "a file that was skipped for its content has its new stamp"
     _expect(_fill(store, touched), (0, 0, 0, 4), promise)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from toolscan._namespace import Assigned, ClassFound, Scope
-from toolscan._syntax import bound_values, top_level
+from toolscan._namespace import Assigned, ClassFound, Scope, ancestry, bound_values
+from toolscan._source import top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +19,8 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 _MAX_DEPTH = 50
-_MAX_STEPS = 10_000
-"""A list of lists of names can expand to an astronomical number of values."""
 _MAX_SIZE = 100_000
-"""The maximum of characters and items in one value, because each line can double a text."""
+"""The maximum of characters and items in one value, because each line can double a text or list."""
 _MAX_ENUM_SIZE = 2_000_000
 _MAX_REUSED = 2_000_000
 """The maximum for all values of a module, each counted as often as a name refers to it."""
@@ -38,15 +36,13 @@ def constant(node: ast.expr, scope: Scope) -> object:
 
 
 class _Evaluation:
-    __slots__ = ("_size", "_steps")
+    __slots__ = ("_left",)
 
-    def __init__(self, steps: int = _MAX_STEPS, size: int = _MAX_SIZE) -> None:
-        self._steps = steps
-        self._size = size
+    def __init__(self, size: int = _MAX_SIZE) -> None:
+        self._left = size
 
     def of(self, node: ast.expr, scope: Scope, depth: int) -> object:
-        self._steps -= 1
-        if depth > _MAX_DEPTH or self._steps < 0:
+        if depth > _MAX_DEPTH or not self._spend(1):
             return UNKNOWN
         match node:
             case ast.Constant(value=value):
@@ -81,8 +77,8 @@ class _Evaluation:
         return value
 
     def _spend(self, size: int) -> bool:
-        self._size -= size
-        return self._size >= 0
+        self._left -= size
+        return self._left >= 0
 
     def _items(self, elts: list[ast.expr], scope: Scope, depth: int) -> object:
         items: list[object] = []
@@ -101,10 +97,8 @@ class _Evaluation:
             return UNKNOWN
         values = scope.namespace.values
         if found.value not in values:
-            values[found.value] = (
-                UNKNOWN,
-                1,
-            )  # in case it refers to itself, which would fail in Python
+            # In case it refers to itself, which would fail in Python.
+            values[found.value] = (UNKNOWN, 1)
             inside = scope.owner is not None and found.position == scope.position
             where = scope if inside else scope.before(found.position)
             # It has a separate budget, so that its value does not depend on the caller.
@@ -114,9 +108,8 @@ class _Evaluation:
 
     def _reused(self, value: object, size: int, scope: Scope) -> object:
         """Return a value again, unless the total of repeated values is too large."""
-        self._steps -= size
         scope.namespace.reused += size
-        fits = self._spend(size) and self._steps >= 0 and scope.namespace.reused <= _MAX_REUSED
+        fits = self._spend(size) and scope.namespace.reused <= _MAX_REUSED
         return value if fits else UNKNOWN
 
     def _dictionary(
@@ -176,39 +169,21 @@ class _Making(NamedTuple):
     custom: bool
 
 
-_PLAIN = {"", "builtins.object", "typing.Generic", "builtins.str", "builtins.int"} | {
-    "builtins.float",
-    "builtins.bytes",
+_PLAIN = {"builtins.object", "typing.Generic"} | {
+    *(f"builtins.{name}" for name in ("str", "int", "float", "bytes")),
     *(f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")),
 }
-"""Bases whose effect on a value is known; "" for classes of this module."""
-_MAX_ANCESTORS = 100
+"""Bases whose effect on a value is known."""
 
 
 def _making(found: ClassFound, scope: Scope) -> _Making:
-    bases: set[str] = set()
-    methods: set[str] = set()
-    custom = False
-    pending, seen = [found], set[ast.ClassDef]()
-    while pending and len(seen) < _MAX_ANCESTORS:
-        own = pending.pop()
-        if own.node in seen:
-            continue
-        seen.add(own.node)
-        for node in own.node.body:
-            if isinstance(node, ast.FunctionDef):
-                methods.add(node.name)
-                custom = custom or (node.name == "__init__" and _sets_value(node))
-        outside = scope.before(own.position)
-        for base in own.node.bases[:_MAX_ANCESTORS]:
-            target = base.value if isinstance(base, ast.Subscript) else base
-            meaning = outside.meaning(target)
-            if isinstance(meaning, ClassFound):
-                pending.append(meaning)
-            else:
-                bases.add(outside.qualified(target) or "?")
-    custom = custom or "__new__" in methods or bool(bases - _PLAIN) or bool(pending)
-    return _Making(frozenset(bases), frozenset(methods), custom)
+    classes, others, is_certain = ancestry(found, scope)
+    nodes = [it for own in classes for it in own.node.body if isinstance(it, ast.FunctionDef)]
+    methods = frozenset(node.name for node in nodes)
+    bases = frozenset(other.name or "?" for other in others)
+    sets_value = any(node.name == "__init__" and _sets_value(node) for node in nodes)
+    custom = sets_value or "__new__" in methods or not is_certain or bool(bases - _PLAIN)
+    return _Making(bases, methods, custom)
 
 
 def _sets_value(node: ast.FunctionDef) -> bool:
@@ -218,11 +193,14 @@ def _sets_value(node: ast.FunctionDef) -> bool:
 def _members(found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
     scope = scope.at(found)
     making = _making(found, scope)
-    evaluation = _Evaluation(_MAX_ENUM_SIZE, _MAX_ENUM_SIZE)
+    assigned = list(_assigned(found.node))
+    if any(name == "_ignore_" for name, _ in assigned):
+        return {}
+    evaluation = _Evaluation(_MAX_ENUM_SIZE)
     values: dict[str, object] = {}
     first: dict[object, object] = {}
     given: list[object] = []
-    for name, node in _assigned(found.node):
+    for name, node in assigned:
         value: object = UNKNOWN
         if isinstance(node, ast.Call):
             called = scope.qualified(node.func)
@@ -246,7 +224,6 @@ def _members(found: ClassFound, scope: Scope, depth: int) -> dict[str, object]:
 
 def _assigned(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
     """Yield the values that an enum's body assigns to its members; `None` for unknown ones."""
-    ignored: set[str] = set()
     for statement in top_level(owner.body):
         node = statement.node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -254,17 +231,8 @@ def _assigned(owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
         if isinstance(node, ast.ClassDef):  # a member only before Python 3.13
             yield node.name, None
         for name, value in bound_values(node):
-            if name == "_ignore_" and value is not None:
-                ignored |= _words(value)
-            elif name not in ignored and not _is_special(name):
+            if name == "_ignore_" or not _is_special(name):
                 yield name, None if statement.conditional else value
-
-
-def _words(node: ast.expr) -> set[str]:
-    texts = (it.value for it in ast.walk(node) if isinstance(it, ast.Constant))
-    return {
-        word for text in texts if isinstance(text, str) for word in text.replace(",", " ").split()
-    }
 
 
 def _is_special(name: str) -> bool:

@@ -1,4 +1,7 @@
-"""Turn the bytes of a module into the records of its tools."""
+"""Which functions of a module are tools, and their records.
+
+Of a module that is one tool, agents call the function `run_parsed` or `run`, at the top level.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,191 @@ import ast
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from toolscan._constants import constant
-from toolscan._docstrings import listed, readable_docstrings
-from toolscan._entrypoints import (
-    ENTRYPOINTS,
-    Entrypoint,
-    any_entrypoint,
-    find_entrypoint,
-    function_of,
-    tool_functions,
-)
-from toolscan._hashing import embedding_text, hash_bytes, hash_text
-from toolscan._issues import Reason, Rejection
+from toolscan._docstrings import Docstring, is_generic, readable_docstrings
+from toolscan._fields import arguments, parameters, params_class
+from toolscan._layout import ToolId, is_private
 from toolscan._namespace import Assigned, Namespace, Scope
-from toolscan._parameters import arguments, parameters, params_class
-from toolscan._records import ToolRecord
-from toolscan._source import Source, decode, parse, refuse_surrogates
+from toolscan._records import Rejection, ToolRecord
+from toolscan._source import (
+    Function,
+    ModuleText,
+    Source,
+    Statement,
+    decode,
+    docstring,
+    hash_bytes,
+    parse,
+    refuse_surrogates,
+    top_level,
+)
 from toolscan._stub import DEFINED_IN, async_signature
-from toolscan._syntax import Function, ModuleText, docstring, top_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
-    from toolscan._layout import Layout, ToolId
+    from toolscan._layout import Layout
+
+_TEMPLATE = b"2"
+"""The version of the template of embedded texts; with a new one, every text hash differs."""
+ENTRYPOINTS = frozenset({"run", "run_parsed"})
+# LangChain, FastMCP, smolagents and pydantic-ai; OpenAI's agents.
+_MARKS = frozenset({"tool", "tool_plain", "function_tool"})
+_SHOWN = 5
+
+
+class Entrypoint(NamedTuple):
+    """The chosen function and its description in the module."""
+
+    name: str
+    function: Function
+    description: str
+    summary: str
+
+
+def find_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
+    """Choose between `run_parsed` and `run`, and join their docstrings.
+
+    `run_parsed` is preferred if it has a docstring.
+
+    Raises:
+        Rejection: There is neither, or neither has a docstring.
+    """
+    functions = _functions(statements)
+    functions = {name: functions[name] for name in ENTRYPOINTS & functions.keys()}
+    if not functions:
+        raise Rejection("no_entrypoint", _why_none(statements))
+    parsed, run = (
+        docstring(functions[name].body) if name in functions else ""
+        for name in ("run_parsed", "run")
+    )
+    if not (parsed or run):
+        found = " and ".join(f"{name}()" for name in sorted(functions))
+        raise Rejection("no_docstring", f"No docstring in {found} says what it does.")
+    name = "run_parsed" if parsed else "run"
+    texts = [text for text, other in ((parsed, run), (run, parsed)) if text not in other]
+    description = "\n\n".join(texts) or parsed
+    hiding = parsed and run and is_generic(parsed, tool) and not is_generic(run, tool)
+    summary = Docstring(run if hiding else parsed or run).summary
+    return Entrypoint(name, functions[name], description, summary)
+
+
+def any_entrypoint(statements: list[Statement], tool: ToolId) -> Entrypoint:
+    """Choose `run`, else the function with the tool's name, else the only public function.
+
+    Raises:
+        Rejection: There is no such function, or it has no docstring.
+    """
+    functions = _functions(statements)
+    if ENTRYPOINTS & functions.keys():
+        return find_entrypoint(statements, tool)
+    public = [name for name in functions if not is_private(name)]
+    name = tool.name if tool.name in functions else "".join(public[:1])
+    if not name or (len(public) > 1 and name != tool.name):
+        detail = f"It defines no function {tool.name}(), and {len(public)} other public ones."
+        raise Rejection("no_entrypoint", detail)
+    return _documented(functions[name])
+
+
+def tool_functions(
+    statements: list[Statement], exported: tuple[str, ...], imported: Mapping[str, Function]
+) -> tuple[list[Entrypoint], Rejection | None]:
+    """Choose the functions of a module that contains several tools.
+
+    They are those with a decorator that marks tools, else those in `__all__`, else all public ones.
+
+    Returns:
+        The functions, and why others that are marked or exported are not tools.
+
+    Raises:
+        Rejection: There is none.
+    """
+    functions = _functions(statements)
+    marked = [name for name, node in functions.items() if _MARKS & _marks(node)]
+    declared = marked or exported
+    functions = {**imported, **functions}
+    names = declared or [name for name in functions if not is_private(name)]
+    found = [
+        _documented(node)
+        for name in names
+        if (node := functions.get(name)) and docstring(node.body)
+    ]
+    left_out = None
+    if missing := [name for name in names if name not in functions]:
+        detail = f"__all__ lists names that are not functions here: {_listed(missing)}."
+        left_out = Rejection("no_entrypoint", detail)
+    elif bare := [name for name in names if not docstring(functions[name].body)]:
+        detail = f"No docstring says what it does: {_listed(bare)}."
+        left_out = Rejection("no_docstring", detail)
+    if not found:
+        nothing = Rejection("no_entrypoint", "It defines no public function.")
+        raise left_out or nothing
+    return found, left_out if declared else None
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _documented(function: Function) -> Entrypoint:
+    description = docstring(function.body)
+    if not description:
+        detail = f"No docstring in {function.name}() says what it does."
+        raise Rejection("no_docstring", detail)
+    return Entrypoint(function.name, function, description, Docstring(description).summary)
+
+
+def _functions(statements: list[Statement]) -> dict[str, Function]:
+    """Return the definition of each function that is in effect.
+
+    A later definition replaces an earlier one, as it does when the module runs. Of definitions in
+    different branches, the first with a docstring is used. A deleted name defines nothing.
+    """
+    found: dict[str, list[Function]] = {}
+    for node, conditional, for_type_checkers in statements:
+        if isinstance(node, ast.Delete) and not conditional:
+            for name in _names(node.targets):
+                found.pop(name, None)
+        if not isinstance(node, Function) or for_type_checkers or "overload" in _marks(node):
+            continue
+        if conditional:
+            found.setdefault(node.name, []).append(node)
+        else:
+            found[node.name] = [node]
+    return {
+        name: next((it for it in nodes[1:] and nodes if docstring(it.body)), nodes[0])
+        for name, nodes in found.items()
+    }
+
+
+def _marks(node: Function) -> set[str]:
+    called = (it.func if isinstance(it, ast.Call) else it for it in node.decorator_list)
+    return {getattr(mark, "attr", getattr(mark, "id", "")) for mark in called}
+
+
+def _why_none(statements: list[Statement]) -> str:
+    for node, _, _ in statements:
+        match node:
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                bound = {alias.asname or alias.name for alias in aliases}
+            case ast.Assign(targets=targets):
+                bound = _names(targets)
+            case ast.AnnAssign(target=target):
+                bound = _names([target])
+            case ast.ClassDef(name=name):
+                bound = {name}
+            case _:
+                continue
+        if named := bound & ENTRYPOINTS:
+            return f"It defines no function {min(named)}(): the name is imported or assigned."
+    return "It defines no function run() or run_parsed() at its top level."
+
+
+def _names(targets: Iterable[ast.expr]) -> set[str]:
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 class ReadModule:
@@ -101,7 +264,7 @@ class ReadModule:
                 if path not in modules:
                     modules[path] = self._module(path)
                 module = modules[path]
-                function = module and function_of(module._statements, name)
+                function = module and _functions(module._statements).get(name)
                 if module and function:
                     functions[name], self._origins[name] = function, module
         return functions
@@ -120,7 +283,6 @@ class ReadModule:
         return None
 
     def tool(self, layout: Layout, tool: ToolId, *, definitions: bool = True) -> ToolRecord:
-        """Return the record of a tool, with or without its definitions."""
         with _bounded():
             entrypoint = self._entrypoint(layout, tool)
             origin = self._origins.get(entrypoint.name, self)
@@ -142,7 +304,7 @@ class ReadModule:
             if (found := self._several[0].get(tool.name)) is not None:
                 return found
             detail = f"It no longer contains a tool {tool.name}()."
-            raise Rejection(Reason.NO_ENTRYPOINT, detail)
+            raise Rejection("no_entrypoint", detail)
         if layout.any_function:
             return any_entrypoint(self._statements, tool)
         return find_entrypoint(self._statements, tool)
@@ -161,10 +323,10 @@ class ReadModule:
         if not layout.holds_several:
             documents += f"\n\n{docstring(self._tree.body)}"
             use_cases = _declared(namespace, "__use_cases__")
-        tags = tags or listed(documents, "Tags")
-        use_cases = use_cases or listed(documents, "Use[ -][Cc]ases")
+        tags = tags or Docstring(documents).tags
+        use_cases = use_cases or Docstring(documents).use_cases
         description = _with_use_cases(entrypoint.description, use_cases)
-        embedded = embedding_text(tool, description, (p.alias or p.name for p in params), tags=tags)
+        embedded = tool.embedding_text(description, (p.alias or p.name for p in params), tags=tags)
         refuse_surrogates([embedded])
         return ToolRecord(
             id=tool,
@@ -201,11 +363,10 @@ def _bounded() -> Generator[None]:
     try:
         yield
     except (RecursionError, MemoryError) as error:
-        raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.") from error
+        raise Rejection("too_deep", "It is nested too deeply to be read.") from error
 
 
 def _signature(function: Function, written: ModuleText) -> str:
-    """Return the `def` line as written, but on one line."""
     parts: list[str] = []
     positional_only = len(function.args.posonlyargs)
     needs_star = bool(function.args.kwonlyargs) and function.args.vararg is None
@@ -278,3 +439,12 @@ def _texts(record: ToolRecord) -> Iterator[str]:
     for parameter in record.parameters:
         yield from (parameter.name, parameter.annotation, parameter.description)
         yield from (parameter.default or "", parameter.alias or "")
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of an embedded text and the template's version.
+
+    Each part is preceded by its length, so that different pairs never hash the same bytes.
+    """
+    parts = (_TEMPLATE, text.encode())
+    return hash_bytes(b"".join(b"%d:%b" % (len(part), part) for part in parts))

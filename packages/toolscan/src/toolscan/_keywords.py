@@ -1,4 +1,4 @@
-"""Keywords of JSON Schema, combined by pydantic's rules."""
+"""JSON Schema as pydantic writes it: the schemas of types without parts, and combined keywords."""
 
 from __future__ import annotations
 
@@ -56,7 +56,6 @@ def constrain(schema: Schema, constraints: dict[str, object]) -> Schema:
 
 
 def any_of(schemas: list[Schema]) -> Schema:
-    """Return the schema of a union: nested unions are flattened, equal members merged."""
     members: dict[object, Schema] = {}
     for schema in schemas:
         inner = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
@@ -79,7 +78,6 @@ def _identity(value: object) -> object:
 
 
 def mapping(keys: Schema, values: Schema) -> Schema:
-    """Return the schema of a dictionary."""
     schema: Schema = {"type": "object"}
     # In pydantic's schemas, keys and values of a dictionary have no title.
     names, values = ({k: v for k, v in it.items() if k != "title"} for it in (keys, values))
@@ -115,7 +113,6 @@ _TYPES: dict[type, str] = {
 
 
 def type_of(values: list[object]) -> Schema:
-    """Return the `type` of the values; an empty schema if their types differ."""
     kinds = {type(value) for value in values}
     kind = _TYPES.get(kinds.pop()) if len(kinds) == 1 else None
     return {"type": kind} if kind else {}
@@ -131,31 +128,25 @@ def jsonable(value: object) -> object:
         case str():
             return value if is_text(value) else UNKNOWN
         case bytes():
-            return value.decode("utf-8", "replace") if _decodes(value) else UNKNOWN
+            text = value.decode("utf-8", "surrogateescape")
+            return text if is_text(text) else UNKNOWN
         case list():
             items = [jsonable(item) for item in cast("list[object]", value)]
             return UNKNOWN if any(item is UNKNOWN for item in items) else items
         case dict():
             pairs = cast("dict[object, object]", value).items()
-            encoded = {_key(key): jsonable(item) for key, item in pairs}
+            names = {True: "true", False: "false"}
+            encoded = {
+                names[key] if isinstance(key, bool) else str(key): jsonable(item)
+                for key, item in pairs
+            }
             known = all(map(is_text, encoded)) and UNKNOWN not in encoded.values()
             return encoded if known else UNKNOWN
         case _:
             return UNKNOWN
 
 
-def _key(key: object) -> str:
-    match key:
-        case None:
-            return "None"
-        case bool():
-            return "true" if key else "false"
-        case _:
-            return str(key)
-
-
 def is_text(value: str) -> bool:
-    """Return whether a text can be encoded as UTF-8; a lone surrogate cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -163,9 +154,157 @@ def is_text(value: str) -> bool:
     return True
 
 
-def _decodes(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _string(format: str) -> Schema:  # noqa: A002
+    return {"type": "string", "format": format}
+
+
+def _uri(**more: object) -> Schema:
+    return {"type": "string", "format": "uri", "minLength": 1, **more}
+
+
+_DECIMAL: Schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+
+_BUILTIN_TYPES: dict[str, Schema] = {
+    "str": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "bytes": _string("binary"),
+    "complex": {"type": "string"},
+    "object": {},
+}
+
+_STANDARD: dict[str, Schema] = {
+    "typing.Any": {},
+    "typing.Hashable": {},
+    "typing.Text": {"type": "string"},
+    "typing.LiteralString": {"type": "string"},
+    "datetime.datetime": _string("date-time"),
+    "datetime.date": _string("date"),
+    "datetime.time": _string("time"),
+    "datetime.timedelta": _string("duration"),
+    "decimal.Decimal": _DECIMAL,
+    "fractions.Fraction": {"anyOf": [{"type": "number"}, _string("fraction")]},
+    "uuid.UUID": _string("uuid"),
+    "re.Pattern": _string("regex"),
+    "typing.Pattern": _string("regex"),
+    "os.PathLike": _string("path"),
+}
+_PATHS: dict[str, Schema] = {
+    f"pathlib.{name}": _string("path")
+    for name in ("Path", "PurePath", "PosixPath", "PurePosixPath", "PureWindowsPath", "WindowsPath")
+}
+_ADDRESSES: dict[str, Schema] = {
+    f"ipaddress.IPv{version}{kind}": _string(f"ipv{version}{suffix}")
+    for version in (4, 6)
+    for kind, suffix in (("Address", ""), ("Network", "network"), ("Interface", "interface"))
+}
+
+_PYDANTIC: dict[str, Schema] = {
+    "BaseModel": {"type": "object"},
+    "HttpUrl": _uri(maxLength=2083),
+    "WebsocketUrl": _uri(maxLength=2083),
+    "EmailStr": _string("email"),
+    "NameEmail": _string("name-email"),
+    "IPvAnyAddress": _string("ipvanyaddress"),
+    "IPvAnyNetwork": _string("ipvanynetwork"),
+    "IPvAnyInterface": _string("ipvanyinterface"),
+    "SecretStr": {"type": "string", "format": "password", "writeOnly": True},
+    "SecretBytes": {"type": "string", "format": "password", "writeOnly": True},
+    "Json": {"type": "string", "contentMediaType": "application/json", "contentSchema": {}},
+    "PositiveInt": {"type": "integer", "exclusiveMinimum": 0},
+    "NegativeInt": {"type": "integer", "exclusiveMaximum": 0},
+    "NonNegativeInt": {"type": "integer", "minimum": 0},
+    "NonPositiveInt": {"type": "integer", "maximum": 0},
+    "PositiveFloat": {"type": "number", "exclusiveMinimum": 0},
+    "NegativeFloat": {"type": "number", "exclusiveMaximum": 0},
+    "NonNegativeFloat": {"type": "number", "minimum": 0},
+    "NonPositiveFloat": {"type": "number", "maximum": 0},
+    "FiniteFloat": {"type": "number"},
+    "StrictStr": {"type": "string"},
+    "StrictInt": {"type": "integer"},
+    "StrictBool": {"type": "boolean"},
+    "StrictFloat": {"type": "number"},
+    "StrictBytes": _string("binary"),
+    "ByteSize": {
+        "anyOf": [
+            {"type": "string", "pattern": r"^\s*(\d*\.?\d+)\s*(\w+)?"},
+            {"type": "integer", "minimum": 0},
+        ]
+    },
+    "FilePath": _string("file-path"),
+    "DirectoryPath": _string("directory-path"),
+    "NewPath": _string("path"),
+    "Base64Bytes": _string("base64"),
+    "Base64Str": _string("base64"),
+    "Base64UrlBytes": _string("base64url"),
+    "Base64UrlStr": _string("base64url"),
+    "ImportString": {"type": "string"},
+    "PaymentCardNumber": {"type": "string", "minLength": 12, "maxLength": 19},
+}
+_URI_NAMES = (
+    "AnyUrl AnyHttpUrl FileUrl FtpUrl AnyWebsocketUrl RedisDsn KafkaDsn AmqpDsn MySQLDsn "
+    "MariaDBDsn ClickHouseDsn SnowflakeDsn CockroachDsn"
+)
+_URIS: dict[str, Schema] = {name: _uri() for name in _URI_NAMES.split()}
+_MULTI_HOST_URIS: dict[str, Schema] = {
+    name: {"type": "string", "format": "multi-host-uri", "minLength": 1}
+    for name in ("PostgresDsn", "MongoDsn", "NatsDsn")
+}
+_DATES: dict[str, Schema] = {name: _string("date") for name in ("PastDate", "FutureDate")}
+_DATETIMES: dict[str, Schema] = {
+    f"{kind}etime": _string("date-time")
+    for kind in ("PastDat", "FutureDat", "AwareDat", "NaiveDat")
+}
+_UUIDS: dict[str, Schema] = {
+    f"UUID{version}": _string(f"uuid{version}") for version in (1, 3, 4, 5, 6, 7, 8)
+}
+
+LEAVES: dict[str, Schema] = {
+    **{f"builtins.{name}": schema for name, schema in _BUILTIN_TYPES.items()},
+    **_STANDARD,
+    **_PATHS,
+    **_ADDRESSES,
+    **{
+        f"pydantic.{name}": schema
+        for table in (_PYDANTIC, _URIS, _MULTI_HOST_URIS, _DATES, _DATETIMES, _UUIDS)
+        for name, schema in table.items()
+    },
+}
+"""Schemas by qualified name. They are shared: copy before changing one."""
+
+
+def _names(modules: str, names: str) -> frozenset[str]:
+    return frozenset(f"{module}.{name}" for module in modules.split() for name in names.split())
+
+
+ARRAYS = _names(
+    "builtins typing collections collections.abc",
+    "list List Sequence MutableSequence Iterable Generator Deque deque",
+)
+SETS = _names(
+    "builtins typing collections.abc", "set Set frozenset FrozenSet AbstractSet MutableSet"
+)
+OBJECTS = _names(
+    "builtins typing collections collections.abc",
+    "dict Dict Mapping MutableMapping DefaultDict defaultdict OrderedDict Counter",
+)
+PASS_THROUGH = _names(
+    "typing pydantic dataclasses",
+    "InitVar Final Required NotRequired ReadOnly "
+    "SkipValidation SerializeAsAny OnErrorOmit InstanceOf Secret",
+)
+"""Generic names that stand for their argument."""
+
+CONSTRAINED = {
+    "pydantic.conint": "builtins.int",
+    "pydantic.confloat": "builtins.float",
+    "pydantic.constr": "builtins.str",
+    "pydantic.conbytes": "builtins.bytes",
+    "pydantic.condecimal": "decimal.Decimal",
+    "pydantic.condate": "datetime.date",
+    "pydantic.conlist": "builtins.list",
+    "pydantic.conset": "builtins.set",
+    "pydantic.confrozenset": "builtins.frozenset",
+}
+"""Functions that return a constrained type, and the type that they constrain."""

@@ -1,4 +1,4 @@
-"""Layouts: where tools are in a tree.
+"""Ids of tools, and layouts: where tools are in a tree.
 
 A layout is a path pattern with `{category}` and `{name}` in it. It turns a path into a tool's id
 without reading the file, and an id into a path. Without `{name}`, a file contains several tools,
@@ -10,16 +10,47 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan.errors import InvalidLayoutError, InvalidToolIdError
+from toolscan.errors import ToolScanError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# One class letter per character: Upper, Lower (and caseless letters), Digit, or a Separator; "s",
+# which ends plurals, has its own.
+_ASCII_CLASSES = (
+    {
+        code: "U" if chr(code).isupper() else "L" if chr(code).islower() else "D"
+        for code in range(128)
+        if chr(code).isalnum()
+    }
+    | {code: "S" for code in range(128) if not chr(code).isalnum()}
+    | {ord("s"): "s"}
+)
+
+# The last capital of an acronym belongs to the next word, HTTPServer is HTTP + Server, but URLs is
+# one word.
+_WORD = re.compile("U{2,}s(?![Ls])|U+(?=U[Ls])|U?[Ls]+|U+|D+")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+class _InvalidError(ToolScanError, ValueError):
+    pass
+
+
+def _invalid_id(text: str, problem: str) -> ToolScanError:
+    return _InvalidError(f"{text!r} is not a tool id: {problem}; write source:category:name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ToolId:
-    """Identity of a tool, written `source:category:name`."""
+    """Identity of a tool, written `source:category:name`.
+
+    Raises:
+        ToolScanError: A part is empty, or has a character that ids cannot have.
+    """
 
     source: str
     category: str
@@ -27,7 +58,7 @@ class ToolId:
 
     def __post_init__(self) -> None:
         if problem := id_problem(self.source, self.category, self.name):
-            raise InvalidToolIdError(f"{self.source}:{self.category}:{self.name}", problem)
+            raise _invalid_id(str(self), problem)
 
     def __str__(self) -> str:
         return f"{self.source}:{self.category}:{self.name}"
@@ -37,12 +68,69 @@ class ToolId:
         """Read `source:category:name`.
 
         Raises:
-            InvalidToolIdError: The text has another form.
+            ToolScanError: The text has another form.
         """
         parts = text.split(":")
         if len(parts) != 3:
-            raise InvalidToolIdError(text, f"it has {len(parts)} part(s), not three")
+            raise _invalid_id(text, f"it has {len(parts)} part(s), not three")
         return cls(source=parts[0], category=parts[1], name=parts[2])
+
+    def embedding_text(
+        self, description: str, parameter_names: Iterable[str], *, tags: Iterable[str] = ()
+    ) -> str:
+        """Return the text that represents the tool in vector search.
+
+        It depends only on what an index stores, so that a tool can be embedded later without its
+        file. Compatibility characters are plain ones in it (NFKC), as in requests. Tags that the
+        description mentions are not repeated. The names of parameters come last, where a model that
+        truncates long texts, or weights their beginnings more, loses the least.
+        """
+        said = description.casefold()
+        name, category = spaced_words(self.name), spaced_words(self.category)
+        labels = ", ".join(tag for tag in tags if tag.casefold() not in said)
+        parameters = ", ".join(map(spaced_words, parameter_names))
+        text = " ".join(filter(None, (f"{name} ({category}): {description}", labels, parameters)))
+        return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+    @staticmethod
+    def words_of(text: str) -> list[str]:
+        """Split an identifier, a path part or any text into lower-case words.
+
+        >>> ToolId.words_of("createPullRequest2"), ToolId.words_of("HTTPServer2")
+        (['create', 'pull', 'request', '2'], ['http', 'server', '2'])
+        >>> ToolId.words_of("listURLs"), ToolId.words_of("ＡＰＩ")
+        (['list', 'urls'], ['api'])
+        """
+        return split_identifier(text)
+
+
+def split_identifier(text: str) -> list[str]:
+    if text.isascii():
+        classes = text.translate(_ASCII_CLASSES)
+    else:
+        # Letters with their accents become one character, and compatibility characters plain ones.
+        text = unicodedata.normalize("NFKC", text)
+        classes = "".join(map(_class_of, text))
+    return [text[match.start() : match.end()].lower() for match in _WORD.finditer(classes)]
+
+
+def _class_of(char: str) -> str:
+    if char == "s":
+        return "s"
+    if char.isupper() or char.istitle():
+        return "U"
+    if char.isnumeric() and not char.isalpha():
+        return "D"
+    # A mark (vowel sign, accent without a composed form) belongs to the letter before it.
+    if char.isalpha() or unicodedata.category(char)[0] == "M":
+        return "L"
+    return "S"
+
+
+# A tree has few words for its categories and parameters.
+@lru_cache(1 << 12)
+def spaced_words(identifier: str) -> str:
+    return " ".join(split_identifier(identifier)) or identifier
 
 
 def id_problem(*parts: str) -> str:
@@ -62,7 +150,6 @@ def id_problem(*parts: str) -> str:
 
 
 def is_private(part: str) -> bool:
-    """Return whether a file or folder of this name is kept out of the index."""
     return part.startswith("_")
 
 
@@ -100,7 +187,7 @@ class Layout:
             with the file's name, or else its only public function.
 
     Raises:
-        InvalidLayoutError: The pattern is not such a path.
+        ToolScanError: The pattern is not such a path.
     """
 
     source: str
@@ -109,23 +196,22 @@ class Layout:
     parts: tuple[PathPart, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if problem := id_problem(self.source):
-            raise InvalidLayoutError(
-                self.pattern, f"its source {self.source!r} is invalid: {problem}"
-            )
-        names = _PLACEHOLDER.findall(self.pattern)
-        if sorted(names) not in (["category"], ["category", "name"]):
-            raise InvalidLayoutError(
-                self.pattern, "it needs {category} once, and {name} at most once"
-            )
+        names = sorted(_PLACEHOLDER.findall(self.pattern))
         parts = self.pattern.split("/")
-        if not all(parts) or {".", ".."} & set(parts):
-            raise InvalidLayoutError(self.pattern, "it must be a plain path relative to the root")
+        problem = ""
+        if invalid := id_problem(self.source):
+            problem = f"its source {self.source!r} is invalid: {invalid}"
+        elif names not in (["category"], ["category", "name"]):
+            problem = "it needs {category} once, and {name} at most once"
+        elif not all(parts) or {".", ".."} & set(parts):
+            problem = "it must be a plain path relative to the root"
+        if problem:
+            advice = "write a path like 'tools/{category}/{name}.py'"
+            raise _InvalidError(f"{self.pattern!r} is not a layout: {problem}; {advice}")
         object.__setattr__(self, "parts", tuple(_path_part(part) for part in parts))
 
     @property
     def holds_several(self) -> bool:
-        """Whether a file contains several tools."""
         return "{name}" not in self.pattern
 
     def match(self, path: str) -> ToolId | None:

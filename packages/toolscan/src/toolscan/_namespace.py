@@ -15,7 +15,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._syntax import Statement, bound_values, changed_names, top_level
+from toolscan._source import Statement, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,24 +51,18 @@ _BUILTINS = frozenset(dir(builtins))
 # Python 3.13 creates the last two lazily, so `dir` does not list them.
 _TYPING = frozenset(name for name in dir(typing) if name[0] != "_") | {"Pattern", "Match"}
 # The name used here for something that can be imported from several modules.
+_PYDANTIC_MODULES = (
+    "main fields types networks config root_model dataclasses json_schema aliases alias_generators"
+)
 _HOMES = {
     "typing_extensions": "typing",
     "_collections_abc": "collections.abc",
-    "pydantic.main": "pydantic",
-    "pydantic.fields": "pydantic",
-    "pydantic.types": "pydantic",
-    "pydantic.networks": "pydantic",
-    "pydantic.config": "pydantic",
-    "pydantic.root_model": "pydantic",
-    "pydantic.dataclasses": "pydantic",
-    "pydantic.json_schema": "pydantic",
-    "pydantic.aliases": "pydantic",
-    "pydantic.alias_generators": "pydantic",
+    **{f"pydantic.{name}": "pydantic" for name in _PYDANTIC_MODULES.split()},
 }
-
-
 _TRUSTED = sys.stdlib_module_names | {"pydantic", "typing_extensions", "annotated_types"}
 _MAX_BRANCHES = 50
+_MAX_ANCESTORS = 300
+"""A class with more is left open, because collecting its fields would take too long."""
 _MAX_NAMES = 20
 """How many aliases are followed."""
 _CHANGING = {
@@ -124,32 +118,13 @@ def _identity(found: Meaning | None) -> object:
 class Namespace:
     """The names that a module binds at its top level, each with all its bindings in order."""
 
-    __slots__ = (
-        "_bindings",
-        "_bodies",
-        "_hidden",
-        "_stars",
-        "_typing_only",
-        "bases",
-        "changed",
-        "end",
-        "enums",
-        "lazy",
-        "memo",
-        "orders",
-        "reused",
-        "values",
-    )
-
     def __init__(self, statements: list[Statement]) -> None:
         self._bindings: dict[str, list[_Binding]] = {}
         self._typing_only: dict[str, list[_Binding]] = {}
         self._stars: list[str] = []
         self._hidden: dict[ast.ClassDef, dict[str, ast.stmt]] = {}
         self._bodies: dict[ast.ClassDef, dict[str, list[tuple[tuple[int, int], _Value]]]] = {}
-        self.bases: dict[ast.ClassDef, object] = {}
-        self.orders: dict[ast.ClassDef, list[ClassFound]] = {}
-        """A cache of the bases and ancestors of each class."""
+        self.ancestries: dict[ast.ClassDef, Ancestry] = {}
         self.enums: dict[ast.ClassDef, dict[str, object]] = {}
         self.values: dict[ast.expr, tuple[object, int]] = {}
         """A cache of the values of enums, and of constants with their sizes."""
@@ -265,7 +240,6 @@ class Scope(NamedTuple):
     """What type variables stand for."""
 
     def lookup(self, name: ast.Name) -> Meaning | None:
-        """Return what a name means here."""
         if self.owner is not None:
             if found := self._in_class(self.owner, name):
                 return found
@@ -330,14 +304,75 @@ class Scope(NamedTuple):
         return found.name if isinstance(found, External) else ""
 
     def at(self, found: ClassFound) -> Scope:
-        """Return the scope of the body of a class."""
         return Scope(
             self.namespace, found.position, found.node, self.namespace.lazy, self.variables
         )
 
     def before(self, position: int) -> Scope:
-        """Return the scope of a top-level statement."""
         return Scope(self.namespace, position, None, self.lazy, self.variables)
+
+
+class Ancestor(NamedTuple):
+    """A base class that another module defines, with its subscript: `RootModel[int]`."""
+
+    name: str
+    node: ast.expr
+    position: int
+    """Where it is looked up. A scope would form a cycle, which only the garbage collector frees."""
+
+
+class Ancestry(NamedTuple):
+    """A class and its ancestors in this module in method resolution order, and those elsewhere.
+
+    Attributes:
+        is_certain: Whether this is Python's order, with at most one type argument for each class.
+    """
+
+    classes: list[ClassFound]
+    others: list[Ancestor]
+    is_certain: bool
+
+
+def ancestry(found: ClassFound, scope: Scope) -> Ancestry:
+    """Return the ancestors of a class: each base, followed by its own bases, from left to right.
+
+    That is Python's order unless two bases share an ancestor in this module.
+    """
+    cache = scope.namespace.ancestries
+    if found.node in cache:
+        return cache[found.node]
+    classes: dict[ast.ClassDef, ClassFound] = {}
+    others: list[Ancestor] = []
+    is_certain = True
+    pending = [found]
+    while pending:
+        own = pending.pop()
+        if own.node in classes or len(classes) == _MAX_ANCESTORS:
+            is_certain = False
+            continue
+        classes[own.node] = own
+        # A base is evaluated before its class exists, so the class's own name means an earlier one.
+        outside = Scope(scope.namespace, own.position, None, scope.lazy)
+        known: list[ClassFound] = []
+        for base in own.node.bases[: _MAX_ANCESTORS + 1]:
+            meaning = outside.meaning(base.value if isinstance(base, ast.Subscript) else base)
+            if isinstance(meaning, ClassFound) and meaning.node is not own.node:
+                known.append(meaning)
+                is_certain &= not isinstance(base, ast.Subscript) or len(subscript_args(base)) == 1
+            else:
+                name = meaning.name if isinstance(meaning, External) else ""
+                others.append(Ancestor(name, base, own.position))
+        pending += reversed(known)
+    cache[found.node] = result = Ancestry(list(classes.values()), others, is_certain)
+    return result
+
+
+def subscript_args(node: ast.Subscript) -> list[ast.expr]:
+    match node.slice:
+        case ast.Tuple(elts=[_, *_] as several):
+            return several
+        case one:  # includes `tuple[()]`
+            return [one]
 
 
 def _type_statement(node: ast.stmt, position: int) -> tuple[str, Assigned]:
@@ -348,7 +383,6 @@ def _type_statement(node: ast.stmt, position: int) -> tuple[str, Assigned]:
 
 
 def _holds(value: ast.expr | None, name: ast.Name) -> bool:
-    """Return whether an expression contains a name, by comparing their positions."""
     if value is None:
         return False
     place = (name.lineno, name.col_offset)
@@ -358,3 +392,55 @@ def _holds(value: ast.expr | None, name: ast.Name) -> bool:
 
 def _external(module: str, name: str) -> External:
     return External(f"{_HOMES.get(module, module)}.{name}")
+
+
+def bound_values(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the names that a statement binds, with their values if it contains them."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _unpacked(target, value)
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+            yield name, value
+        case ast.AugAssign(target=ast.Name(id=name)):
+            yield name, None
+        case ast.Delete(targets=targets):
+            yield from ((it.id, None) for it in targets if isinstance(it, ast.Name))
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            yield name, None
+        case _:
+            pass
+
+
+def _unpacked(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    match target:
+        case ast.Name(id=name):
+            yield name, value
+        case ast.Starred(value=inner):
+            yield from _unpacked(inner, None)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            values: list[ast.expr | None] = [None] * len(targets)
+            parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            starred = any(isinstance(it, ast.Starred) for it in [*targets, *parts])
+            if len(parts) == len(targets) and not starred:
+                values = list(parts)
+            for inner, item in zip(targets, values, strict=True):
+                yield from _unpacked(inner, item)
+        case _:
+            pass
+
+
+def changed_names(node: ast.stmt) -> Iterator[str]:
+    """Yield the names whose objects a statement changes: `D["b"] = 2`, `LIMITS.most = 3`."""
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign | ast.Delete):
+        targets = node.targets
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        targets = [node.target]
+    for target in targets:
+        inner = target
+        while isinstance(inner, ast.Subscript | ast.Attribute):
+            inner = inner.value
+        changes = inner is not target or isinstance(node, ast.AugAssign)
+        if changes and isinstance(inner, ast.Name):
+            yield inner.id

@@ -1,34 +1,51 @@
-"""Scanning a tree, or reading one of its files."""
+"""Scanning a tree, or several, reading one of its files, or listing its tools by file name."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from toolscan._category import category_description
-from toolscan._hashing import hash_bytes
-from toolscan._issues import Reason, Rejection, ScanIssue
 from toolscan._layout import DEFAULT_LAYOUTS, Layout, ToolId, id_problem, is_private
-from toolscan._records import FileStamp, ScanReport, ToolRecord
-from toolscan._source import Source, leads_outside, outside_root, read_source
-from toolscan._walk import CategoryFile, Found, Scope, walk
-from toolscan.errors import RootNotFoundError, ToolReadError
+from toolscan._records import Rejection, ScanReport, Stamp, ToolRecord
+from toolscan._roots import scan_several
+from toolscan._source import (
+    Source,
+    decode,
+    docstring,
+    hash_bytes,
+    leads_outside,
+    outside_root,
+    parse,
+    read_source,
+    refuse_surrogates,
+)
+from toolscan._walk import CategoryFile, Found, walk
+from toolscan.errors import ToolScanError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from toolscan._records import ScanIssue
+    from toolscan._walk import Scope, Trouble
 
 _Path = str | bytes | os.PathLike[str]
+_STARTS_WITH_STRING = r"""(?:\s|#[^\n]*\n|\\\n|[(;])*[rRuU]?["']"""
+
+
+class _RootNotFoundError(ToolScanError, NotADirectoryError):
+    pass
 
 
 def scan(
-    root: _Path,
+    root: _Path | Sequence[_Path],
     *,
     layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
     within: Iterable[_Path] | _Path | None = None,
-    known: Mapping[str, FileStamp | None] | None = None,
+    known: Mapping[str, Stamp | None] | None = None,
     hashes: Mapping[str, str] | None = None,
     outside_links: bool = True,
     definitions: bool = True,
@@ -39,8 +56,14 @@ def scan(
 
     A file that cannot be used becomes an issue, and does not stop others from being read.
 
+    Several trees are read as one: of tools with the same id, the first tree's counts, and the
+    others are issues. All paths of the report, of `known` and of `hashes` then begin with the
+    number of their tree, as in `0/mcptools/github/create_issue.py`. A tree that does not exist has
+    no tools. If one cannot be listed, which is an issue with a path such as `0/`, those of its
+    paths that are known are reported as unchanged.
+
     Args:
-        root: The folder that the layouts' patterns start from.
+        root: The folder that the layouts' patterns start from, or several in order of precedence.
         layouts: Where tools are. Of files with the same id, the earlier layout's has precedence.
         within: Files or folders, or one of them, relative to the root or absolute, to limit the
             scan to these and everything below them. They need not exist.
@@ -57,66 +80,94 @@ def scan(
             True, it has taken the record: the report lists the path as unchanged instead.
 
     Raises:
-        RootNotFoundError: The root is not a directory.
+        ToolScanError: The root is not a directory; it is also a `NotADirectoryError`.
     """
+    if within is not None:
+        within = [within] if isinstance(within, str | bytes | os.PathLike) else list(within)
+    scan_one = partial(
+        _scan_tree,
+        layouts=tuple(layouts),
+        within=within,
+        outside_links=outside_links,
+        definitions=definitions,
+    )
+    known = {} if known is None else known
+    hashes = {} if hashes is None else hashes
+    if isinstance(root, str | bytes | os.PathLike):
+        return scan_one(os.fsdecode(root), known, hashes, progress, found)
+    roots = [os.fsdecode(each) for each in root]
+    if len(roots) == 1:
+        return scan_one(roots[0], known, hashes, progress, found)
+    return scan_several(roots, scan_one, known, hashes, progress, found)
+
+
+def _directory(root: _Path) -> str:
     base = os.fsdecode(root)
     if not os.path.isdir(base):  # noqa: PTH112  (a str all along: paths may not be UTF-8)
-        raise RootNotFoundError(base)
-    layouts = tuple(layouts)
+        raise _RootNotFoundError(
+            f"{base!r} is not a directory: give the folder that contains the tool tree"
+        )
+    return base
+
+
+def _scan_tree(
+    root: str,
+    known: Mapping[str, Stamp | None],
+    hashes: Mapping[str, str],
+    progress: Callable[[int], object] | None,
+    found: Callable[[ToolRecord], object] | None,
+    *,
+    layouts: tuple[Layout, ...],
+    within: list[_Path] | None,
+    outside_links: bool,
+    definitions: bool,
+) -> ScanReport:
+    tree = _Tree(_directory(root), layouts, outside_links=outside_links)
     records: list[ToolRecord] = []
     issues: list[ScanIssue] = []
     unchanged: list[str] = []
-    touched: dict[str, FileStamp | None] = {}
+    touched: dict[str, Stamp | None] = {}
     categories: dict[str, str] = {}
-    stamps: Mapping[str, FileStamp | None] = {} if known is None else known
-    hashes = {} if hashes is None else hashes
-    scope = None if within is None else scope_of(base, within)
-    inside = None
-    if not outside_links:
-        # Use the real path from here on, because a root that is a link may be changed meanwhile.
-        inside = base = os.path.realpath(base)
-    for number, item in enumerate(walk(base, layouts, scope, inside), start=1):
+    for number, item in enumerate(tree.walk(within), start=1):
         if progress is not None:
             progress(number)
+        path = item.path
         try:
             match item:
                 case Found():
-                    refuse_duplicate(item.layout, item.values, base, layouts)
-                    stamp = stamps.get(item.path)
-                    if _is_unchanged(stamp, item.status):
-                        unchanged.append(item.path)
+                    tree.refuse_duplicate(item.layout, item.values)
+                    stamp = known.get(path)
+                    if stamp is not None and _is_unchanged(stamp, item.status):
+                        unchanged.append(path)
                         continue
-                    identify(item.path, item.layout, item.values)
-                    source = read_source(f"{base}/{item.path}", inside=inside)
-                    known_hash = hashes.get(item.path)
+                    identify(path, item.layout, item.values)
+                    source = tree.read(path)
+                    known_hash = hashes.get(path)
                     if known_hash is not None and known_hash == hash_bytes(source.data):
-                        unchanged.append(item.path)
+                        unchanged.append(path)
                         if source.stamp != stamp:
-                            touched[item.path] = source.stamp
+                            touched[path] = source.stamp
                         continue
-                    new = _records(
-                        source, item, issues, _reader(base, inside), definitions=definitions
-                    )
+                    new = _records(source, item, issues, tree, definitions=definitions)
                     left = [it for it in new if found is None or found(it) is not True]
                     records += left
                     if len(left) < len(new):
-                        unchanged.append(item.path)
-                case CategoryFile() if not _is_category(item):
-                    pass
-                case CategoryFile():
-                    source = read_source(f"{base}/{item.path}", inside=inside)
-                    if text := category_description(source.data):
+                        unchanged.append(path)
+                case CategoryFile() if _is_category(item):
+                    if text := _category_description(tree.read(path).data):
                         categories[f"{item.layout.source}:{item.category}"] = text
+                case CategoryFile():
+                    pass
                 case _:
                     raise item.rejection
         except Rejection as rejection:
-            issues.append(issue_of(item.path, rejection))
+            issues.append(rejection.issue(path))
         except (RecursionError, MemoryError):
-            deep = Rejection(Reason.TOO_DEEP, "It is nested too deeply to be read.")
-            issues.append(issue_of(item.path, deep))
+            deep = Rejection("too_deep", "It is nested too deeply to be read.")
+            issues.append(deep.issue(path))
     return ScanReport(
         records=tuple(sorted(records, key=attrgetter("id.source", "id.category", "id.name"))),
-        issues=tuple(sorted(issues, key=lambda issue: issue.path)),
+        issues=tuple(sorted(issues, key=attrgetter("path"))),
         unchanged=tuple(sorted(unchanged)),
         touched=dict(sorted(touched.items())),
         categories=dict(sorted(categories.items())),
@@ -141,51 +192,136 @@ def read_tool(
         outside_links: Whether the file may be outside the root, reached by symbolic links.
 
     Raises:
-        ToolReadError: The file has no usable tool; its `issue` says why.
+        ToolScanError: The file has no usable tool; its `issue` says why.
     """
     base = os.fsdecode(root)
-    layouts = tuple(layouts)
     relative = _relative(base, path)
-    shown = os.fsdecode(path) if relative is None else relative
-    inside = None
-    if not outside_links:
-        inside = base = os.path.realpath(base)
+    tree = _Tree(base, tuple(layouts), outside_links=outside_links)
     try:
-        found = None if relative is None else _match(relative, layouts)
-        if found is None or relative is None:
-            raise Rejection(Reason.NO_LAYOUT, f"No layout has tools here: {_patterns(layouts)}.")
-        full = f"{base}/{relative}"
-        layout, values = found
+        matched = None if relative is None else tree.match(relative)
+        if matched is None or relative is None:
+            patterns = ", ".join(layout.pattern for layout in tree.layouts)
+            raise Rejection("no_layout", f"No layout has tools here: {patterns}.")
+        layout, values = matched
         tool = identify(relative, layout, values, name)
-        refuse_duplicate(layout, values, base, layouts)
-        if inside is not None and leads_outside(full, inside):
+        tree.refuse_duplicate(layout, values)
+        if tree.inside is not None and leads_outside(f"{tree.base}/{relative}", tree.inside):
             raise outside_root()
         from toolscan._extract import ReadModule
 
-        return ReadModule(read_source(full, inside=inside), relative, _reader(base, inside)).tool(
-            layout, tool
-        )
+        return ReadModule(tree.read(relative), relative, tree.read).tool(layout, tool)
     except Rejection as rejection:
-        raise ToolReadError(issue_of(shown, rejection)) from rejection
+        raise rejection.error(os.fsdecode(path) if relative is None else relative) from rejection
+
+
+def find_tools(
+    root: _Path,
+    *,
+    layouts: Iterable[Layout] = DEFAULT_LAYOUTS,
+    within: Iterable[_Path] | _Path | None = None,
+    outside_links: bool = True,
+) -> dict[ToolId, str]:
+    """List the tools of a tree by their paths alone.
+
+    No file is opened, except for layouts with several tools in a file. The result contains every
+    tool that `scan` reads, and also files that `scan` rejects because of their content, such as a
+    syntax error. Files without a valid name and folders that cannot be listed are left out; `scan`
+    reports the reasons.
+
+    Args:
+        root: The folder that the layouts' patterns start from.
+        layouts: Where tools are. Of files with the same id, the earlier layout's has precedence.
+        within: Files or folders, or one of them, as for `scan`.
+        outside_links: Whether to follow symbolic links that lead out of the root; otherwise, they
+            are left out.
+
+    Returns:
+        The path of each id, ordered by id; paths are posix and relative to the root.
+
+    Raises:
+        ToolScanError: The root is not a directory, which is also a `NotADirectoryError`, or it
+            cannot be listed, as its `issue` says.
+    """
+    tree = _Tree(_directory(root), tuple(layouts), outside_links=outside_links)
+    paths: dict[ToolId, str] = {}
+    for item in tree.walk(within):
+        if isinstance(item, Found) and stat.S_ISREG(item.status.st_mode):
+            try:
+                tree.refuse_duplicate(item.layout, item.values)
+                names = [item.values.get("name", "")]
+                if item.layout.holds_several:
+                    from toolscan._extract import ReadModule
+
+                    names = ReadModule(tree.read(item.path), item.path, tree.read).functions()[0]
+                tools = [identify(item.path, item.layout, item.values, name) for name in names]
+            except Rejection:
+                continue
+            paths |= dict.fromkeys(tools, item.path)
+        elif not isinstance(item, Found | CategoryFile) and not item.path:
+            raise item.rejection.error(os.fsdecode(root)) from item.rejection
+    # Ten times faster than comparing the ids themselves.
+    order = attrgetter("source", "category", "name")
+    return {id_: paths[id_] for id_ in sorted(paths, key=order)}
+
+
+class _Tree:
+    """A folder with tools, and where they are in it.
+
+    Attributes:
+        inside: The root's real path, if links that lead out of it must not be followed.
+    """
+
+    def __init__(self, base: str, layouts: tuple[Layout, ...], *, outside_links: bool) -> None:
+        self._root = self.base = base
+        self.layouts = layouts
+        self.inside: str | None = None
+        if not outside_links:
+            # Use the real path from here on, because a root that is a link may change meanwhile.
+            self.inside = self.base = os.path.realpath(base)
+
+    def read(self, path: str) -> Source:
+        return read_source(f"{self.base}/{path}", inside=self.inside)
+
+    def walk(
+        self, within: Iterable[_Path] | _Path | None
+    ) -> Iterator[Found | CategoryFile | Trouble]:
+        scope = None if within is None else scope_of(self._root, within)
+        return walk(self.base, self.layouts, scope, self.inside)
+
+    def match(self, path: str) -> tuple[Layout, dict[str, str]] | None:
+        for layout in self.layouts:
+            values = layout.values(path)
+            if values is not None and (
+                layout.pattern.endswith("/__init__.py") or not path.endswith("/__init__.py")
+            ):
+                return layout, values
+        return None
+
+    def refuse_duplicate(self, layout: Layout, values: dict[str, str]) -> None:
+        """Reject a tool if an earlier layout has a file with the same id.
+
+        That file is looked up on disk rather than among the records, so that a scan of a single
+        file has the same result as a scan of all.
+        """
+        for other in self.layouts[: self.layouts.index(layout)]:
+            if other.source == layout.source:
+                twin = other.path_of(values["category"], values.get("name", ""))
+                if os.path.exists(f"{self.base}/{twin}"):  # noqa: PTH110
+                    raise Rejection("duplicate_id", f"{twin} has the same id and comes first.")
 
 
 def _records(
-    source: Source,
-    item: Found,
-    issues: list[ScanIssue],
-    read: Callable[[str], Source],
-    *,
-    definitions: bool,
+    source: Source, item: Found, issues: list[ScanIssue], tree: _Tree, *, definitions: bool
 ) -> list[ToolRecord]:
     # Most scans find no change, and take less time than importing the syntax reader.
     from toolscan._extract import ReadModule
 
-    module = ReadModule(source, item.path, read)
+    module = ReadModule(source, item.path, tree.read)
     names = [""]
     if item.layout.holds_several:
         names, undocumented = module.functions()
         if undocumented:
-            issues.append(issue_of(item.path, undocumented))
+            issues.append(undocumented.issue(item.path))
     records: list[ToolRecord] = []
     for name in names:
         tool = identify(item.path, item.layout, item.values, name)
@@ -195,107 +331,53 @@ def _records(
             if not name:
                 raise
             detail = f"{name}() is left out: {rejection.detail}"
-            issues.append(issue_of(item.path, Rejection(rejection.reason, detail)))
+            issues.append(Rejection(rejection.reason, detail).issue(item.path))
     return records
-
-
-def _reader(base: str, inside: str | None) -> Callable[[str], Source]:
-    return lambda path: read_source(f"{base}/{path}", inside=inside)
-
-
-def function_names(path: str, base: str, inside: str | None) -> list[str]:
-    """Return the names of the functions that are tools, in a file of several."""
-    from toolscan._extract import ReadModule
-
-    read = _reader(base, inside)
-    return ReadModule(read(path), path, read).functions()[0]
-
-
-def _match(path: str, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str]] | None:
-    for layout in layouts:
-        values = layout.values(path)
-        if values is not None and (
-            layout.pattern.endswith("/__init__.py") or not path.endswith("/__init__.py")
-        ):
-            return layout, values
-    return None
-
-
-def _patterns(layouts: Sequence[Layout]) -> str:
-    return ", ".join(layout.pattern for layout in layouts)
 
 
 def identify(path: str, layout: Layout, values: dict[str, str], name: str = "") -> ToolId:
     """Return the id of the tool at a path; raise `Rejection` if there can be none."""
-    if not path.isascii() and not _is_utf8(path):
-        raise Rejection(Reason.NAME_ENCODING, "Its name is not UTF-8.")
+    if not path.isascii() and re.search("[\ud800-\udfff]", path):
+        raise Rejection("name_encoding", "Its name is not UTF-8.")
     if layout.hides(path):
-        raise Rejection(Reason.PRIVATE, "Names that start with '_' are private.")
+        raise Rejection("private", "Names that start with '_' are private.")
     # If the file has not been read, its tools' names are unknown, and any valid name will do.
     category, name = values["category"], values.get("name") or name or "_"
     if problem := id_problem(category, name):
-        raise Rejection(Reason.INVALID_ID, f"It cannot be part of an id: {problem}.")
+        raise Rejection("invalid_id", f"It cannot be part of an id: {problem}.")
     return ToolId(source=layout.source, category=category, name=name)
 
 
+def _is_unchanged(stamp: Stamp, status: os.stat_result) -> bool:
+    return stamp == (
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+    ) and stat.S_ISREG(status.st_mode)
+
+
 def _is_category(item: CategoryFile) -> bool:
-    """Return whether the folder of a category's file can contain tools."""
     folders = zip(item.layout.parts, item.path.split("/")[:-1], strict=False)
     hidden = any(part.pattern and is_private(name) for part, name in folders)
     return not hidden and not id_problem(item.category)
 
 
-def refuse_duplicate(
-    layout: Layout, values: dict[str, str], base: str, layouts: Sequence[Layout]
-) -> None:
-    """Reject a tool if an earlier layout has a file with the same id.
+def _category_description(data: bytes) -> str:
+    """Return the docstring of a category's `__init__.py`; "" if it has none.
 
-    That file is looked up on disk rather than among the records, so that a scan of a single file
-    has the same result as a scan of all.
+    Raises:
+        Rejection: The file starts with a docstring, but cannot be parsed or stored.
     """
-    for other in layouts[: layouts.index(layout)]:
-        if other.source == layout.source:
-            twin = other.path_of(values["category"], values.get("name", ""))
-            if os.path.exists(f"{base}/{twin}"):  # noqa: PTH110
-                detail = f"{twin} has the same id and comes first."
-                raise Rejection(Reason.DUPLICATE_ID, detail)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_unchanged(stamp: FileStamp | None, status: os.stat_result) -> bool:
-    """Compare a known stamp with a file: by size, times and inode, without opening it."""
-    return (
-        stamp is not None
-        and stamp.mtime_ns == status.st_mtime_ns
-        and stamp.size == status.st_size
-        and stamp.ctime_ns == status.st_ctime_ns
-        and stamp.inode == status.st_ino
-        and stat.S_ISREG(status.st_mode)
-    )
-
-
-def issue_of(path: str, rejection: Rejection) -> ScanIssue:
-    return ScanIssue(
-        path=printable(path),
-        reason=rejection.reason,
-        detail=printable(rejection.detail),
-        text=rejection.text,
-    )
-
-
-def printable(text: str) -> str:
-    """Escape undecodable bytes of file names, and control characters."""
-    if text.isascii() and text.isprintable():
-        return text
-    shown = os.fsencode(text).decode("utf-8", "backslashreplace")
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown)
+    if not data or data.isspace():
+        return ""
+    text = decode(data)
+    # Generated packages start with code, so they need not be parsed to know they have no docstring.
+    if not re.match(_STARTS_WITH_STRING, text):
+        return ""
+    described = docstring(parse(text).body)
+    refuse_surrogates([described])
+    return described
 
 
 def scope_of(base: str, within: Iterable[_Path] | _Path) -> Scope:

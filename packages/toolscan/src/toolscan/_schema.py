@@ -4,74 +4,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from toolscan._classes import define, field_schema, with_default
-from toolscan._issues import Rejection
+from toolscan._fields import arguments, declared_argument, params_class, unpacked_fields
 from toolscan._namespace import Namespace, Scope
-from toolscan._parameters import (
-    Argument,
-    arguments,
-    describe_argument,
-    params_class,
-    unpacked_fields,
-)
-from toolscan._sections import parameter_descriptions
-from toolscan._source import parse
-from toolscan._syntax import Function, top_level
-from toolscan._types import Definitions, TypeReader, describe
+from toolscan._records import Rejection
+from toolscan._source import Function, parse, top_level
+from toolscan._types import TypeReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toolscan._fields import DeclaredField
+    from toolscan._fields import Declared
     from toolscan._keywords import Schema
     from toolscan._records import ToolRecord
 
 
-def input_schema(record: ToolRecord) -> Schema:
-    """Return the JSON Schema (2020-12) of a tool's input.
-
-    For `params: Params` it is the schema of `Params`, otherwise that of the arguments. It is
-    equivalent to pydantic's schema of the class or function, without titles that pydantic derives
-    from names, and with descriptions from attribute docstrings and Args sections.
-
-    The schema allows any object if the record has no definitions, or too deeply nested ones.
-    """
+def read_input(record: ToolRecord) -> Schema:
     try:
-        return _input(record)
+        found = _entrypoint(record)
+        if found is None:
+            return {"type": "object"}
+        function, scope = found
+        reader = TypeReader()
+        # What Args sections describe, for fields and arguments without a description in pydantic.
+        said = {it.alias or it.name: it.description for it in record.parameters if it.description}
+        held = params_class(function, scope)
+        if held is None:
+            return _assembled(_arguments(function, scope, reader, said), reader)
+        schema = _assembled(reader.refer(held, [], scope), reader)
     except (Rejection, RecursionError):
         return {"type": "object"}
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    owner = schema["$defs"][name] if name else schema
+    fields = cast("dict[str, Schema]", owner.get("properties", {}))
+    for key, field in fields.items():
+        if key in said and "description" not in field:
+            fields[key] = field | {"description": said[key]}
+    return schema
 
 
-def _input(record: ToolRecord) -> Schema:
-    found = _entrypoint(record)
-    if found is None:
-        return {"type": "object"}
-    function, scope = found
-    reader = TypeReader(Definitions(), define)
-    held = params_class(function, scope)
-    if held is None:
-        return _assembled(_arguments(function, scope, reader, record), reader)
-    return _described(_assembled(reader.refer(held, scope), reader), record)
-
-
-def output_schema(record: ToolRecord) -> Schema | None:
-    """Return the JSON Schema (2020-12) of a tool's output; `None` if it is not declared.
-
-    It is in pydantic's validation mode, not its serialization mode. It is also `None` if the record
-    has no definitions, or too deeply nested ones.
-    """
+def read_output(record: ToolRecord) -> Schema | None:
     try:
-        return _output(record)
+        found = _entrypoint(record)
+        if found is None or found[0].returns is None:
+            return None
+        reader = TypeReader()
+        return _assembled(reader.read(found[0].returns, found[1]), reader)
     except (Rejection, RecursionError):
         return None
-
-
-def _output(record: ToolRecord) -> Schema | None:
-    found = _entrypoint(record)
-    if found is None or found[0].returns is None:
-        return None
-    reader = TypeReader(Definitions(), define)
-    return _assembled(reader.read(found[0].returns, found[1]), reader)
 
 
 def _entrypoint(record: ToolRecord) -> tuple[Function, Scope] | None:
@@ -84,21 +63,9 @@ def _entrypoint(record: ToolRecord) -> tuple[Function, Scope] | None:
     return function, Scope(namespace, namespace.end, None, namespace.lazy)
 
 
-def _described(schema: Schema, record: ToolRecord) -> Schema:
-    """Add descriptions from Args sections to the fields that have none in pydantic."""
-    said = {it.alias or it.name: it.description for it in record.parameters if it.description}
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    owner = schema["$defs"][name] if name else schema
-    fields = cast("dict[str, Schema]", owner.get("properties", {}))
-    for key, field in fields.items():
-        if key in said and "description" not in field:
-            fields[key] = field | {"description": said[key]}
-    return schema
-
-
 def _assembled(schema: Schema, reader: TypeReader) -> Schema:
     """Add the definitions to the schema, and inline classes that are referred to once."""
-    definitions = dict(reader.definitions.complete())
+    definitions = dict(reader.definitions())
     if schema.keys() == {"$ref"}:
         name = schema["$ref"].removeprefix("#/$defs/")
         if not _refers(definitions, schema["$ref"]):
@@ -115,56 +82,43 @@ def _refers(node: object, reference: str) -> bool:
     return any(_refers(item, reference) for item in items)
 
 
-def _arguments(function: Function, scope: Scope, reader: TypeReader, record: ToolRecord) -> Schema:
+def _arguments(
+    function: Function, scope: Scope, reader: TypeReader, said: dict[str, str]
+) -> Schema:
     """Return the schema of a call: an object if keywords suffice."""
-    sections = parameter_descriptions(record.description)
-    every = list(arguments(function))
-    named = [argument for argument in every if not argument.prefix]
-    schemas = {it.name: _argument(it, scope, reader, sections) for it in named}
-    unpacked = [field for it in every for field in unpacked_fields(it, scope)]
-    schemas |= {it.field.name: _keyword(it, reader, sections) for it in unpacked}
-    rest = {it.prefix: _argument(it, scope, reader, sections)[1] for it in every if it.prefix}
-    if unpacked:
-        rest.pop("**")
-    positional = function.args.posonlyargs or function.args.vararg
-    if positional and not function.args.kwonlyargs and not function.args.kwarg:
-        schema: Schema = {"type": "array"}
+    named: list[tuple[Declared, Schema]] = []
+    rest: dict[str, Schema] = {}
+    for argument in arguments(function):
+        unpacked = unpacked_fields(argument, scope)
+        for it in unpacked or [declared_argument(argument, scope)]:
+            schema = reader.declared(it, described=said.get(it.alias or it.name, ""))
+            if argument.prefix and not unpacked:
+                rest[argument.prefix] = schema
+            elif it.alias is None:
+                return {"type": "object"}
+            else:
+                named.append((it, schema))
+    if (
+        (function.args.posonlyargs or function.args.vararg)
+        and not function.args.kwonlyargs
+        and not function.args.kwarg
+    ):
+        listed: Schema = {"type": "array"}
         if named:
-            schema["prefixItems"] = [schemas[it.name][1] for it in named]
-        if needed := sum(schemas[it.name][2] for it in named):
-            schema["minItems"] = needed
+            listed["prefixItems"] = [schema for _, schema in named]
+        if needed := sum(it.required for it, _ in named):
+            listed["minItems"] = needed
         if "*" not in rest:
-            schema["maxItems"] = len(named)
+            listed["maxItems"] = len(named)
         elif rest["*"]:
-            schema["items"] = rest["*"]
-        return schema
-    schema = {"type": "object", "properties": {name: it for name, it, _ in schemas.values()}}
-    if required := [name for name, _, needed in schemas.values() if needed]:
-        schema["required"] = required
+            listed["items"] = rest["*"]
+        return listed
+    properties = {it.alias: schema for it, schema in named}
+    whole: Schema = {"type": "object", "properties": properties}
+    if required := [it.alias for it, _ in named if it.required]:
+        whole["required"] = required
     if "**" not in rest:
-        schema["additionalProperties"] = False
-    elif rest["**"]:
-        schema["additionalProperties"] = rest["**"]
-    return schema
-
-
-def _keyword(
-    field: DeclaredField, reader: TypeReader, sections: dict[str, str]
-) -> tuple[str, Schema, bool]:
-    schema = field_schema(reader, field, {})
-    if "description" not in schema and field.field.name in sections:
-        schema = schema | {"description": sections[field.field.name]}
-    return field.name, schema, field.required
-
-
-def _argument(
-    argument: Argument, scope: Scope, reader: TypeReader, sections: dict[str, str]
-) -> tuple[str, Schema, bool]:
-    """Return an argument's name in data, its schema, and whether it is required."""
-    said = describe_argument(argument, scope)
-    schema = reader.read(said.type, scope, said.metadata) if said.type is not None else {}
-    schema = describe(schema, said.metadata)
-    if "description" not in schema and argument.name in sections:
-        schema = schema | {"description": sections[argument.name]}
-    name = said.metadata.alias or argument.name
-    return name, with_default(schema, said.default, scope), said.required
+        whole["additionalProperties"] = False
+    elif rest.get("**"):
+        whole["additionalProperties"] = rest["**"]
+    return whole

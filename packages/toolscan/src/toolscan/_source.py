@@ -1,10 +1,11 @@
-"""Reading a file once and safely, inside its root, and parsing it."""
+"""Reading a file once and safely, inside its root, and parsing it into a syntax tree."""
 
 from __future__ import annotations
 
 import ast
 import codecs
 import errno
+import inspect
 import os
 import re
 import stat
@@ -13,10 +14,9 @@ import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from toolscan._issues import Reason, Rejection
-from toolscan._records import FileStamp
+from toolscan._records import Rejection, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
@@ -47,16 +47,14 @@ _PYTHON_2 = r"Missing parentheses in call to '(print|exec)'|multiple exception t
 
 
 def outside_root() -> Rejection:
-    """Return a rejection for a link that leads out of the root, with what to do about it."""
     return Rejection(
-        Reason.OUTSIDE_ROOT,
+        "outside_root",
         "A symbolic link leads out of the root here: move its target into the root, or allow "
         "outside links.",
     )
 
 
 def leads_outside(path: str, inside: str) -> bool:
-    """Return whether a path leads out of the folder with a given real path."""
     return not _lies_in(os.path.realpath(path), inside)
 
 
@@ -87,7 +85,7 @@ class Source:
     """The bytes of a file, and the stamp of exactly these bytes."""
 
     data: bytes
-    stamp: FileStamp | None
+    stamp: Stamp | None
 
 
 def read_source(path: str, *, inside: str | None = None) -> Source:
@@ -116,47 +114,40 @@ def read_source(path: str, *, inside: str | None = None) -> Source:
             os.close(fd)
     except OSError as error:
         raise rejection_of(error, path) from error
-    if stamp and max(stamp.mtime_ns, stamp.ctime_ns) + _CLOCK_TICK_NS >= began_ns:
+    if stamp and max(stamp[1:3]) + _CLOCK_TICK_NS >= began_ns:
         stamp = None
     return Source(data=data, stamp=stamp)
 
 
-def _read_at_rest(fd: int) -> tuple[bytes, FileStamp | None]:
+def _read_at_rest(fd: int) -> tuple[bytes, Stamp | None]:
     for _ in range(_READ_ATTEMPTS):
         before = os.fstat(fd)
         data = _read_all(fd, before)
         stamp = stamp_of(os.fstat(fd))
-        if stamp == stamp_of(before) and len(data) == stamp.size:
+        if stamp == stamp_of(before) and len(data) == stamp[0]:
             return data, stamp
     return _read_all(fd, os.fstat(fd)), None
 
 
-def stamp_of(status: os.stat_result) -> FileStamp:
-    """Return the stamp from a result of `os.stat`."""
-    return FileStamp(
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        ctime_ns=status.st_ctime_ns,
-        inode=status.st_ino,
-    )
+def stamp_of(status: os.stat_result) -> Stamp:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def rejection_of(error: OSError, path: str) -> Rejection:
-    """Explain why the operating system refused a path."""
     if error.errno == errno.ELOOP:
-        return Rejection(Reason.SYMLINK_LOOP, "The symbolic link leads back to itself.")
+        return Rejection("symlink_loop", "The symbolic link leads back to itself.")
     if isinstance(error, FileNotFoundError):
         if os.path.islink(path):  # noqa: PTH114  (a str all along: paths may not be UTF-8)
-            return Rejection(Reason.BROKEN_LINK, "The symbolic link points to nothing.")
-        return Rejection(Reason.VANISHED, "The file does not exist, or no longer exists.")
+            return Rejection("broken_link", "The symbolic link points to nothing.")
+        return Rejection("vanished", "The file does not exist, or no longer exists.")
     why = error.strerror or type(error).__name__
-    return Rejection(Reason.UNREADABLE, f"It cannot be read: {why}.")
+    return Rejection("unreadable", f"It cannot be read: {why}.")
 
 
 def _require_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe, a socket or a device"
-        raise Rejection(Reason.NOT_A_FILE, f"It is {kind}, not a file.")
+        raise Rejection("not_a_file", f"It is {kind}, not a file.")
 
 
 def _read_all(fd: int, status: os.stat_result) -> bytes:
@@ -173,8 +164,15 @@ def _read_all(fd: int, status: os.stat_result) -> bytes:
             left -= len(chunk)
     if status.st_size > MAX_FILE_SIZE or not room:
         limit = MAX_FILE_SIZE // (1024 * 1024)
-        raise Rejection(Reason.TOO_LARGE, f"It is larger than the limit of {limit} MiB.")
+        raise Rejection("too_large", f"It is larger than the limit of {limit} MiB.")
     return b"".join(chunks)
+
+
+def hash_bytes(data: bytes) -> str:
+    # Imported here because OpenSSL takes a tenth of this package's import time.
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()
 
 
 def decode(data: bytes) -> str:
@@ -184,7 +182,7 @@ def decode(data: bytes) -> str:
         Rejection: They are empty, or not text in the encoding that they declare.
     """
     if b"\0" in data:
-        raise Rejection(Reason.NUL_BYTES, "It contains NUL bytes; it may be binary or UTF-16.")
+        raise Rejection("nul_bytes", "It contains NUL bytes; it may be binary or UTF-16.")
     encoding = "utf-8"
     if data.startswith(codecs.BOM_UTF8):
         data = data[len(codecs.BOM_UTF8) :]
@@ -198,35 +196,33 @@ def decode(data: bytes) -> str:
         start = error.start if isinstance(error, UnicodeDecodeError) else 0
         line = data.count(b"\n", 0, start) + 1
         detail = f"Line {line}: Its bytes are not {encoding}: {error}."
-        raise Rejection(Reason.ENCODING, detail) from error
+        raise Rejection("encoding", detail) from error
     except LookupError as error:
-        raise Rejection(Reason.ENCODING, f"It declares an unknown encoding: {encoding}.") from error
+        raise Rejection("encoding", f"It declares an unknown encoding: {encoding}.") from error
     if not text or text.isspace():
-        raise Rejection(Reason.EMPTY, "It is empty.")
+        raise Rejection("empty", "It is empty.")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def refuse_surrogates(texts: Iterable[str]) -> None:
-    """Reject lone surrogates, which no database or JSON text can contain."""
     try:
         "\0".join(texts).encode()
     except UnicodeEncodeError as error:
         detail = (
             f"Its text contains {error.object[error.start]!r}, which a UTF-8 file cannot contain."
         )
-        raise Rejection(Reason.SURROGATE, detail) from error
+        raise Rejection("surrogate", detail) from error
 
 
 def parse(text: str) -> ast.Module:
-    """Return the syntax tree of a module, without running it."""
     try:
         tree = cast("ast.Module", _compile(text, "exec"))
     except SyntaxError as error:
         raise _syntax_rejection(error) from error
     except (RecursionError, MemoryError) as error:
-        raise Rejection(Reason.TOO_DEEP, "It is nested too deeply to be parsed.") from error
+        raise Rejection("too_deep", "It is nested too deeply to be parsed.") from error
     except ValueError as error:  # lone surrogates, which some encodings can produce
-        raise Rejection(Reason.SURROGATE, f"It cannot be parsed: {error}.") from error
+        raise Rejection("surrogate", f"It cannot be parsed: {error}.") from error
     if "#:" in text:
         _document(tree, text.split("\n"))
     return tree
@@ -291,9 +287,9 @@ def _compile(text: str, mode: str, attempts: int = 5) -> ast.AST:
 
 def _syntax_rejection(error: SyntaxError) -> Rejection:
     if error.msg.startswith("too many"):
-        return Rejection(Reason.TOO_DEEP, f"Line {error.lineno}: {error.msg}.")
+        return Rejection("too_deep", f"Line {error.lineno}: {error.msg}.")
     hint = " It looks like Python 2." if re.search(_PYTHON_2, error.msg) else ""
-    return Rejection(Reason.SYNTAX_ERROR, f"Line {error.lineno}: {error.msg}.{hint}")
+    return Rejection("syntax_error", f"Line {error.lineno}: {error.msg}.{hint}")
 
 
 @contextmanager
@@ -311,3 +307,129 @@ def _without_warnings() -> Generator[None]:
     finally:
         with suppress(ValueError):  # another thread may have removed all
             filters.remove(ours)
+
+
+_MAX_DESCRIPTION = 100_000
+"""The maximum number of characters of a docstring; the rest is cut off."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+# In a signature, these need parentheses.
+_IN_PARENTHESES = (ast.NamedExpr, ast.Yield, ast.YieldFrom)
+
+
+class Statement(NamedTuple):
+    """A statement at the top level of a module, and its context."""
+
+    node: ast.stmt
+    conditional: bool
+    for_type_checkers: bool
+
+
+_COMPOUND = ast.If | ast.Match | ast.Try | ast.TryStar | ast.With | ast.AsyncWith
+_LOOPS = ast.For | ast.AsyncFor | ast.While
+
+
+def top_level(body: list[ast.stmt]) -> list[Statement]:
+    """Return the statements that run when the module is imported, in the order of the source.
+
+    Branches of `if`, `try`, `with`, loops and `match` are included; bodies of functions and classes
+    are not. Not recursive, because a chain of a thousand `elif` is a thousand levels deep.
+    """
+    statements: list[Statement] = []
+    pending = [Statement(node, False, False) for node in reversed(body)]
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement.node, _COMPOUND | _LOOPS):
+            pending += reversed(_inner(statement))
+        else:
+            statements.append(statement)
+    return statements
+
+
+def _inner(statement: Statement) -> list[Statement]:
+    node, _, typing_only = statement
+    inner: list[Statement] = []
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        is_checked = name == "body" and isinstance(node, ast.If) and _is_type_checking(node.test)
+        parts: list[ast.AST] = getattr(node, name, [])
+        for part in parts:
+            body = part.body if isinstance(part, ast.ExceptHandler | ast.match_case) else [part]
+            inner += [
+                Statement(cast("ast.stmt", it), True, typing_only or is_checked) for it in body
+            ]
+    return inner
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", None)
+    return name == "TYPE_CHECKING"
+
+
+def docstring(body: list[ast.stmt]) -> str:
+    if body and (text := string_statement(body[0])):
+        text = text[:_MAX_DESCRIPTION]
+        # Most docstrings of fields are a single line, which has no indentation to remove.
+        if (line := text.strip()).isprintable():
+            return line
+        # Cut before cleaning, which is slow for long texts, and after, because it expands tabs.
+        return inspect.cleandoc(text).strip()[:_MAX_DESCRIPTION].rstrip()
+    return ""
+
+
+def string_statement(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        text = node.value.value
+        return text if isinstance(text, str) else None
+    return None
+
+
+class ModuleText:
+    """The text of a module, to be cut at positions in its syntax tree."""
+
+    __slots__ = ("_encoded", "lines")
+
+    def __init__(self, text: str) -> None:
+        # The parser counts lines like this; str.splitlines also splits at form feeds and others.
+        self.lines = text.split("\n")
+        self._encoded: dict[int, bytes] = {}
+
+    def written(self, node: ast.expr) -> str:
+        """Return an expression as written, but on one line."""
+        if node.lineno != node.end_lineno:
+            return one_line(node)
+        text = self._cut(node.lineno, node.col_offset, node.end_col_offset)
+        return f"({text})" if isinstance(node, _IN_PARENTHESES) else text
+
+    def block(self, node: ast.stmt) -> str:
+        """Return the text of a statement with its decorators.
+
+        The first and last lines are cut at columns, because they may contain other statements.
+        """
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        start = node.col_offset if first == node.lineno else 0
+        last, end = node.end_lineno or node.lineno, node.end_col_offset
+        if "#:" in self.lines[last - 1] and self._cut(last, end or 0, None).lstrip()[:2] == "#:":
+            end = None  # this comment describes the last field of a class
+        if first == last:
+            return self._cut(first, start, end)
+        between = self.lines[first : last - 1]
+        ends = self._cut(first, start, None), self._cut(last, 0, end)
+        return "\n".join([ends[0], *between, ends[1]])
+
+    def _cut(self, number: int, start: int, end: int | None) -> str:
+        line = self.lines[number - 1]
+        # Offsets count UTF-8 bytes.
+        if line.isascii():
+            return line[start:end]
+        if number not in self._encoded:
+            self._encoded[number] = line.encode()
+        return self._encoded[number][start:end].decode()
+
+
+def one_line(node: ast.AST) -> str:
+    try:
+        return " ".join(ast.unparse(node).split("\n"))
+    except ValueError as error:  # hexadecimal numbers may have more digits than Python writes
+        detail = "It contains a number with too many digits to be written out."
+        raise Rejection("too_large", detail) from error

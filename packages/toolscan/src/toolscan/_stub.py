@@ -7,7 +7,7 @@ import textwrap
 from keyword import iskeyword
 from typing import TYPE_CHECKING, cast
 
-from toolscan._schema import input_schema
+from toolscan._schema import read_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,14 +36,8 @@ _TYPES = {
 }
 
 
-def stub(record: ToolRecord) -> str:
-    """Return the import line, the signature with types, the summary, and the parameters' meaning.
-
-    A tool with `params: Params` is shown with the fields of `Params`, by their names in its
-    constructor, and with `run_async`, if its module has that for event loops. Classes that
-    parameters refer to are shown with their fields.
-    """
-    schema = input_schema(record)
+def write_stub(record: ToolRecord) -> str:
+    schema = read_input(record)
     definitions = cast("dict[str, Schema]", schema.get("$defs", {}))
     # The schema of a class that refers to itself is among the definitions.
     owner = definitions.get(_reference(schema), schema)
@@ -64,7 +58,6 @@ def stub(record: ToolRecord) -> str:
 
 
 def async_signature(name: str, signature: str) -> str:
-    """Return the signature of a function that does the same as a tool's, for event loops."""
     return signature.replace(f"def {name}(", f"async def {name}_async(", 1)
 
 
@@ -101,7 +94,6 @@ def _function(record: ToolRecord, described: list[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape any text so that it can be part of a docstring."""
     escaped = _visible(text.replace("\\", "\\\\"))
     return _ENDING.sub(lambda found: '\\"' * len(found[0]), escaped)
 
@@ -184,7 +176,6 @@ def _reference(schema: Schema) -> str:
 
 
 def _classes(owner: Schema, definitions: dict[str, Schema]) -> dict[str, str]:
-    """Return the classes that a schema refers to, each with its fields."""
     shown: dict[str, str] = {}
     inside = {key: value for key, value in owner.items() if key != "$defs"}
     for name in _references(inside):

@@ -1,4 +1,4 @@
-"""JSON Schema of annotations, as pydantic generates it in validation mode.
+"""JSON Schema of annotations and classes, as pydantic generates it in validation mode.
 
 The reference is pydantic's `GenerateJsonSchema`. Titles that it derives from names are left out;
 descriptions that it does not see (attribute docstrings, plain strings in `Annotated`) are added.
@@ -10,20 +10,50 @@ import ast
 import re
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from toolscan._constants import UNKNOWN, constant
-from toolscan._fields import discriminator_values
-from toolscan._keywords import Schema, any_of, constrain, is_text, jsonable, literal, mapping
-from toolscan._leaves import ARRAYS, CONSTRAINED, LEAVES, OBJECTS, PASS_THROUGH, SETS
-from toolscan._metadata import Metadata, annotated, read_constraints, read_metadata
-from toolscan._models import subscript_args
-from toolscan._namespace import Assigned, ClassFound, External, Scope
-from toolscan._source import parse_expression
+from toolscan._classes import (
+    Kind,
+    configuration,
+    filled_variable,
+    free_variables,
+    has_unknown_parent,
+    kind_of,
+    root_annotation,
+    writes_own_schema,
+)
+from toolscan._constants import UNKNOWN, constant, members
+from toolscan._fields import (
+    Declared,
+    Metadata,
+    annotated,
+    declared_fields,
+    discriminator_values,
+    read_constraints,
+    read_extra,
+    read_metadata,
+)
+from toolscan._keywords import (
+    ARRAYS,
+    CONSTRAINED,
+    LEAVES,
+    OBJECTS,
+    PASS_THROUGH,
+    SETS,
+    Schema,
+    any_of,
+    constrain,
+    is_text,
+    jsonable,
+    literal,
+    mapping,
+    type_of,
+)
+from toolscan._namespace import Assigned, ClassFound, External, Scope, subscript_args
+from toolscan._source import docstring, parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
 
 _MAX_DEPTH = 100
 _MAX_STEPS = 20_000
@@ -33,43 +63,42 @@ _MAX_DEFINITIONS = 1_000
 _MAX_ARGUMENTS = 300
 
 
-class Definitions:
-    """The `$defs` of a schema, one for each class."""
+class TypeReader:
+    """Reads annotations into schemas, and the classes that they refer to into definitions."""
 
     def __init__(self) -> None:
-        self.schemas: dict[str, Schema] = {}
+        self._definitions: dict[str, Schema] = {}
         self._names: dict[tuple[ast.AST, str], str] = {}
         self._pending: deque[tuple[str, Callable[[], Schema]]] = deque()
+        self._steps = 0
 
-    def reference(self, node: ast.AST, name: str, args: str, read: Callable[[], Schema]) -> Schema:
-        """Return a reference to the definition of a class, or of a class with type arguments."""
-        key = (node, args)
+    def definitions(self) -> dict[str, Schema]:
+        while self._pending:
+            name, read = self._pending.popleft()
+            self._definitions[name] = read()
+        return self._definitions
+
+    def _refer_to(
+        self,
+        node: ast.AST,
+        name: str,
+        args: list[ast.expr],
+        scope: Scope,
+        read: Callable[[], Schema],
+    ) -> Schema:
+        """Return a reference to the definition of a class or alias with its type arguments."""
+        given = _written(args, scope)
+        key = (node, given)
         if key not in self._names:
-            if len(self._names) >= _MAX_DEFINITIONS or len(args) > _MAX_ARGUMENTS:
+            if len(self._names) >= _MAX_DEFINITIONS or len(given) > _MAX_ARGUMENTS:
                 return {}
-            wanted = f"{name}[{args}]" if args else name
+            wanted = f"{name}[{given}]" if given else name
             wanted = "".join(char if char.isalnum() or char in "_.-" else "_" for char in wanted)
             # Different classes of the same name need different definitions.
             same = sum(used.split("__")[0] == wanted for used in self._names.values())
             self._names[key] = f"{wanted}__{same + 1}" if same else wanted
             self._pending.append((self._names[key], read))
         return {"$ref": f"#/$defs/{self._names[key]}"}
-
-    def complete(self) -> dict[str, Schema]:
-        """Read the classes that were referred to, and those that they refer to."""
-        while self._pending:
-            name, read = self._pending.popleft()
-            self.schemas[name] = read()
-        return self.schemas
-
-
-class TypeReader:
-    """Reads annotations; `define` reads classes."""
-
-    def __init__(self, definitions: Definitions, define: Callable[..., Schema]) -> None:
-        self.definitions = definitions
-        self._define = define
-        self._steps = 0
 
     def read(
         self, node: ast.expr, scope: Scope, outer: Metadata | None = None, depth: int = 0
@@ -98,15 +127,21 @@ class TypeReader:
                 return {"type": "null"}
             case ast.Constant(value=str(text)):
                 inner = parse_expression(text)
-                return {} if inner is None else self.read(inner, lazy(scope), outer, depth + 1)
+                return (
+                    {}
+                    if inner is None
+                    else self.read(inner, scope._replace(lazy=True), outer, depth + 1)
+                )
             case ast.BinOp(op=ast.BitOr()):
                 return self._union(union_members(node), scope, outer, depth)
             case ast.Subscript():
-                return self._subscript(node, scope, outer, depth)
+                return self._named(node, node.value, subscript_args(node), scope, outer, depth)
             case ast.Call():
                 return self._call(node, scope, outer, depth)
+            case ast.Name(id=name) if name in scope.variables:
+                return self.read(*scope.variables[name], outer, depth + 1)
             case ast.Name() | ast.Attribute():
-                return self._named(node, scope, outer, depth)
+                return self._named(node, node, [], scope, outer, depth)
             case _:
                 return {}
 
@@ -115,60 +150,42 @@ class TypeReader:
         return depth > _MAX_DEPTH or self._steps > _MAX_STEPS
 
     def _named(
-        self, node: ast.Name | ast.Attribute, scope: Scope, outer: Metadata, depth: int
+        self,
+        node: ast.expr,
+        named: ast.expr,
+        args: list[ast.expr],
+        scope: Scope,
+        outer: Metadata,
+        depth: int,
     ) -> Schema:
-        if isinstance(node, ast.Name) and node.id in scope.variables:
-            argument, where = scope.variables[node.id]
-            return self.read(argument, where, outer, depth + 1)
-        match scope.meaning(node):
+        match scope.meaning(named):
             case ClassFound() as found:
-                return constrain(self._reference(found, [], scope), outer.constraints)
-            case Assigned() as alias:
-                return self._alias(alias, [], scope, outer, depth)
-            case External(name=name):
-                return self._external(name, [], scope, outer, depth)
-            case _:
-                return {}
-
-    def _subscript(self, node: ast.Subscript, scope: Scope, outer: Metadata, depth: int) -> Schema:
-        args = subscript_args(node)
-        match scope.meaning(node.value):
-            case ClassFound() as found:
-                return constrain(self._reference(found, args, scope), outer.constraints)
+                return constrain(self.refer(found, args, scope), outer.constraints)
             case Assigned() as alias:
                 return self._alias(alias, args, scope, outer, depth)
-            case External(name="typing.Annotated"):
+            case External(name="typing.Annotated") if args:
                 inner, metadata = annotated(node, scope)
-                return self._annotated(inner, read_metadata(metadata, scope), scope, outer, depth)
-            case External(name="typing.Optional"):
+                own = read_metadata(metadata, scope)
+                restricted = replace(
+                    own,
+                    constraints=own.constraints | outer.constraints,
+                    discriminator=outer.discriminator or own.discriminator,
+                )
+                return describe(self.read(inner, scope, restricted, depth + 1), own)
+            case External(name="typing.Optional") if args:
                 return self._union([*args, ast.Constant(None)], scope, outer, depth)
-            case External(name="typing.Union"):
+            case External(name="typing.Union") if args:
                 return self._union(args, scope, outer, depth)
-            case External(name="typing.Literal"):
+            case External(name="typing.Literal") if args:
                 return constrain(literal(self._literals(args, scope, depth)), outer.constraints)
             case External(name=name):
                 return self._external(name, args, scope, outer, depth)
             case _:
                 return {}
 
-    def _annotated(
-        self, inner: ast.expr, own: Metadata, scope: Scope, outer: Metadata, depth: int
-    ) -> Schema:
-        restricted = replace(
-            own,
-            constraints=own.constraints | outer.constraints,
-            discriminator=outer.discriminator or own.discriminator,
-        )
-        return describe(self.read(inner, scope, restricted, depth + 1), own)
-
-    def refer(self, found: ClassFound, scope: Scope) -> Schema:
-        """Return a reference to a class."""
-        return self._reference(found, [], scope)
-
-    def _reference(self, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
-        given = _written(args, scope)
-        return self.definitions.reference(
-            found.node, found.node.name, given, lambda: self._define(self, found, args, scope)
+    def refer(self, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
+        return self._refer_to(
+            found.node, found.node.name, args, scope, lambda: self._class(found, args, scope)
         )
 
     def _alias(
@@ -176,20 +193,24 @@ class TypeReader:
     ) -> Schema:
         there = scope.before(alias.position)
         if args:
-            names = alias.type_params or _free_variables(alias.value, there)
-            filled = {name: (arg, scope) for name, arg in zip(names, args, strict=False)}
-            there = there._replace(variables={**there.variables, **filled})
+            names = alias.type_params or free_variables(alias.value, there)
+            if not len(names) == len(args) == 1:
+                return {}
+            there = there._replace(variables={**there.variables, names[0]: (args[0], scope)})
         if not alias.is_type_statement or outer.constraints:
             return self.read(alias.value, there, outer, depth + 1)
-        there = lazy(there)
-        given = _written(args, scope)
-        return self.definitions.reference(
-            alias.value, alias.name, given, lambda: self.read(alias.value, there)
+        there = there._replace(lazy=True)
+        return self._refer_to(
+            alias.value, alias.name, args, scope, lambda: self.read(alias.value, there)
         )
 
     def _union(self, nodes: list[ast.expr], scope: Scope, outer: Metadata, depth: int) -> Schema:
         members = self._members(nodes, scope, depth)
-        some = [member for member in members if not _is_none(member[0])]
+        some = [
+            (node, where)
+            for node, where in members
+            if not (isinstance(node, ast.Constant) and node.value is None)
+        ]
         if not some:
             return {"type": "null"}
         if len(some) == 1:
@@ -258,15 +279,15 @@ class TypeReader:
             alias = scope.meaning(node)
             if isinstance(alias, Assigned) and not self._exhausted(depth):
                 target, where = alias.value, scope.before(alias.position)
-            if isinstance(target, ast.Subscript) and self._is_literal(target, where):
+            if (
+                isinstance(target, ast.Subscript)
+                and where.qualified(target.value) == "typing.Literal"
+            ):
                 values += self._literals(subscript_args(target), where, depth + 1)
             else:
                 value = constant(node, scope)
                 values.append(UNKNOWN if isinstance(value, list | dict) else value)
         return values
-
-    def _is_literal(self, node: ast.Subscript, scope: Scope) -> bool:
-        return scope.qualified(node.value) == "typing.Literal"
 
     def _call(self, node: ast.Call, scope: Scope, outer: Metadata, depth: int) -> Schema:
         name = scope.qualified(node.func)
@@ -331,10 +352,121 @@ class TypeReader:
                 size = {"minItems": len(items), "maxItems": len(items)}
                 return {"type": "array", "prefixItems": items, **size}
 
+    def _class(self, found: ClassFound, args: list[ast.expr], scope: Scope) -> Schema:
+        text = docstring(found.node.body)
+        about: Schema = {"description": text} if text and is_text(text) else {}
+        kind = kind_of(found, scope)
+        if writes_own_schema(found, scope):
+            return about
+        if kind is Kind.OTHER:
+            return {}
+        if kind is Kind.ENUM:
+            return _enum(found, scope) | about
+        fields = None
+        variables = filled_variable(found, args, scope)
+        if variables is not None:
+            scope = scope._replace(variables=variables)
+            fields = declared_fields(found, scope)
+        if fields is None:
+            is_object = kind not in {Kind.ROOT_MODEL, Kind.NAMED_TUPLE}
+            return {"type": "object", **about} if is_object else about
+        match kind:
+            case Kind.MODEL:
+                return self._model(found, fields, about, scope)
+            case Kind.ROOT_MODEL:
+                return self._root_model(found, fields, about, scope)
+            case Kind.NAMED_TUPLE:
+                return self._named_tuple(fields)
+            case _:
+                return self._object(fields, {}) | about
 
-def lazy(scope: Scope) -> Scope:
-    """Return the scope in which a forward reference is looked up."""
-    return scope._replace(lazy=True)
+    def _model(
+        self, found: ClassFound, fields: list[Declared], about: Schema, scope: Scope
+    ) -> Schema:
+        config = configuration(found, scope)
+        schema = self._object(fields, config) | about
+        extra = str(config.get("extra")).removeprefix("pydantic.Extra.")
+        if extra == "allow" or (extra == "forbid" and not has_unknown_parent(found, scope)):
+            schema["additionalProperties"] = extra == "allow"
+        return _configured(schema, config)
+
+    def _root_model(
+        self, found: ClassFound, fields: list[Declared], about: Schema, scope: Scope
+    ) -> Schema:
+        fields = [field for field in fields if field.name == "root"]
+        if fields:
+            # Metadata of the root field comes before that of the class.
+            schema = about | self.declared(fields[0])
+        else:
+            root = root_annotation(found, scope)
+            schema = (self.read(*root) if root else {}) | about
+        return _configured(schema, configuration(found, scope))
+
+    def _object(self, fields: list[Declared], config: dict[str, object]) -> Schema:
+        properties = {str(it.alias): self.declared(it, config) for it in fields}
+        schema: Schema = {"type": "object", "properties": properties}
+        if required := [field.alias for field in fields if field.required]:
+            schema["required"] = required
+        return schema
+
+    def _named_tuple(self, fields: list[Declared]) -> Schema:
+        schema: Schema = {"type": "array", "maxItems": len(fields)}
+        if fields:
+            schema["prefixItems"] = [self.declared(field) for field in fields]
+        if needed := sum(field.required for field in fields):
+            schema["minItems"] = needed
+        return schema
+
+    def declared(
+        self, it: Declared, config: dict[str, object] | None = None, described: str = ""
+    ) -> Schema:
+        """Return the schema of a field or parameter, with its description and default.
+
+        Args:
+            it: The field or parameter.
+            config: The configuration of its class.
+            described: Its description in an Args section, if its type has none.
+        """
+        schema: Schema = {}
+        if it.type is not None and it.metadata.override is None:
+            schema = self.read(it.type, it.scope, it.metadata)
+        if schema.get("type") == "string" and "format" not in schema and "const" not in schema:
+            for name, keyword in (("str_min_length", "minLength"), ("str_max_length", "maxLength")):
+                length = config.get(name) if config else None
+                if isinstance(length, int) and length and keyword not in schema:
+                    schema = schema | {keyword: length}
+        schema = describe(schema, it.metadata)
+        if it.description and is_text(it.description):
+            schema["description"] = it.description
+        elif described and "description" not in schema:
+            schema["description"] = described
+        value = UNKNOWN if it.default is None else jsonable(constant(it.default, it.scope))
+        if isinstance(it.default, ast.Set) and isinstance(value, list):
+            value = sorted(cast("list[object]", value), key=str)
+        return schema if value is UNKNOWN else schema | {"default": value}
+
+
+def _configured(schema: Schema, config: dict[str, Any]) -> Schema:
+    """Apply a model's configuration to its schema; leave the schema open if it is unknown."""
+    title = config.get("title")
+    if isinstance(title, str) and is_text(title):
+        schema = schema | {"title": title}
+    if "json_schema_extra" not in config:
+        return schema
+    more = read_extra(*config["json_schema_extra"])
+    if more is None:
+        return {key: schema[key] for key in ("description",) if key in schema}
+    schema = schema | more
+    return {key: value for key, value in schema.items() if value is not UNKNOWN and is_text(key)}
+
+
+def _enum(found: ClassFound, scope: Scope) -> Schema:
+    values = list(members(found, scope).values())
+    schema = literal(values)
+    if "const" in schema:  # pydantic writes enum even for a single value
+        schema["enum"] = [schema.pop("const")]
+    kind = type_of(schema.get("enum", []))
+    return {key: value for key, value in schema.items() if key != "type"} | kind
 
 
 def union_members(node: ast.expr) -> list[ast.expr]:
@@ -347,7 +479,6 @@ def union_members(node: ast.expr) -> list[ast.expr]:
 
 
 def describe(schema: Schema, metadata: Metadata) -> Schema:
-    """Add descriptive keywords to the schema of a type."""
     if metadata.override is not None:
         schema = dict(metadata.override)
     described = schema | {key: jsonable(value) for key, value in metadata.annotations.items()}
@@ -368,22 +499,3 @@ def _written(args: list[ast.expr], scope: Scope) -> str:
             filled = _written([arg], where)
             texts = [filled.join(pattern.split(text)) for text in texts]
     return ", ".join(texts)[: _MAX_ARGUMENTS + 1]
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
-def _free_variables(node: ast.expr, scope: Scope) -> list[str]:
-    """Return the type variables in a plain generic alias, in the order of their first use."""
-    names: dict[str, None] = {}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name):
-            found = scope.lookup(part)
-            if (
-                isinstance(found, Assigned)
-                and isinstance(found.value, ast.Call)
-                and scope.qualified(found.value.func) == "typing.TypeVar"
-            ):
-                names[part.id] = None
-    return list(names)

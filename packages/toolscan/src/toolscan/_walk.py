@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolscan._issues import Reason, Rejection
+from toolscan._records import Rejection
 from toolscan._source import leads_outside, outside_root, rejection_of
 
 if TYPE_CHECKING:
@@ -86,14 +86,15 @@ def walk(
         full = f"{root}/{folder.path}"
         try:
             status = os.stat(full)  # noqa: PTH116
-            entries = _listed(full)
+            with os.scandir(full) as listed:
+                entries = {entry.name: entry for entry in listed}
         except OSError as error:
             yield Trouble(folder.path, rejection_of(error, full))
             continue
         here = (status.st_dev, status.st_ino)
         if here in folder.above:
             loop = "The symbolic link leads back to a folder that contains it."
-            yield Trouble(folder.path, Rejection(Reason.SYMLINK_LOOP, loop))
+            yield Trouble(folder.path, Rejection("symlink_loop", loop))
             continue
         for state in folder.states:
             if "__init__.py" in entries and state.ends_category():
@@ -105,11 +106,6 @@ def walk(
         yield from _reached(root, below, entries, pending, inside)
 
 
-def _listed(folder: str) -> dict[str, os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return {entry.name: entry for entry in entries}
-
-
 def _reached(
     root: str,
     folder: _Folder,
@@ -117,7 +113,6 @@ def _reached(
     pending: list[_Folder],
     inside: str | None,
 ) -> Iterator[Found | Trouble]:
-    """Yield the files in a folder that a layout matches, and queue its folders."""
     prefix = f"{folder.path}/" if folder.path else ""
     for name, entry in entries.items():
         files: list[_State] = []

@@ -8,7 +8,8 @@ from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from toolscan import Docstring, Parameter, ToolId, ToolRecord, embedding_text
+from toolscan import Parameter, ToolId, ToolRecord
+from toolscan.docstrings import Docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +61,7 @@ def to_record(tool_id: ToolId, tool: ToolDefinition) -> ToolRecord:
     parameters = _parameters(tool.input_schema or {})
     docstring = Docstring(description)
     tags = tuple(map(_plain, docstring.tags))
-    text = embedding_text(tool_id, description, (it.name for it in parameters), tags=tags)
+    text = tool_id.embedding_text(description, (it.name for it in parameters), tags=tags)
     everything = repr((text, parameters))
     return ToolRecord(
         id=tool_id,

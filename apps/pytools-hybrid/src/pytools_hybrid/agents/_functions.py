@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from pydantic import BaseModel
-from toolscan import Docstring
+from toolscan.docstrings import Docstring
 
 from pytools_hybrid.agents._arguments import Arguments, annotated_description
 from pytools_hybrid.agents._definitions import ToolDefinition

@@ -238,7 +238,7 @@ def _problem_of(source: str) -> str:
     """Return why a module is not a tool, or an empty string."""
     from tempfile import TemporaryDirectory
 
-    from toolscan import ToolReadError, read_tool
+    from toolscan import ToolScanError, read_tool
 
     try:
         with TemporaryDirectory() as folder:
@@ -246,8 +246,8 @@ def _problem_of(source: str) -> str:
             path.parent.mkdir(parents=True)
             path.write_text(source, encoding="utf-8", newline="\n")
             read_tool(path, root=folder)
-    except ToolReadError as error:
-        return error.issue.detail
+    except ToolScanError as error:
+        return error.issue.detail if error.issue else str(error)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"
     return ""

@@ -111,8 +111,6 @@ async def _index(
     settings: Settings, roots: Roots, *, check: bool, rebuild: bool, watch: bool, output: str
 ) -> int:
     """Index the files, and return how many were left out, not counting private ones."""
-    from toolscan import Reason
-
     from pytools_hybrid.search import ToolSearch
 
     async with ToolSearch(roots, settings, refresh=False) as tools:
@@ -128,7 +126,7 @@ async def _index(
         elif problem is not None:
             raise problem
         issues = tools.index.sync.left_out
-        return sum(issue.reason is not Reason.PRIVATE for issue in issues)
+        return sum(issue.reason != "private" for issue in issues)
 
 
 async def _check(tools: ToolSearch) -> None:
@@ -205,7 +203,7 @@ def _as_json(
         "left_out": [
             {
                 "path": tools.roots.brief(issue.path),
-                "reason": issue.reason.value,
+                "reason": issue.reason,
                 "detail": issue.detail,
             }
             for issue in report.issues

@@ -15,11 +15,10 @@ from pytools_hybrid.index._embed import configured_embedder, sooner_than
 from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._index import Index
 from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
-from pytools_hybrid.index._scan import Filling, refresh
+from pytools_hybrid.index._scan import Filling, refresh, scan_roots
 from pytools_hybrid.index._shared import SharedIndex, server_unreachable
 from pytools_hybrid.index._sqlite_file import size_on_disk
 from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
-from pytools_hybrid.index._union import scan_roots
 from pytools_hybrid.index._usage import Recorder, Recording
 
 __all__ = [

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toolscan import Reason
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
@@ -17,10 +15,10 @@ if TYPE_CHECKING:
 
 # Such a file was meant to be a tool, even if it never was one.
 _FAULTS = {
-    *(Reason.SYNTAX_ERROR, Reason.TOO_DEEP, Reason.SURROGATE, Reason.ENCODING, Reason.NUL_BYTES),
-    *(Reason.TOO_LARGE, Reason.UNREADABLE, Reason.EMPTY),
+    *("syntax_error", "too_deep", "surrogate", "encoding", "nul_bytes"),
+    *("too_large", "unreadable", "empty"),
 }
-_NO_FAULTS = {Reason.PRIVATE, Reason.DUPLICATE_ID, Reason.VANISHED}
+_NO_FAULTS = {"private", "duplicate_id", "vanished"}
 _LINE = re.compile(r"Line (\d+): (.*)", re.DOTALL)
 
 

@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolindex import DatabaseBusyError
-from toolscan import ScanReport
+from toolscan import ScanReport, ToolScanError, find_tools, scan
 
-from pytools_hybrid.errors import RootEmptiedError
+from pytools_hybrid.errors import RootEmptiedError, RootUnreadableError
 from pytools_hybrid.index._shared import SharedIndex
-from pytools_hybrid.index._union import count_tools, scan_roots
 from pytools_hybrid.settings import Roots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import PurePosixPath
 
     from toolindex import StoredFiles, SyncReport, ToolStore
-    from toolscan import Layout, ScanIssue, ToolRecord
+    from toolscan import Layout, ScanIssue, ToolId, ToolRecord
 
     from pytools_hybrid.settings import RootsLike
 
@@ -98,12 +97,11 @@ def refresh(
     keeps = is_shared or not stored.is_exactly(())
     portions = _Portions(store, roots, None if stored.is_complete else committed, keeps=keeps)
     if filling is not None and paths is None and not stored.is_complete:
-        progress = _telling(filling, count_tools(roots, outside_links=outside_links), progress)
-    union = scan_roots(
+        progress = _telling(filling, _count_tools(roots, outside_links=outside_links), progress)
+    scanned, unreadable = scan_roots(
         roots,
         relative,
-        stored=stored,
-        known=stored.stamps if trusts_stamps else {},
+        known={**_places(roots, stored), **(stored.stamps if trusts_stamps else {})},
         hashes=stored.hashes,
         outside_links=outside_links,
         definitions=is_shared,
@@ -111,32 +109,29 @@ def refresh(
         # Files with entries by another version are read again, and all replaced together.
         found=portions if stored.is_current else None,
     )
-    is_empty = not (union.scanned.records or union.scanned.unchanged or union.unreadable)
+    is_empty = not (scanned.records or scanned.unchanged or unreadable)
     if is_shared and paths is None and is_empty and len(stored.entries) > 1:
         # Perhaps the folder is wrong, or a disk is not mounted.
         raise RootEmptiedError(next(iter(roots)), store.where, len(stored.entries))
-    if leaving_out is not None and union.scanned.issues:
-        leaving_out(union.scanned.issues, stored)
-    scanned = portions.completed(union.scanned)
+    if leaving_out is not None and scanned.issues:
+        leaving_out(scanned.issues, stored)
+    scanned = portions.completed(scanned)
     report = store.sync(scanned, reader_version=roots.reader_version, within=paths, stored=stored)
     report = portions.added_to(report)
-    unreadable = union.unreadable
     if report.rescan:
         # Where files cannot be locked, another process changed what this scan had skipped.
         relative = sorted({roots.locate(path)[1] for path in report.rescan})
         paths = roots.stored_everywhere(relative)
         stored = store.stored(reader_version=roots.reader_version, within=paths)
-        union = scan_roots(
+        rescanned, others = scan_roots(
             roots,
             relative,
-            stored=stored,
-            known={},
-            hashes={},
+            known=_places(roots, stored),
             outside_links=outside_links,
             definitions=is_shared,
         )
-        unreadable += union.unreadable
-        again = store.sync(union.scanned, reader_version=roots.reader_version, within=paths)
+        unreadable += others
+        again = store.sync(rescanned, reader_version=roots.reader_version, within=paths)
         report = replace(
             report,
             added=report.added + again.added,
@@ -149,6 +144,67 @@ def refresh(
         error.report = report
         raise error
     return report
+
+
+def scan_roots(
+    roots: Roots,
+    within: Collection[str] | None = None,
+    *,
+    known: Mapping[str, tuple[int, int, int, int] | None] | None = None,
+    hashes: Mapping[str, str] | None = None,
+    outside_links: bool,
+    definitions: bool = False,
+    progress: Callable[[int], object] | None = None,
+    found: Callable[[ToolRecord], object] | None = None,
+) -> tuple[ScanReport, tuple[RootUnreadableError, ...]]:
+    """Scan all trees, as `toolscan.scan` does; one that does not exist has no tools.
+
+    Returns:
+        One report on all trees, with the paths used in the index, and why some trees could not be
+        listed: their known tools are reported as unchanged.
+
+    Raises:
+        RootUnreadableError: No tree can be listed.
+    """
+    try:
+        report = scan(
+            roots.paths,
+            layouts=roots.layouts,
+            within=within,
+            known=known,
+            hashes=hashes,
+            outside_links=outside_links,
+            definitions=definitions,
+            progress=progress,
+            found=found,
+        )
+    except NotADirectoryError:
+        return ScanReport(), ()
+    places = {roots.stored(number, ""): root for number, root in enumerate(roots)}
+    unreadable = tuple(
+        RootUnreadableError(places[issue.path], issue.detail)
+        for issue in report.issues
+        if issue.path in places
+    )
+    if len(unreadable) == len(roots):
+        raise unreadable[0]
+    issues = tuple(issue for issue in report.issues if issue.path not in places)
+    return replace(report, issues=issues), unreadable
+
+
+def _places(roots: Roots, stored: StoredFiles) -> dict[str, None]:
+    """Return the paths of stored tools, which stay if their tree cannot be listed."""
+    return dict.fromkeys(it.path for it in stored.entries.values()) if len(roots) > 1 else {}
+
+
+def _count_tools(roots: Roots, *, outside_links: bool) -> int:
+    """Count the tools of some trees, from file names alone; one that cannot be listed is empty."""
+    ids: set[ToolId] = set()
+    for root in roots:
+        # The scan reports why it cannot be listed.
+        with suppress(ToolScanError):
+            ids.update(find_tools(root, layouts=roots.layouts, outside_links=outside_links))
+    return len(ids)
 
 
 def _with_packages(paths: Iterable[PurePosixPath], layouts: Iterable[Layout]) -> list[str]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
 from toolrank import PART_DEPTH, Hit, Query, Traits, split_request
-from toolscan import embedding_text
 
 from pytools_hybrid.tracing import span
 
@@ -287,4 +286,4 @@ def _nearest(vector: Sequence[float], vectors: Mapping[str, Sequence[float]]) ->
 
 def _text(entry: ToolEntry) -> str:
     names = (parameter.alias or parameter.name for parameter in entry.parameters)
-    return embedding_text(entry.id, entry.description, names, tags=entry.tags)
+    return entry.id.embedding_text(entry.description, names, tags=entry.tags)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import toolscan
 from pydantic import BaseModel
 from toolindex import ToolIndexError
+from toolscan.docstrings import Docstring
 
 from pytools_hybrid.text import readable
 
@@ -128,7 +129,7 @@ def describe(
     return described.model_copy(
         update={
             "description": description,
-            "examples": list(toolscan.docstring_examples(description)),
+            "examples": list(Docstring(description).examples),
             "tags": list(record.tags if record else entry.tags),
             "stub": readable(toolscan.stub(record)) if record else None,
             "path": roots.shown(entry.path) if stored is None else entry.path,
@@ -163,8 +164,8 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
             path, root, name=entry.id.name, layouts=roots.layouts, outside_links=outside_links
         )
     except (toolscan.ToolScanError, OSError) as error:
-        outside = toolscan.Reason.OUTSIDE_ROOT
-        if isinstance(error, toolscan.ToolReadError) and error.issue.reason is outside:
+        issue = getattr(error, "issue", None)
+        if isinstance(issue, toolscan.ScanIssue) and issue.reason == "outside_root":
             return None, _OUTSIDE
         return None, f"its file cannot be read now, so this is from the index: {error}"
     return record, ""

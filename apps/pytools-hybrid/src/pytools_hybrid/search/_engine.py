@@ -21,7 +21,7 @@ from toolrank import (
     reciprocal_rank_fusion,
     usage_prior,
 )
-from toolscan import split_identifier
+from toolscan import ToolId
 
 from pytools_hybrid.search._channels import (
     Asked,
@@ -292,7 +292,7 @@ def hybrid_search(
         group=_server,
         name=_name,
         label=_category,
-        split=split_identifier,
+        split=ToolId.words_of,
         ranker=ranker or (by_rank if fusion == "rrf" else None),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from toolindex import SearchRecord, ToolFilter
 from toolrank import RECOMMENDED_CONFIDENCE, query_terms
-from toolscan import split_identifier
+from toolscan import ToolId
 
 from pytools_hybrid.index import server_unreachable
 from pytools_hybrid.settings import no_tools, without_tools
@@ -87,7 +87,7 @@ def broken(
 
 def _fit(terms: list[str], text: str) -> float:
     """Return the share of a request's terms that a text contains, ignoring endings."""
-    words = set(split_identifier(text))
+    words = set(ToolId.words_of(text))
     return sum(any(_alike(term, word) for word in words) for term in terms) / len(terms)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from toolindex import Coverage, ToolFilter
-from toolscan import DEFAULT_LAYOUTS
+from toolscan import LAYOUTS
 
 from pytools_hybrid.settings import DEFAULT_LIMIT
 
@@ -128,7 +128,9 @@ class FoundTool:
     moved_from: int | None = None
     root: Path = Path()
     path: Path = Path()
-    layouts: tuple[Layout, ...] = field(default=DEFAULT_LAYOUTS, repr=False)
+    layouts: tuple[Layout, ...] = field(
+        default=(LAYOUTS["mcptools"], LAYOUTS["gentools"]), repr=False
+    )
 
     @property
     def id(self) -> str:

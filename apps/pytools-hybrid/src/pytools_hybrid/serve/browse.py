@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, Field
-from toolscan import RootNotFoundError, ToolReadError, find_tools
+from toolscan import ToolScanError, find_tools
 
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.settings import Roots
@@ -107,7 +107,8 @@ class ToolBrowser:
     def _below(self, root: Path) -> dict[ToolId, str]:
         try:
             return find_tools(root, layouts=self._roots.layouts, outside_links=self._outside_links)
-        except RootNotFoundError:
+        except NotADirectoryError:
             return {}
-        except ToolReadError as error:
-            raise RootUnreadableError(root, error.issue.detail) from error
+        except ToolScanError as error:
+            detail = error.issue.detail if error.issue else str(error)
+            raise RootUnreadableError(root, detail) from error

@@ -5,12 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from toolscan import DEFAULT_LAYOUTS, LAYOUTS, InvalidLayoutError, Layout
+from toolscan import LAYOUTS, Layout, ToolScanError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-DEFAULT_LAYOUT_NAMES = tuple(layout.source for layout in DEFAULT_LAYOUTS)
+DEFAULT_LAYOUT_NAMES = ("mcptools", "gentools")
+DEFAULT_LAYOUTS = tuple(LAYOUTS[name] for name in DEFAULT_LAYOUT_NAMES)
 
 
 def parsed_layouts(names: Iterable[str]) -> tuple[Layout, ...]:
@@ -27,7 +28,7 @@ def _parsed(name: str) -> Layout:
     if is_pattern:
         try:
             return Layout(source.strip(), pattern.strip(), any_function=True)
-        except InvalidLayoutError as error:
+        except ToolScanError as error:
             raise ValueError(str(error)) from None
     if name in LAYOUTS:
         return LAYOUTS[name]

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolscan import DEFAULT_LAYOUTS, RECORD_VERSION, Layout
+from toolscan import Layout, ToolRecord
 
 from pytools_hybrid.errors import SettingsError
+from pytools_hybrid.settings._layouts import DEFAULT_LAYOUTS
 
 DEFAULT_ROOT = Path("tools")
 """The root if none is set, to which `import` writes."""
@@ -83,7 +84,7 @@ class Roots:
     @property
     def reader_version(self) -> str:
         """The version of the code that reads the files; a different one reads all files again."""
-        return f"{RECORD_VERSION}{self.other_layouts}"
+        return f"{ToolRecord.VERSION}{self.other_layouts}"
 
     @property
     def other_layouts(self) -> str:

@@ -6,8 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolindex import StoredFiles, ToolFilter
-
 from pytools_hybrid.index import scan_roots
 from pytools_hybrid.jobs.enrich._document import CapabilityFile
 from pytools_hybrid.jobs.enrich._prompt import INSTRUCTIONS, Said, Subject, prompt_of
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from toolindex import ToolFilter
     from toolscan import ToolRecord
 
     from pytools_hybrid.settings import Roots
@@ -85,16 +84,13 @@ def plan_enrichment(
             be lost.
         RootUnreadableError: A root cannot be listed.
     """
-    nothing = StoredFiles((), generation=0)
-    union = scan_roots(
-        roots, None, stored=nothing, known={}, hashes={}, outside_links=outside_links
-    )
-    if union.unreadable:
-        raise union.unreadable[0]
+    scanned, unreadable = scan_roots(roots, outside_links=outside_links)
+    if unreadable:
+        raise unreadable[0]
     known = {root: CapabilityFile(root).read().entries for root in roots}
     wanted: defaultdict[tuple[Path, str, str], list[Subject]] = defaultdict(list)
     unchanged = by_hand = taken = left = 0
-    for record in sorted(union.scanned.records, key=lambda each: str(each.id)):
+    for record in sorted(scanned.records, key=lambda each: str(each.id)):
         root, _ = roots.locate(record.path)
         if not _is_wanted(record, policy, categories):
             continue

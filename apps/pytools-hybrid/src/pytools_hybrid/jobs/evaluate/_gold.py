@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolscan import InvalidToolIdError, ToolId
+from toolscan import ToolId, ToolScanError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ def unknown_gold(
 def _why(id_: str, left_out: Mapping[str, str], layouts: Sequence[Layout]) -> str:
     try:
         tool = ToolId.parse(id_)
-    except InvalidToolIdError as error:
+    except ToolScanError as error:
         return str(error)
     for layout in layouts:
         if layout.source == tool.source:

@@ -14,7 +14,7 @@ from pytools_hybrid.settings import fitting_layouts, shown_layouts
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from toolscan import FileStamp, ScanIssue
+    from toolscan import ScanIssue
 
     from pytools_hybrid.errors import SettingsError
     from pytools_hybrid.settings import Roots, Settings
@@ -38,7 +38,7 @@ def look_at_root(
     is_default: bool = False,
 ) -> Verdict:
     """Check one tree by scanning it, skipping files that the index has already read."""
-    from toolscan import Reason, RootNotFoundError, ToolReadError, find_tools, scan
+    from toolscan import ToolScanError, find_tools, scan
 
     root = roots.paths[number]
     shown = f"{root} (no --root or PYTOOLS_DIR given)" if is_default else str(root)
@@ -59,12 +59,12 @@ def look_at_root(
         report = scan(
             root, layouts=roots.layouts, known=known, outside_links=settings.outside_links
         )
-    except (RootNotFoundError, FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError):
         return failed(
             f"{root} does not exist",
             f"mkdir -p {quote(str(root))}, or give another folder with --root",
         )
-    except (ToolReadError, PermissionError) as error:
+    except (ToolScanError, PermissionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return failed(f"{root} cannot be read ({reason})", f"chmod -R u+rX {quote(str(root))}")
     except OSError as error:
@@ -72,7 +72,7 @@ def look_at_root(
             f"{root} cannot be read ({error.strerror})", "give another folder with --root"
         )
     # Files whose names begin with an underscore are left out on purpose.
-    issues = [issue for issue in report.issues if issue.reason is not Reason.PRIVATE]
+    issues = [issue for issue in report.issues if issue.reason != "private"]
     unchanged = frozenset(report.unchanged)
     tools = len(report.records) + sum(path in unchanged for path in listed.values())
     if not tools:
@@ -98,7 +98,7 @@ def look_at_root(
     return fine(f"{shown}: {tools} tools")
 
 
-def _known(database: Path, root: Path, roots: Roots) -> dict[str, FileStamp | None]:
+def _known(database: Path, root: Path, roots: Roots) -> dict[str, tuple[int, int, int, int]]:
     """Return the stamps of one tree's files in the index, by path in the tree."""
     from toolindex import ToolIndex, ToolIndexError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from toolscan import split_identifier
+from toolscan import ToolId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ def advice(entry: ToolEntry, similar: Iterable[FoundTool]) -> list[str]:
         similar: Similar tools.
     """
     found: list[str] = []
-    name = _words(" ".join(split_identifier(entry.id.name)))
+    name = _words(" ".join(ToolId.words_of(entry.id.name)))
     # A file without any docstring is not a tool; the catalogue lists it as left out.
     if len(_words(entry.description) - name) < _FEWEST_WORDS:
         found.append(

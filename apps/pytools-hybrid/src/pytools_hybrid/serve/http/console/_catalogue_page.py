@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from toolindex import ToolFilter
-from toolscan import Reason
 
 from pytools_hybrid.search import Scope, check_categories
 from pytools_hybrid.serve.http._parameters import Names, Query, read_query
@@ -69,4 +68,4 @@ def left_out(search: ToolSearch) -> list[ScanIssue]:
     if search.policy != ToolFilter():
         # The policy hides tools by id, which a file that is not a tool does not have.
         return []
-    return [it for it in search.index.sync.left_out if it.reason is not Reason.PRIVATE]
+    return [it for it in search.index.sync.left_out if it.reason != "private"]
