@@ -141,9 +141,9 @@ class _JsonLines(io.TextIOBase):
             self.stream.flush()
 
     def _hidden(self, text: str) -> str:
-        from toolembed import without_keys
+        from toolembed.providers import redact_keys
 
-        text = without_keys(text)
+        text = redact_keys(text)
         for secret in self.secrets:
             text = text.replace(secret, "[secret]")
         # Other programs refuse lone surrogates in JSON.

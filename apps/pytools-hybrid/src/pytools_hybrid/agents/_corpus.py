@@ -34,7 +34,7 @@ from pytools_hybrid.settings import MAX_LIMIT, Settings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolscan import ToolId, ToolRecord
 
     from pytools_hybrid.agents._tool_function import ToolFunction
@@ -79,7 +79,7 @@ class ToolCorpus:
         functions: Iterable[object] = (),
         settings: Settings | None = None,
         *,
-        embedder: LimitedEmbedder | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         own = own_functions(functions)
         self._functions = {
@@ -258,12 +258,10 @@ class _Here:
     answering: Answering
 
 
-async def _embed(
-    store: SQLiteStore, embedder: LimitedEmbedder, *, at_most: int | None = None
-) -> int:
+async def _embed(store: SQLiteStore, embedder: Embedder, *, at_most: int | None = None) -> int:
     await asyncio.to_thread(store.use_model, embedder.model_id)
     with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
-        report = await embed_pending(store, embedder, limits=embedder.limits, at_most=at_most)
+        report = await embed_pending(store, embedder, at_most=at_most)
         seen.outcome = "answered" if report.embedded else ""
     return report.embedded
 

@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say("interrupted")
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
-        from toolembed import ToolEmbedError
+        from toolembed import EmbeddingError
         from toolindex import ToolIndexError
         from toolrank import ToolRankError
 
-        ours = PytoolsError | ToolEmbedError | ToolIndexError | ToolRankError
+        ours = PytoolsError | EmbeddingError | ToolIndexError | ToolRankError
         if not isinstance(error, ours | OSError):
             if not are_json():
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from shlex import quote
 from typing import Annotated
 
@@ -57,7 +58,9 @@ def download(
     ],
 ) -> None:
     """Download a model that runs on this machine; nothing else ever downloads one."""
-    from toolembed import download_model
+    from toolembed.downloads import download_model
+
+    from pytools_hybrid.settings import REMEDIES
 
     provider, _, name = model.partition(":")
     if provider == _OLLAMA and name:
@@ -69,12 +72,8 @@ def download(
             "pytools-hybrid doctor --models",
         )
     with _bar(model) as bar:
-        folder = download_model(name, bar)
+        folder = download_model(name, bar, hints=REMEDIES)
     say(f"{model} is in {folder}; use it with --embedding-model {model}")
-    from importlib.util import find_spec
-
-    from pytools_hybrid.settings import REMEDIES
-
     if find_spec("sentence_transformers") is None:
         say(f"the package that runs it is not installed; {REMEDIES.to_install(model)}")
 

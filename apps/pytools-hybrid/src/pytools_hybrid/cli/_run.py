@@ -74,7 +74,7 @@ def settings_from(
     If the provider of the embedding model is unknown, a server searches by words, because the
     client that started it would not show an error.
     """
-    from toolembed.providers import check_known_provider
+    from toolembed.providers import check_provider
 
     from pytools_hybrid.settings import Settings
 
@@ -111,7 +111,7 @@ def settings_from(
             say(f"{name} {value} is from {origin}")
     if not is_server:
         try:
-            check_known_provider(settings.embedding_model)
+            check_provider(settings.embedding_model)
         except ValueError as error:
             name = settings.origins.get("embedding_model", "--embedding-model")
             raise SettingsError(name, str(error)) from error

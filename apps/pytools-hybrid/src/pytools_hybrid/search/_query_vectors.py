@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from toolembed import Backoff, CircuitBreaker, EmbeddingError, FailureKind
+from toolembed import Backoff, EmbeddingError, FailureKind
 from toolindex import ToolIndexError, VectorError, check_dimensions
 from toolrank import split_request
 
@@ -139,7 +139,7 @@ class QueryEmbedder:
         self._remembered: OrderedDict[str, Sequence[float]] = OrderedDict()
         self._useless: set[str] = set()
         self._asking: dict[str, asyncio.Task[Sequence[float]]] = {}
-        self._breaker = CircuitBreaker(_BACKOFF)
+        self._breaker = _BACKOFF.breaker()
         self._failure = ""
 
     async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:

@@ -10,7 +10,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, SetLevelRequestParams
-from toolembed import ToolEmbedError
+from toolembed import EmbeddingError
 from toolimport import ToolImportError
 from toolindex import ToolIndexError
 from toolrank import ToolRankError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PROMPT = "tool_discovery_workflow"
 _ERROR_CHARACTERS = 2000
-_TOLD = (ToolEmbedError, ToolImportError, ToolIndexError, ToolRankError, PytoolsError)
+_TOLD = (EmbeddingError, ToolImportError, ToolIndexError, ToolRankError, PytoolsError)
 
 
 class ToolServer(MCPServer[None]):

@@ -1,4 +1,4 @@
-"""The contract of `Embedder`, as a check for any implementation."""
+"""A contract kit: run it on your own implementation of the `Embedder` protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolembed.protocols import Embedder
+    from toolembed._protocols import Embedder
+
+__all__ = ["check_embedder"]
 
 _SAME = 1e-5
 _TEXTS = [
