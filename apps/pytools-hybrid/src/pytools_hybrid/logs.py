@@ -9,8 +9,6 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from pytools_hybrid.tracing import traced_ids
-
 if TYPE_CHECKING:
     import logging
     from collections.abc import Collection
@@ -122,13 +120,15 @@ class _JsonLines(io.TextIOBase):
         at: float | None = None,
     ) -> None:
         """Write an object."""
+        from pytools_hybrid.telemetry import trace_ids
+
         when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
         line = {
             "time": when.isoformat(timespec="milliseconds"),
             "level": level,
             "logger": logger,
             "message": self._hidden(message),
-            **traced_ids(),
+            **trace_ids(),
         }
         if error is not None:
             from traceback import format_exception

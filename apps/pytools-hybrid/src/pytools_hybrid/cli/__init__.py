@@ -35,9 +35,9 @@ from pytools_hybrid.cli import _enrich  # noqa: F401
 # isort: on
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
+from pytools_hybrid.exit import end
 from pytools_hybrid.logs import are_json, use_format, write_json
 from pytools_hybrid.terminal import fail, say
-from pytools_hybrid.tracing import end_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             error = PytoolsError(f"{error.filename}: {refusal(error)}")
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
     finally:
-        end_tracing()
+        end()
 
 
 def _has_folder() -> bool:

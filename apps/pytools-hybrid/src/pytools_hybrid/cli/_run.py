@@ -11,7 +11,6 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.logs import configure_logging, use_format
 from pytools_hybrid.terminal import Progress, say
-from pytools_hybrid.tracing import is_wanted, start_tracing
 
 if TYPE_CHECKING:
     import asyncio
@@ -83,6 +82,8 @@ def settings_from(
         file=common.get("config"),
     )
     import logging
+
+    from pytools_hybrid.telemetry import is_wanted, start_tracing
 
     use_format(settings.log_format)
     secrets = [settings.token.get_secret_value()] if settings.token else []

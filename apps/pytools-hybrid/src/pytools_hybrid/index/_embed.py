@@ -17,8 +17,8 @@ from toolembed import (
 )
 from toolindex import DamagedDatabaseError, ToolIndexError, VectorError
 
-from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.settings import REMEDIES
+from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
@@ -129,7 +129,7 @@ class VectorWork:
 
     async def _embed_sooner(self, embedder: StaticEmbedder) -> int:
         await asyncio.to_thread(self._store.use_model, embedder.model_id)
-        with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+        with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
             report = await embed_pending(self._store, embedder)
             seen.outcome = "answered" if report.embedded else ""
         return report.embedded
@@ -199,7 +199,7 @@ class VectorWork:
                 self._recheck_length_at = time.monotonic() + _RECHECK_SECONDS
             await asyncio.to_thread(self._store.use_model, embedder.model_id, dimensions=before)
             try:
-                with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+                with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
                     report = await embed_pending(
                         self._store,
                         embedder,

@@ -17,9 +17,9 @@ from toolrank import (
     clear_lead,
 )
 
-from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search._types import MatchType, RerankReport
 from pytools_hybrid.settings import why_unusable
+from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -125,7 +125,7 @@ class Reranking:
         if isinstance(prepared, str):
             return None, prepared
         async with self._turns:
-            with Observed(MODEL_REQUESTS, "rerank", self._name) as seen:
+            with observe(MODEL_REQUESTS, "rerank", self._name) as seen:
                 outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
                 if outcome.usage.requests or not outcome.applied:
                     seen.outcome = "answered" if outcome.applied else "failed"

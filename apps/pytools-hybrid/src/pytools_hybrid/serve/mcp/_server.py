@@ -16,11 +16,11 @@ from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.observing import via
 from pytools_hybrid.serve.mcp._offered import InputRequired, Offered, Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
 from pytools_hybrid.serve.mcp._tool import quoted
 from pytools_hybrid.serve.prompts import WorkflowMode, workflow
+from pytools_hybrid.telemetry import requested_through
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class ToolServer(MCPServer[None]):
             )
 
         try:
-            with via("mcp"):
+            with requested_through("mcp"):
                 return await tool.call(arguments, Progress(context))
         except InputRequired as asked:
             return asked.result
