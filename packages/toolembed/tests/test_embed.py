@@ -493,20 +493,6 @@ def test_occasional_invalid_answers_lose_only_texts_that_failed_twice(seed, shar
     assert all(seen[index.texts[each]] >= 2 for each in report.refused)
 
 
-def test_valid_vectors_of_a_partly_invalid_answer_are_kept():
-    index = Memory(64)
-
-    def answer(texts, number):
-        if number == 0:
-            return [vector_of(text) if place % 2 else None for place, text in enumerate(texts)]
-        return None
-
-    model = Model(answer)
-    assert embed(index, model).embedded == 64
-    assert model.sizes == [64, 32]
-    assert index.puts == [32, 32]
-
-
 # Requests that time out
 
 

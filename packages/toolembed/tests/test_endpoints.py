@@ -55,13 +55,6 @@ def serving(handler):
         server.shutdown()
 
 
-@pytest.fixture
-def ollama(monkeypatch):
-    with serving(Endpoint) as address:
-        monkeypatch.setenv("OLLAMA_BASE_URL", address)
-        yield address
-
-
 @pytest.mark.parametrize("path", ["", "/", "/v1/"])
 def test_ollamas_variable_may_name_the_server_alone(monkeypatch, path):
     with serving(Endpoint) as address:
@@ -73,10 +66,11 @@ def test_ollamas_variable_may_name_the_server_alone(monkeypatch, path):
         assert embedder.model_id == OLLAMA
 
 
-@pytest.mark.usefixtures("ollama")
 @pytest.mark.parametrize(("name", "word"), [("nothing", "nothing"), ("x; evil", "'x; evil'")])
-def test_a_model_missing_from_ollama_is_reported_with_the_pull_command(name, word):
-    with pytest.raises(EmbeddingError, match=f"run: ollama pull {word}$") as caught:
+def test_a_model_missing_from_ollama_is_reported_with_the_pull_command(monkeypatch, name, word):
+    expected = pytest.raises(EmbeddingError, match=f"run: ollama pull {word}$")
+    with serving(Endpoint) as address, expected as caught:
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
         asyncio.run(create_embedder(f"ollama:{name}").embed_query("four"))
 
     assert caught.value.kind is FailureKind.UNAVAILABLE
