@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 # isort: off
 # Imported in the order of the help.
@@ -58,11 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Set before the settings are read, so that errors in them are JSON lines too.
         use_format("json")
     try:
-        app(args=arguments)
+        # Errors of the command line are reported below, in the format of the log.
+        sys.exit(app(args=arguments, standalone_mode=False) or 0)
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(128 + signal.SIGINT)
+    except typer.Abort:
+        say("Aborted!")
+        sys.exit(1)
     except Exception as error:
+        if (status := getattr(error, "exit_code", None)) is not None:
+            _report_usage(error)
+            sys.exit(status)
         from toolembed import EmbeddingError
         from toolindex import ToolIndexError
         from toolrank import ToolRankError
@@ -80,6 +89,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
     finally:
         end()
+
+
+def _report_usage(error: Exception) -> None:
+    """Report wrong arguments: an error of typer's copy of click, which has no public name."""
+    told: Any = error
+    if are_json():
+        write_json("ERROR", told.format_message())
+    else:
+        told.show()
 
 
 def _has_folder() -> bool:

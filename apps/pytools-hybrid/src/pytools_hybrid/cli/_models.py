@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from shlex import quote
 from typing import Annotated
@@ -13,7 +12,7 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._doctor import show_models
 from pytools_hybrid.cli._options import Output
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.terminal import say
+from pytools_hybrid.terminal import say, shows_progress
 
 _LOCAL = "sentence-transformers"
 _OLLAMA = "ollama"
@@ -88,7 +87,7 @@ class _bar:  # noqa: N801 - used as a function
         self._model = model
         self._told = -1
         self._bar: progress.Progress | None = None
-        if sys.stderr.isatty():
+        if shows_progress():
             self._bar = progress.Progress(
                 progress.TextColumn("{task.description}"),
                 progress.BarColumn(),
