@@ -187,7 +187,7 @@ def download_model(
             path = huggingface_hub.hf_hub_download(
                 repository,
                 file,
-                tqdm_class=_counting(lambda done, before=here: progress(before + done, total)),
+                tqdm_class=_counting(progress, before=here, total=total),
             )
             folder = Path(path).parents[file.count("/")]
             here += sizes[file]
@@ -224,7 +224,7 @@ def _needed(files: Iterable[str]) -> Sequence[str]:
     return sorted(files, key=lambda file: (file in _MARKS, file))
 
 
-def _counting(note: Callable[[int], None]) -> type[Any]:
+def _counting(progress: Callable[[int, int], None], *, before: int, total: int) -> type[Any]:
     """Return a progress bar for the hub's library that draws nothing and reports the bytes."""
     from huggingface_hub.utils.tqdm import tqdm
 
@@ -236,7 +236,7 @@ def _counting(note: Callable[[int], None]) -> type[Any]:
 
         def update(self, n: float | None = 1) -> bool | None:
             self.bytes += int(n or 0)
-            note(self.bytes)
+            progress(before + self.bytes, total)
             return None
 
         # With these, downloading and writing share one bar.
