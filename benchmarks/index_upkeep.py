@@ -35,9 +35,7 @@ def cold(root: Path, database: Path, tools: int) -> list[Figure]:
         (indexing,) = best(1, lambda: refresh(store, root))
         embedder = StaticEmbedder()
         embedder.encode_queries(["loads the model"])
-        (embedding,) = best(
-            1, lambda: asyncio.run(embed_pending(store, embedder, limits=embedder.limits))
-        )
+        (embedding,) = best(1, lambda: asyncio.run(embed_pending(store, embedder)))
         if store.count_pending(_MODEL_ID):
             raise SystemExit("some texts were not embedded")
     size = sum(file.stat().st_size for file in database.parent.glob(f"{database.name}*"))

@@ -44,7 +44,7 @@ _END = {
     "pytools_hybrid.serve.mcp._lifecycle": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
     "toolindex._usage": ["_PATIENCE_MS"],
 }
-_TRACES = {"pytools_hybrid.tracing": ["_END_SECONDS"]}
+_TRACES = {"pytools_hybrid.telemetry": ["_END_SECONDS"]}
 
 
 def wait_for_the_index() -> None:

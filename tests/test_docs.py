@@ -50,14 +50,14 @@ ELSEWHERE = {
     "docs/transcripts/calls.md": "docs/transcripts/calls.py",
     "docs/transcripts/five-minutes.md": "docs/transcripts/five_minutes.py",
     "examples/clients/README.md": "tests/clients/test_configurations.py",
-    "packages/toolindex/README.md": "packages/toolindex/tests/test_readme.py",
-    "packages/toolindex-postgres/README.md": "packages/toolindex-postgres/tests/test_readme.py",
-    "packages/toolrank/README.md": "packages/toolrank/tests/test_readme.py",
-    "packages/toolscan/README.md": "packages/toolscan/tests/test_readme.py",
-    "packages/toolwatch/README.md": "packages/toolwatch/tests/test_readme.py",
-    "packages/toolembed/README.md": "packages/toolembed/tests/test_readme.py",
-    "packages/toolembed-accurate/README.md": "packages/toolembed-accurate/tests/test_readme.py",
-    "packages/toolimport/README.md": "packages/toolimport/tests/test_readme.py",
+    "packages/toolindex/README.md": "tests/test_readmes.py",
+    "packages/toolindex-postgres/README.md": "tests/test_readmes.py",
+    "packages/toolrank/README.md": "tests/test_readmes.py",
+    "packages/toolscan/README.md": "tests/test_readmes.py",
+    "packages/toolwatch/README.md": "tests/test_readmes.py",
+    "packages/toolembed/README.md": "tests/test_readmes.py",
+    "packages/toolembed-accurate/README.md": "tests/test_readmes.py",
+    "packages/toolimport/README.md": "tests/test_readmes.py",
 }
 # Blocks that are not tested, by document and first line, and the reasons.
 LEFT_ALONE = {

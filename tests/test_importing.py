@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted(it.module for it in read_projects(ROOT).values())
 # By package, the modules that importing it must not load.
 LIGHT = {
-    "toolembed": {"dataclasses", "json", "logging", "numpy", "pydantic_ai"},
     "toolimport": {"dataclasses", "logging", "mcp", "pydantic"},
     "toolrank": {
         *("apsw", "dataclasses", "inspect", "json", "logging", "numpy", "pydantic"),
@@ -83,11 +82,16 @@ USES = {
         {"asyncio", "numpy", "statistics", "toolrank._language_model"},
     ),
     "watching from a thread": (WATCH, "toolwatch._watcher", {"asyncio"}),
+    "all of toolembed": (
+        "import toolembed",
+        "toolembed._embed",
+        {"huggingface_hub", "numpy", "pydantic_ai", "toolembed._transformer"},
+    ),
     "checking the name of a common model": (
-        "from toolembed.providers import check_known_provider, check_model_name\n"
-        "check_known_provider(check_model_name('openai:text-embedding-3-small'))",
+        "from toolembed.providers import check_model_name, check_provider\n"
+        "check_provider(check_model_name('openai:text-embedding-3-small'))",
         "toolembed.providers",
-        {"asyncio", "numpy", "pydantic_ai", "toolembed._provider"},
+        {"huggingface_hub", "numpy", "pydantic_ai"},
     ),
     "a generated module": (
         "import toolimport.runtime",

@@ -77,11 +77,13 @@ USES = {
         toolembed.create_embedder("static").encode_queries(["merge files"])
         accurate = toolembed.create_embedder("accurate")
         asyncio.run(accurate.embed_documents(["merge files", "word " * 300]))
-        toolembed.downloaded_models()
-        try:
-            toolembed.create_embedder("sentence-transformers:no-such-model")
-        except Exception:
-            pass
+        import toolembed.downloads
+        toolembed.downloads.downloaded_models()
+        for model in ("test", "sentence-transformers:no-such-model"):
+            try:
+                asyncio.run(toolembed.create_embedder(model).embed_query("merge files"))
+            except toolembed.EmbeddingError:
+                pass
     """,
     "toolscan": """
         import pathlib, toolscan

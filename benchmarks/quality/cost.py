@@ -23,7 +23,7 @@ from pathlib import Path
 
 from provider import Published, Stub
 from pytools_hybrid import Settings, ToolSearch
-from toolembed import LimitedEmbedder, create_embedder
+from toolembed import Embedder, create_embedder
 from toolrank.metrics import evaluate
 
 MEASURES = ("hit@3", "recall@5", "ndcg@10")
@@ -38,9 +38,7 @@ MODELS = {
 
 async def row(name: str, tree: Path, files: list[Path]) -> str:
     model = MODELS[name]
-    embedder: LimitedEmbedder | None = (
-        Published() if model == "published" else create_embedder(model)
-    )
+    embedder: Embedder | None = Published() if model == "published" else create_embedder(model)
     cells: list[str] = []
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,6 @@ from typing import Any
 import numpy as np
 from confidence_examples import FEATURES, Example, collect
 from pytools_hybrid.search import calibration_of
-from toolembed.providers import OFFLINE
 from toolrank import (
     RECOMMENDED_CONFIDENCE,
     Calibration,
@@ -153,7 +152,7 @@ def main() -> None:
     parser.add_argument(
         "--at-most", type=int, default=400, help="maximum number of queries per file"
     )
-    parser.add_argument("--model", default=OFFLINE, help="the embedding model")
+    parser.add_argument("--model", default="static", help="the embedding model")
     options = parser.parse_args()
     files: dict[Path, list[tuple[str, Path]]] = {}
     for name, tree, queries in options.tree:

@@ -13,7 +13,6 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from pytools_hybrid.settings import ALIASES, Settings, flag, variable
-from toolembed.providers import OFFLINE
 
 if TYPE_CHECKING:
     from io import TextIOWrapper
@@ -120,7 +119,7 @@ def _aliases() -> str:
 
 def _default(field: FieldInfo) -> str:
     # A computed default is that of the model, shown for an installation without extras.
-    value = OFFLINE if field.default_factory else field.default
+    value = "static" if field.default_factory else field.default
     if value is None or value in ((), {}):
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

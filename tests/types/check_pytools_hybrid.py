@@ -12,11 +12,11 @@ from pytools_hybrid import (
     BlockingToolSearch,
     CategoryCount,
     DetailLevel,
+    Embedder,
     Follower,
     FoundFunction,
     FoundTool,
     IndexState,
-    LimitedEmbedder,
     Placement,
     PytoolsError,
     Recording,
@@ -115,7 +115,7 @@ async def what_became_of_a_search_is_told(tools: ToolSearch, hit: FoundTool) -> 
 
 async def a_search_takes_roots_settings_and_an_embedder(root: Path) -> None:
     several: RootsLike = [root, "shared"]
-    own: LimitedEmbedder = Remote()
+    own: Embedder = Remote()
     ToolSearch(several, Settings.from_flags({}), embedder=own, refresh=False)
     ToolCorpus(embedder=Remote())
     ToolSearch(embedder="none")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -225,7 +225,7 @@ def traced(monkeypatch):
     """Trace this process; return a function that returns spans by name with their parents."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("opentelemetry.trace._TRACER_PROVIDER", provider)
+    monkeypatch.setattr("pytools_hybrid.telemetry._tracer", provider.get_tracer("tests"))
     monkeypatch.setattr("mcp.shared._otel._tracer", provider.get_tracer("mcp"))
 
     def spans(trace_id):

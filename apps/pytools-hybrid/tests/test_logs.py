@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from io import StringIO
 
 import pytest
-from pytools_hybrid.logs import configure_logging, use_format
+from pytools_hybrid import logs
+from pytools_hybrid.logs import configure_logging, use_format, write_json
 
 from .conftest import PATIENCE
 
@@ -24,6 +25,8 @@ def written():
         patch.setattr(threading, "excepthook", threading.excepthook)
         patch.setattr(root, "handlers", [])
         patch.setattr(root, "level", root.level)
+        patch.setattr(logs, "_format", "text")
+        patch.setattr(logs, "_secrets", ())
         patch.setenv("SOME_API_KEY", "sk-0123456789")
         use_format("json")
         configure_logging("INFO", secrets=["geheim"])
@@ -64,22 +67,21 @@ def test_tracebacks_are_a_field_including_those_of_threads():
         assert line["traceback"].endswith("ValueError: no such thing")
 
 
-def test_printed_text_and_library_warnings_are_lines_too():
+def test_messages_of_commands_and_library_warnings_are_lines_too():
     with written() as lines:
-        print("a line", "half \ud83d", sep="\n", end="", file=sys.stderr)
-        sys.stderr.flush()
+        write_json("INFO", "half \ud83d")
         warnings.warn("it is old", DeprecationWarning, stacklevel=1)
 
-    first, half, warned = lines
-    assert (first["logger"], first["level"], first["message"]) == ("stderr", "INFO", "a line")
-    assert half["message"] == "half \\ud83d"
+    said, warned = lines
+    assert (said["logger"], said["level"]) == ("pytools_hybrid", "INFO")
+    assert said["message"] == "half \\ud83d"
     assert (warned["logger"], warned["level"]) == ("py.warnings", "WARNING")
     assert "it is old" in warned["message"]
 
 
 def test_no_line_contains_a_secret():
     with written() as lines:
-        print("geheim", file=sys.stderr)
+        write_json("INFO", "geheim")
         try:
             raise ValueError("geheim", "sk-0123456789", "postgresql://me:word@host/db")
         except ValueError as error:

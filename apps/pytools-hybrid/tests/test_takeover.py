@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from toolembed import AccurateEmbedder, EmbeddingError, FailureKind
+from toolembed import EmbeddingError, FailureKind, create_embedder
 
 from .conftest import PATIENCE
 
@@ -17,7 +17,7 @@ QUERY = "several documents into one"
 MERGE = "mcptools:pdf:merge_pdfs"
 
 
-class Slow(AccurateEmbedder):
+class Slow(type(create_embedder("accurate"))):
     """The accurate model, which waits before it embeds any tool, and may fail."""
 
     def __init__(self):
@@ -37,7 +37,7 @@ class Slow(AccurateEmbedder):
 
 @pytest.fixture(scope="module")
 def loaded():
-    return AccurateEmbedder()
+    return create_embedder("accurate")
 
 
 @pytest.fixture

@@ -6,18 +6,10 @@ import sys
 import threading
 from operator import mul
 
-import numpy as np
 import pytest
-from toolembed import (
-    AccurateEmbedder,
-    EmbeddingError,
-    FailureKind,
-    StaticEmbedder,
-    _transformer,
-    create_embedder,
-)
-from toolembed.providers import has_accurate_weights
-from toolembed.testing import check_embedder
+from toolembed import EmbeddingError, FailureKind, StaticEmbedder, create_embedder
+from toolembed._accurate import AccurateEmbedder
+from toolembed.providers import default_model
 
 
 @pytest.fixture(scope="module")
@@ -27,18 +19,6 @@ def embedder():
 
 def cosine(a, b):
     return sum(map(mul, a, b)) / math.hypot(*a) / math.hypot(*b)
-
-
-def test_the_accurate_model_keeps_the_embedder_contract(embedder):
-    asyncio.run(check_embedder(embedder))
-
-
-def test_a_query_is_nearest_to_the_tool_that_answers_it(embedder):
-    tools = ["Merge several PDF files into one.", "Send an e-mail.", "List open issues."]
-    request = embedder.encode_queries(["I want all these contracts in a single document"])[0]
-    cosines = [cosine(request, tool) for tool in embedder.encode_documents(tools)]
-
-    assert max(cosines) == cosines[0]
 
 
 def test_a_cosine_is_70_percent_transformer_and_30_percent_static(embedder):
@@ -63,16 +43,6 @@ def test_the_transformer_ignores_the_end_of_a_long_text(embedder):
     long, longer = embedder.encode_documents([begin, begin + "something else entirely"])
 
     assert long[:384] == pytest.approx(longer[:384], abs=1e-6)
-
-
-def test_products_are_computed_in_blocks_and_equal_those_of_numpy():
-    random = np.random.default_rng(1)
-    for rows, length, columns in ((1, 384, 384), (16, 1536, 384), (37, 384, 1152), (96, 32, 7)):
-        a = random.standard_normal((rows, length), np.float32)
-        b = random.standard_normal((length, columns), np.float32)
-        assert _transformer._product(a, b) == pytest.approx(a @ b, abs=1e-3)
-    a, b = (random.standard_normal((3, 2, *size), np.float32) for size in ((96, 32), (32, 96)))
-    assert _transformer._stacked(a, b) == pytest.approx(a @ b, abs=1e-4)
 
 
 def test_embedding_uses_one_thread_without_setting_their_number():
@@ -102,14 +72,13 @@ def test_a_missing_package_is_an_error_that_names_the_extra(monkeypatch):
     assert caught.value.kind is FailureKind.UNAVAILABLE
 
 
+def test_it_is_the_default_if_its_weights_are_installed():
+    assert default_model() == "accurate"
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff" * 9, b"\x02" + b"\0" * 7 + b"{}"])
 def test_a_file_without_valid_weights_is_refused(tmp_path, content):
     weights = tmp_path / "weights"
     weights.write_bytes(content)
     with pytest.raises(EmbeddingError, match="it cannot be loaded"):
         AccurateEmbedder(weights=weights).encode_queries(["anything"])
-
-
-def test_weights_are_found_without_loading_them():
-    assert has_accurate_weights()
-    assert AccurateEmbedder().dimensions == 640

@@ -7,23 +7,15 @@ import random
 import threading
 import time
 from collections import Counter
-from itertools import count
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolembed import (
-    Backoff,
-    DimensionsError,
-    EmbeddingError,
-    EmbeddingLimits,
-    EmbeddingReport,
-    FailureKind,
-    RefusedText,
-    ToolEmbedError,
-    embed_pending,
-)
+from toolembed import Backoff, EmbeddingError, EmbeddingLimits, FailureKind, embed_pending
+from toolembed._embed import EmbeddingReport
 
+NO_LIMITS = EmbeddingLimits()
 IMPATIENT = Backoff(first=0.001, jitter=True)
 # An event loop may end a sleep early, by up to the resolution of its clock.
 TICK = time.get_clock_info("monotonic").resolution + 1e-4
@@ -81,8 +73,9 @@ class Model:
     model_id = "m"
     dimensions = None
 
-    def __init__(self, answer=None):
+    def __init__(self, answer=None, limits=NO_LIMITS):
         self.answer = answer
+        self.limits = limits
         self.requests = []
         self.embedded = Counter()
         self.under_way = 0
@@ -121,7 +114,11 @@ def failing(kind, *, times=math.inf, retry_after=None):
     return answer
 
 
-def embed(index, model, **options):
+FAILS = pytest.raises(EmbeddingError, match="embedding model 'm': failure")
+
+
+def embed(index, model, *, limits=NO_LIMITS, **options):
+    model.limits = limits
     options = {"retry": IMPATIENT, "lease_poll": 0.001} | options
     return asyncio.run(embed_pending(index, model, **options))
 
@@ -129,28 +126,17 @@ def embed(index, model, **options):
 def test_every_pending_text_is_embedded_once_and_stored_under_its_hash():
     index, model = Memory(2500), Model()
 
-    report = embed(index, model)
+    progress = []
+    report = embed(index, model, progress=lambda *done_of_all: progress.append(done_of_all))
 
-    assert report == EmbeddingReport(embedded=2500, refused=())
+    assert report == EmbeddingReport(embedded=2500, refused={})
+    assert (progress[0], progress[1], progress[-1]) == ((0, 2500), (64, 2500), (2500, 2500))
     assert index.vectors == {key: vector_of(text) for key, text in index.texts.items()}
     assert set(model.embedded.values()) == {1}
     assert set(model.sizes) == {64, 2500 % 64}
 
 
-def test_without_pending_texts_no_lease_is_awaited():
-    index = Memory()
-    assert index.lease("embed-m").acquire(timeout=0)
-
-    assert embed(index, Model()) == EmbeddingReport(embedded=0, refused=())
-
-
 # Limits
-
-
-def test_a_request_has_at_most_the_allowed_number_of_texts():
-    model = Model()
-    embed(Memory(10), model, limits=EmbeddingLimits(texts_per_request=4))
-    assert model.sizes == [4, 4, 2]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3])
@@ -173,35 +159,6 @@ def test_requested_texts_are_embedded_next_even_if_many_are_pending(monkeypatch,
     assert Counter(text for request in model.requests for text in request) == Counter(
         memory.texts.values()
     )
-
-
-def test_requesting_texts_of_an_unreadable_store_is_an_error(monkeypatch):
-    wanted = set()
-
-    class Broken(Memory):
-        def pending(self, model_id, *, limit, among=None):
-            if among is not None:
-                raise OSError("the disk is gone")
-            return super().pending(model_id, limit=limit)
-
-    class Watched(Model):
-        async def embed_documents(self, texts):
-            wanted.add("nowhere")
-            return await super().embed_documents(texts)
-
-    index = Broken(20)
-    with pytest.raises(OSError, match="the disk is gone"):
-        embed(index, Watched(), limits=EmbeddingLimits(texts_per_request=4), first=wanted)
-    assert len(index.vectors) == 4
-
-
-def test_a_request_has_at_most_the_allowed_number_of_tokens():
-    index, model = Memory(), Model()
-    index.texts = {str(number): "x" * length for number, length in enumerate([30, 60, 3, 900, 3])}
-
-    embed(index, model, limits=EmbeddingLimits(tokens_per_request=30))
-
-    assert [list(map(len, texts)) for texts in model.requests] == [[30, 60], [3], [900], [3]]
 
 
 @given(
@@ -234,31 +191,15 @@ def test_a_text_is_truncated_between_characters_to_the_models_limit(text, tokens
     assert 3 * tokens - 4 < len(cut.encode()) <= 3 * tokens or len(cut) == len(text)
 
 
-def test_an_overlong_text_is_truncated_before_it_is_sent():
-    index, model = Memory(), Model()
-    index.texts = {"long": "ab名" * 1000, "short": "\ud800"}
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_kill_loses_at_most_the_requests_that_may_run_at_once(concurrency):
+    index, stored = Memory(64), []
+    model = Model(lambda texts, number: stored.append(len(index.vectors)))
 
-    embed(index, model, limits=EmbeddingLimits(tokens_per_text=3))
+    embed(index, model, limits=EmbeddingLimits(texts_per_request=4, concurrency=concurrency))
 
-    assert model.requests == [["ab名ab", "?"]]
-
-
-def test_requests_run_concurrently_if_the_model_allows_it():
-    model = Model()
-    embed(Memory(64), model, limits=EmbeddingLimits(texts_per_request=4, concurrency=3))
-    assert model.most_under_way == 3
-    assert set(model.embedded.values()) == {1}
-
-
-def test_by_default_each_request_is_stored_before_the_next_one():
-    index = Memory(200)
-    stored_before = []
-    model = Model(lambda texts, number: stored_before.append(len(index.vectors)))
-
-    embed(index, model)
-
-    assert model.most_under_way == 1
-    assert stored_before == [0, 64, 128, 192]
+    assert model.most_under_way == concurrency
+    assert all(done >= 4 * (number + 1 - concurrency) for number, done in enumerate(stored))
 
 
 def test_a_rate_limit_spreads_the_requests():
@@ -270,7 +211,7 @@ def test_a_rate_limit_spreads_the_requests():
     async def job():
         times.append(asyncio.get_running_loop().time())
         limits = EmbeddingLimits(texts_per_request=1, concurrency=4, requests_per_minute=6000)
-        await embed_pending(Memory(8), Model(answer), limits=limits)
+        await embed_pending(Memory(8), Model(answer, limits))
 
     asyncio.run(job())
 
@@ -288,36 +229,22 @@ def test_a_limit_of_zero_is_refused(field):
 # Failures
 
 
-@pytest.mark.parametrize("failures", [1, 3])
-def test_temporary_failures_are_retried(failures):
-    model = Model(failing(FailureKind.TRANSIENT, times=failures))
+@pytest.mark.parametrize(
+    ("failure", "requests", "outcome"),
+    [
+        (failing(FailureKind.TRANSIENT, times=3), 4, nullcontext()),
+        (failing(FailureKind.TRANSIENT), IMPATIENT.tries, FAILS),
+        (failing(FailureKind.TRANSIENT, retry_after=3600), 1, FAILS),
+        (failing(FailureKind.UNAVAILABLE), 1, FAILS),
+    ],
+)
+def test_temporary_failures_are_retried_but_not_for_long(failure, requests, outcome):
+    index, model = Memory(100), Model(failure)
+    with outcome as caught:
+        assert embed(index, model, limits=EmbeddingLimits(texts_per_request=100)).embedded == 100
 
-    assert embed(Memory(10), model).embedded == 10
-    assert len(model.requests) == failures + 1
-
-
-def test_retries_are_bounded_and_stored_vectors_are_kept():
-    index = Memory(100)
-    model = Model(
-        lambda texts, number: failing(FailureKind.TRANSIENT)(texts, 1) if number else None
-    )
-
-    with pytest.raises(EmbeddingError, match=r"model 'm': failure 1") as caught:
-        embed(index, model)
-
-    assert caught.value.kind is FailureKind.TRANSIENT
-    assert len(index.vectors) == 64
-    assert len(model.requests) == 1 + IMPATIENT.tries
-
-
-def test_a_permanent_failure_is_not_retried():
-    model = Model(failing(FailureKind.UNAVAILABLE))
-
-    with pytest.raises(EmbeddingError) as caught:
-        embed(Memory(10), model)
-
-    assert (caught.value.model, caught.value.reason) == ("m", "failure 0")
-    assert len(model.requests) == 1
+    assert len(model.requests) == requests
+    assert caught is None or caught.value.reason == f"failure {requests - 1}"
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
@@ -333,41 +260,6 @@ def test_a_provider_gets_no_requests_during_its_retry_after(concurrency):
 
     # Workers whose requests were running when the provider asked for a delay wait as well.
     assert times[concurrency] - times[0] >= 0.05 - TICK
-
-
-def test_a_retry_after_longer_than_the_patience_is_an_error():
-    model = Model(failing(FailureKind.TRANSIENT, retry_after=3600))
-
-    with pytest.raises(EmbeddingError) as caught:
-        embed(Memory(1), model)
-
-    assert caught.value.retry_after == 3600
-    assert len(model.requests) == 1
-
-
-@given(
-    failures=st.integers(1, 10**6),
-    first=st.floats(0.001, 100),
-    longest=st.floats(0.001, 10**6),
-    jitter=st.booleans(),
-    asked=st.none() | st.floats(0, 10**6),
-)
-def test_a_delay_doubles_up_to_a_bound_and_is_at_least_the_requested_one(
-    failures, first, longest, jitter, asked
-):
-    backoff = Backoff(first=first, longest=longest, jitter=jitter)
-
-    delay = backoff.delay(failures, asked)
-
-    bound = min(longest, first * 2.0 ** min(failures - 1, 100))
-    assert delay == max(bound, asked or 0.0) or (jitter and (asked or 0.0) <= delay <= bound)
-
-
-def test_delays_with_jitter_are_spread_from_zero_to_the_bound():
-    delays = [Backoff(first=4.0, jitter=True).delay(2) for _ in range(200)]
-
-    assert min(delays) < 1.6
-    assert 6.4 < max(delays) <= 8
 
 
 def test_running_requests_are_stored_when_another_one_fails():
@@ -395,13 +287,9 @@ def test_a_failure_does_not_wait_for_the_delays_of_others():
         raise EmbeddingError("m", "no key", kind=FailureKind.UNAVAILABLE)
 
     limits = EmbeddingLimits(texts_per_request=1, concurrency=2)
+    retry = Backoff(first=10.0**9, longest=10.0**9, patience=10.0**9)
     with pytest.raises(EmbeddingError, match="no key"):
-        embed(
-            Memory(2),
-            Model(answer),
-            limits=limits,
-            retry=Backoff(first=10.0**9, longest=10.0**9, patience=10.0**9),
-        )
+        embed(Memory(2), Model(answer), limits=limits, retry=retry)
 
 
 def test_an_index_that_keeps_no_vectors_does_not_cause_an_endless_loop():
@@ -410,17 +298,9 @@ def test_an_index_that_keeps_no_vectors_does_not_cause_an_endless_loop():
             pass
 
     model = Model()
-    with pytest.raises(ToolEmbedError, match="m: the store does not keep the vectors"):
+    with pytest.raises(EmbeddingError, match="m: the store does not keep the vectors"):
         embed(Forgetful(8_000), model)
     assert set(model.embedded.values()) == {1}
-
-
-def test_an_error_that_is_not_an_embedding_error_is_passed_on():
-    def answer(texts, number):
-        raise LookupError("a bug")
-
-    with pytest.raises(LookupError, match="a bug"):
-        embed(Memory(3), Model(answer))
 
 
 # Refused texts
@@ -440,26 +320,9 @@ def test_a_refused_text_is_identified_skipped_and_reported():
     report = embed(index, model)
 
     assert report.embedded == 63
-    assert report.refused == (
-        RefusedText(text_hash="hash00017", reason="embedding model 'm': not this"),
-    )
-    assert index.refusals == {"hash00017": "embedding model 'm': not this"}
+    assert report.refused == index.refusals == {"hash00017": "embedding model 'm': not this"}
     assert set(model.embedded.values()) == {1}
     assert len(model.requests) == 2 * math.log2(64) + 2
-
-
-def test_a_refusal_is_stored_before_the_next_request():
-    index = Memory(20)
-
-    def answer(texts, number):
-        refusing("text 00000")(texts, number)
-        if "text 00019" in texts and index.refusals:
-            raise EmbeddingError("m", "no money", kind=FailureKind.UNAVAILABLE)
-
-    with pytest.raises(EmbeddingError, match="no money"):
-        embed(index, Model(answer), limits=EmbeddingLimits(texts_per_request=10))
-
-    assert list(index.refusals) == ["hash00000"]
 
 
 @given(unwanted=st.sets(st.integers(0, 199), max_size=7), concurrency=st.integers(1, 4))
@@ -469,9 +332,7 @@ def test_all_texts_that_are_not_refused_are_embedded_once(unwanted, concurrency)
 
     report = embed(index, model, limits=EmbeddingLimits(concurrency=concurrency))
 
-    assert sorted(refused.text_hash for refused in report.refused) == sorted(
-        f"hash{number:05}" for number in unwanted
-    )
+    assert set(report.refused) == {f"hash{number:05}" for number in unwanted}
     assert report.embedded == 200 - len(unwanted)
     assert set(model.embedded.values()) == {1}
 
@@ -510,21 +371,7 @@ def test_a_working_model_can_refuse_all_pending_texts():
 
     report = embed(index, model, limits=EmbeddingLimits(concurrency=3, texts_per_request=5))
 
-    assert (report.embedded, len(report.refused)) == (0, 30)
-    assert set(index.refusals) == set(index.texts)
-
-
-def test_a_failure_while_isolating_a_refusal_is_not_a_refusal():
-    index = Memory(1)
-
-    def answer(texts, number):
-        kind = FailureKind.UNAVAILABLE if number else FailureKind.REFUSED
-        raise EmbeddingError("m", f"failure {number}", kind=kind)
-
-    with pytest.raises(EmbeddingError, match="failure 1"):
-        embed(index, Model(answer))
-
-    assert index.refusals == {}
+    assert (report.embedded, set(index.refusals)) == (0, set(index.texts))
 
 
 @pytest.mark.parametrize(("length", "taken"), [(6_000, 1_500), (2_001, 1_000), (2_000, None)])
@@ -572,10 +419,9 @@ def test_an_unusable_vector_affects_only_its_own_text(bad, why):
     report = embed(index, Model(answer))
 
     assert report.embedded == 9
-    (refused,) = report.refused
-    assert "embedding model 'm'" in refused.reason
-    assert why in refused.reason
-    assert index.refusals == {"hash00000": refused.reason}
+    assert report.refused == index.refusals
+    assert "embedding model 'm'" in index.refusals["hash00000"]
+    assert why in index.refusals["hash00000"]
     assert index.count_pending("m") == 0
 
 
@@ -591,28 +437,19 @@ def test_a_wrong_number_of_vectors_is_an_error_that_names_the_model(given_back):
     assert len(model.requests) == 4
 
 
-def test_a_wrong_number_of_vectors_is_retried_once():
-    model = Model(lambda texts, number: None if number else [[1.0, 2.0]])
-    assert embed(Memory(10), model).embedded == 10
-
-
-def test_changed_dimensions_are_an_error_that_names_the_model():
+@pytest.mark.parametrize(
+    ("announced", "given", "expected", "stored"), [(None, 3, 2, 64), (8, 2, 8, 0)]
+)
+def test_unexpected_dimensions_are_an_error(announced, given, expected, stored):
     index = Memory(100)
     model = Model(lambda texts, number: [[1.0] * (2 + number)] * len(texts))
-
-    with pytest.raises(
-        DimensionsError, match="'m' gave vectors of 3 dimensions where 2 were expected"
-    ):
+    model.dimensions = announced
+    reason = f"gave vectors of {given} dimensions where {expected} were expected"
+    with pytest.raises(EmbeddingError, match=f"^embedding model 'm' {reason}$") as caught:
         embed(index, model)
 
-    assert len(index.vectors) == 64
-
-
-def test_unexpected_dimensions_are_an_error_that_names_the_model():
-    model = Model()
-    model.dimensions = 8
-    with pytest.raises(DimensionsError, match="'m' gave vectors of 4 dimensions where 8"):
-        embed(Memory(3), model)
+    assert caught.value.kind is FailureKind.DIMENSIONS
+    assert len(index.vectors) == stored
 
 
 def test_a_model_that_returns_only_zeros_is_not_called_for_every_text():
@@ -634,7 +471,7 @@ def test_an_invalid_first_answer_loses_no_vectors(bad, number, times):
 
     report = embed(index, model)
 
-    assert report == EmbeddingReport(embedded=number, refused=())
+    assert report == EmbeddingReport(embedded=number, refused={})
     assert index.refusals == {}
 
 
@@ -653,59 +490,30 @@ def test_occasional_invalid_answers_lose_only_texts_that_failed_twice(seed, shar
     report = embed(index, Model(answer), limits=EmbeddingLimits(texts_per_request=7, concurrency=2))
 
     assert report.embedded + len(report.refused) == 40
-    assert all(seen[index.texts[each.text_hash]] >= 2 for each in report.refused)
-
-
-def test_valid_vectors_of_a_partly_invalid_answer_are_kept():
-    index = Memory(64)
-
-    def answer(texts, number):
-        if number == 0:
-            return [vector_of(text) if place % 2 else None for place, text in enumerate(texts)]
-        return None
-
-    model = Model(answer)
-    assert embed(index, model).embedded == 64
-    assert model.sizes == [64, 32]
-    assert index.puts == [32, 32]
+    assert all(seen[index.texts[each]] >= 2 for each in report.refused)
 
 
 # Requests that time out
 
 
-def slow_above(most):
+@pytest.mark.parametrize(
+    ("most", "sizes", "outcome"),
+    [
+        (5, [64, 16, 4], nullcontext()),
+        (0, [64, 16, 4, 1], pytest.raises(EmbeddingError, match="no answer")),
+    ],
+)
+def test_a_slow_model_gets_smaller_requests(most, sizes, outcome):
     def answer(texts, number):
         if len(texts) > most:
             raise EmbeddingError("m", "no answer within 10 s", kind=FailureKind.SLOW)
 
-    return answer
+    model = Model(answer)
+    with outcome:
+        assert embed(Memory(130), model).embedded == 130
 
-
-def test_a_slow_model_gets_smaller_requests():
-    model = Model(slow_above(5))
-
-    assert embed(Memory(130), model).embedded == 130
-    assert model.sizes[:3] == [64, 16, 4]
-    assert set(model.sizes[2:]) <= {4, 2}
-    assert set(model.embedded.values()) == {1}
-
-
-def test_a_model_that_never_answers_raises_an_error_soon():
-    model = Model(slow_above(0))
-
-    with pytest.raises(EmbeddingError, match="no answer"):
-        embed(Memory(1000), model)
-
-    assert model.sizes == [64, 16, 4, 1]
-
-
-# Progress
-
-
-def test_progress_reports_done_and_total():
-    seen = []
-    embed(Memory(150), Model(), progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(0, 150), (64, 150), (128, 150), (150, 150)]
+    assert model.sizes[: len(sizes)] == sizes
+    assert set(model.embedded.values()) <= {1}
 
 
 def test_texts_added_meanwhile_are_left_to_the_process_that_added_them():
@@ -748,9 +556,9 @@ def test_cancelling_at_any_moment_loses_only_running_requests(steps, concurrency
         if fate.random() < 0.1:
             raise EmbeddingError("m", "busy")
 
-    model = Model(answer)
     limits = EmbeddingLimits(texts_per_request=4, concurrency=concurrency)
-    job = embed_pending(index, model, limits=limits, retry=Backoff(first=0.0, tries=50))
+    model = Model(answer, limits)
+    job = embed_pending(index, model, retry=Backoff(first=0.0, tries=50))
 
     try:
         left_behind = asyncio.run(cancelled_after(steps, job))
@@ -820,13 +628,6 @@ def test_a_second_process_waits_and_finds_the_work_done():
     assert len(index.vectors) == 300
 
 
-def test_different_models_do_not_wait_for_each_other():
-    index = Memory(10)
-    other = index.lease("embed-other")
-    assert other.acquire(timeout=0)
-    assert embed(index, Model()).embedded == 10
-
-
 def test_waiting_for_the_lease_ends_when_nothing_is_pending():
     index = Memory(10)
     holder = index.lease("embed-m")
@@ -839,49 +640,4 @@ def test_waiting_for_the_lease_ends_when_nothing_is_pending():
         index.vectors = {key: vector_of(text) for key, text in index.texts.items()}
         return await asyncio.wait_for(task, timeout=60)
 
-    assert asyncio.run(job()) == EmbeddingReport(embedded=0, refused=())
-
-
-def test_waiting_for_others_can_be_cancelled():
-    index = Memory(10)
-    holder = index.lease("embed-m")
-    assert holder.acquire(timeout=0)
-
-    async def job():
-        return await cancelled_after(20, embed_pending(index, Model(), lease_poll=0.001))
-
-    assert asyncio.run(job()) == set()
-    assert index.vectors == {}
-
-
-# Every kind of failure together
-
-
-@pytest.mark.parametrize("concurrency", [1, 4])
-def test_ten_thousand_texts_are_embedded_despite_every_kind_of_failure(concurrency):
-    fate = random.Random(concurrency)
-    moments = count()
-    miscounted = set()
-
-    async def answer(texts, number):
-        for _ in range(next(moments) % 3):
-            await asyncio.sleep(0)
-        if any(text.endswith("777") for text in texts):
-            raise EmbeddingError("m", "not this", kind=FailureKind.REFUSED)
-        draw = fate.random()
-        if draw < 0.1:
-            raise EmbeddingError("m", "429", retry_after=0.0)
-        if draw < 0.2 and texts[0] not in miscounted:
-            miscounted.add(texts[0])
-            return [vector_of(text) for text in texts][1:]
-        return None
-
-    index, model = Memory(10_000), Model(answer)
-    limits = EmbeddingLimits(concurrency=concurrency)
-
-    report = embed(index, model, limits=limits, retry=Backoff(first=0.0, tries=30))
-
-    assert report.embedded == 9_990
-    assert len(report.refused) == 10
-    assert len(index.vectors) == 9_990
-    assert set(model.embedded.values()) == {1}
+    assert asyncio.run(job()) == EmbeddingReport(embedded=0, refused={})

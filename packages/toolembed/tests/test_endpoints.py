@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from toolembed import EmbeddingError, FailureKind, create_embedder, ollama_address
-from toolembed.testing import check_embedder
+from toolembed import EmbeddingError, FailureKind, create_embedder
 
 pytest.importorskip("tiktoken", reason="the extra openai, which calls them, is not installed")
 
@@ -56,45 +55,22 @@ def serving(handler):
         server.shutdown()
 
 
-@pytest.fixture
-def ollama(monkeypatch):
+@pytest.mark.parametrize("path", ["", "/", "/v1/"])
+def test_ollamas_variable_may_name_the_server_alone(monkeypatch, path):
     with serving(Endpoint) as address:
-        monkeypatch.setenv("OLLAMA_BASE_URL", address)
-        yield address
+        monkeypatch.setenv("OLLAMA_BASE_URL", address + path)
+        embedder = create_embedder(OLLAMA)
+
+        # No key is needed.
+        assert asyncio.run(embedder.embed_query("four")) == [4.0, 1.0, 0.5]
+        assert embedder.model_id == OLLAMA
 
 
-@pytest.mark.parametrize(
-    ("variable", "address"),
-    [
-        ("", "http://localhost:11434/v1"),
-        ("http://gpu:11434", "http://gpu:11434/v1"),
-        ("http://gpu:11434/", "http://gpu:11434/v1"),
-        ("https://host/ollama/v1/", "https://host/ollama/v1"),
-    ],
-)
-def test_ollamas_address_is_the_default_unless_a_variable_is_set(monkeypatch, variable, address):
-    monkeypatch.setenv("OLLAMA_BASE_URL", variable)
-
-    assert ollama_address() == address
-
-
-@pytest.mark.usefixtures("ollama")
-def test_ollama_embeds_without_a_key():
-    embedder = create_embedder(OLLAMA)
-
-    assert asyncio.run(embedder.embed_query("four")) == [4.0, 1.0, 0.5]
-    assert embedder.model_id == OLLAMA
-
-
-@pytest.mark.usefixtures("ollama")
-def test_ollama_keeps_the_embedder_contract():
-    asyncio.run(check_embedder(create_embedder(OLLAMA)))
-
-
-@pytest.mark.usefixtures("ollama")
 @pytest.mark.parametrize(("name", "word"), [("nothing", "nothing"), ("x; evil", "'x; evil'")])
-def test_a_model_missing_from_ollama_is_reported_with_the_pull_command(name, word):
-    with pytest.raises(EmbeddingError, match=f"run: ollama pull {word}$") as caught:
+def test_a_model_missing_from_ollama_is_reported_with_the_pull_command(monkeypatch, name, word):
+    expected = pytest.raises(EmbeddingError, match=f"run: ollama pull {word}$")
+    with serving(Endpoint) as address, expected as caught:
+        monkeypatch.setenv("OLLAMA_BASE_URL", address)
         asyncio.run(create_embedder(f"ollama:{name}").embed_query("four"))
 
     assert caught.value.kind is FailureKind.UNAVAILABLE

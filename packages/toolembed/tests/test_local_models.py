@@ -5,8 +5,8 @@ import sys
 
 import pytest
 from toolembed import EmbeddingError, FailureKind, create_embedder
-from toolembed._downloads import _needed, is_downloaded, not_downloaded, repository_of
-from toolembed.providers import Remedies
+from toolembed.downloads import _folder_of, _needed, _not_downloaded, _repository_of
+from toolembed.providers import InstallHints
 
 
 @pytest.mark.parametrize(
@@ -24,17 +24,17 @@ from toolembed.providers import Remedies
     ],
 )
 def test_a_model_name_without_an_owner_is_from_sentence_transformers(name, repository):
-    assert repository_of(name) == repository
+    assert _repository_of(name) == repository
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths begin differently on Windows")
 def test_a_model_folder_is_identified_by_its_full_path(tmp_path):
     (tmp_path / "all-MiniLM-L6-v2").mkdir()
 
-    assert repository_of("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
-    assert repository_of(str(tmp_path / "all-MiniLM-L6-v2")) is None
-    assert is_downloaded(str(tmp_path / "all-MiniLM-L6-v2"))
-    assert not is_downloaded(str(tmp_path / "absent"))
+    assert _repository_of("all-MiniLM-L6-v2") == "sentence-transformers/all-MiniLM-L6-v2"
+    assert _repository_of(str(tmp_path / "all-MiniLM-L6-v2")) is None
+    assert _folder_of(str(tmp_path / "all-MiniLM-L6-v2"))
+    assert not _folder_of(str(tmp_path / "absent"))
 
 
 def test_files_for_other_programs_are_not_downloaded():
@@ -49,30 +49,22 @@ def test_files_for_other_programs_are_not_downloaded():
         "1_Pooling/config.json", "2_Dense/config.json", "2_Dense/pytorch_model.bin",
         "model.safetensors", "tokenizer.json", "vocab.txt", "config.json", "modules.json",
     ]  # fmt: skip
-
-
-def test_old_weight_formats_are_used_if_there_are_no_others():
+    # Without newer weights, old ones are used.
     assert "pytorch_model.bin" in _needed(["config.json", "pytorch_model.bin", "tf_model.h5"])
 
 
-def test_the_file_that_marks_a_model_as_complete_is_downloaded_last():
-    *_, last = _needed(["modules.json", "model.safetensors", "config.json", "vocab.txt"])
-
-    assert last == "modules.json"
-
-
 def test_the_error_names_the_download_command():
-    told = Remedies(download="fetch {model}")
+    told = InstallHints(download="fetch {model}")
 
-    assert str(not_downloaded("tiny", told)) == (
+    assert str(_not_downloaded("tiny", told)) == (
         "it is not downloaded; run: fetch sentence-transformers:tiny"
     )
-    assert str(not_downloaded("tiny", Remedies())) == (
+    assert str(_not_downloaded("tiny", InstallHints())) == (
         "it is not downloaded; run: hf download sentence-transformers/tiny"
     )
-    assert "it cannot be loaded (no weights)" in str(not_downloaded("tiny", told, "no weights"))
-    assert "no such folder" in str(not_downloaded("./tiny", told))
-    assert "(no weights); give" in str(not_downloaded("./tiny", told, "no weights"))
+    assert "it cannot be loaded (no weights)" in str(_not_downloaded("tiny", told, "no weights"))
+    assert "no such folder" in str(_not_downloaded("./tiny", told))
+    assert "(no weights); give" in str(_not_downloaded("./tiny", told, "no weights"))
 
 
 # With the package installed, and a model of a few kilobytes that is created here

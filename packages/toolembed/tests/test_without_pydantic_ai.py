@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 from toolembed import EmbeddingError, FailureKind, create_embedder
-from toolembed.providers import Remedies
+from toolembed.providers import InstallHints
 
 MODULE = "pydantic_ai"
 TO_INSTALL = [
@@ -38,14 +38,14 @@ def test_the_first_use_of_a_model_says_what_to_install(model, command):
 
 
 def test_a_program_can_replace_the_installation_hint():
-    embedder = create_embedder("openai:x", remedies=Remedies(distribution="finder"))
+    embedder = create_embedder("openai:x", hints=InstallHints(distribution="finder"))
 
     with pytest.raises(EmbeddingError, match=r'install "finder\[openai\]"$'):
         asyncio.run(embedder.embed_query("merge"))
 
 
 def test_the_error_for_an_unknown_provider_suggests_a_typo_or_a_missing_package():
-    said = Remedies().missing("opnai:x")
+    said = InstallHints().missing("opnai:x")
 
     assert said.startswith("its package is missing, or its provider misspelt; did you mean openai?")
 

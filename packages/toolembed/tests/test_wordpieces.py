@@ -1,8 +1,6 @@
 """Word pieces: how a text is tokenized for the static vectors and the transformer."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from toolembed._wordpieces import UNKNOWN, WordPieces
 
 PIECES = WordPieces()
@@ -31,18 +29,6 @@ def spelt(text):
 )
 def test_a_text_is_divided_into_the_longest_known_pieces(text, pieces):
     assert spelt(text) == pieces
-
-
-@given(st.text(alphabet=st.characters(codec="ascii"), max_size=200))
-def test_joined_pieces_are_the_words_of_the_text(text):
-    if UNKNOWN not in PIECES.numbers(text):
-        joined = "".join(piece.removeprefix("##") for piece in spelt(text))
-        assert joined == "".join(text.lower().split())
-
-
-@given(st.text(max_size=200))
-def test_any_text_becomes_ids_of_the_vocabulary(text):
-    assert all(0 <= number < len(PIECES) for number in PIECES.numbers(text))
 
 
 def test_characters_outside_the_vocabulary_have_distinct_ids():

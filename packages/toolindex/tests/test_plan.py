@@ -9,7 +9,6 @@ from toolscan import ScanReport
 
 A, B, C = "mcptools:mail:send", "mcptools:mail:read", "gentools:pdf:merge"
 STAMP = (1, 2, 3, 2**64 - 1)
-LATER = (1, 9, 9, 2**64 - 1)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@
 tool ranks that was not shown.
 - **What is searched**: the trees (`RootsLike`, kept as `Roots`) and their `Index` (`BlockingIndex`
   in code that is not async); `IndexState` says what it contains. `Settings`, your own
-  `LimitedEmbedder` and `Follower` are for long-running programs.
+  `Embedder` and `Follower` are for long-running programs.
 - **Knowing more**: `ToolDescription` at a `DetailLevel`, `CategoryCount`; `Recording` says whether
   a reported outcome was recorded.
 - **Calling what was found**: `load_tool` returns a `ToolFunction`, `result_text` turns its result
@@ -28,7 +28,7 @@ The command `pytools-hybrid` and the MCP server (`pytools-hybrid serve`) are bui
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolindex import ToolFilter
 
     from pytools_hybrid.agents import (
@@ -85,12 +85,12 @@ __all__ = [
     "BlockingToolSearch",
     "CategoryCount",
     "DetailLevel",
+    "Embedder",
     "Follower",
     "FoundFunction",
     "FoundTool",
     "Index",
     "IndexState",
-    "LimitedEmbedder",
     "MatchType",
     "Placement",
     "PytoolsError",
@@ -121,7 +121,7 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
-        "toolembed": "LimitedEmbedder",
+        "toolembed": "Embedder",
         "toolindex": "ToolFilter",
         "pytools_hybrid.agents._blocking": "BlockingIndex BlockingToolSearch",
         "pytools_hybrid.agents._calling": "load_tool result_text",

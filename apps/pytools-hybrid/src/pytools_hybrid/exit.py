@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pytools_hybrid.tracing import end_tracing
-
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
-__all__ = ["exit_now", "temporary_folder"]
+__all__ = ["before_exit", "end", "exit_now", "temporary_folder"]
+
+before_exit: list[Callable[[], object]] = []
+"""What is still to be done at the end of the process, quickly."""
 
 _folders: set[Path] = set()
 
@@ -32,13 +33,19 @@ def temporary_folder() -> Generator[Path]:
         _folders.discard(folder)
 
 
+def end() -> None:
+    """Do what is still to be done at the end of the process."""
+    while before_exit:
+        before_exit.pop()()
+
+
 def exit_now(status: int) -> NoReturn:
     """End the process without waiting for its threads.
 
     A thread may be reading from stdin or be in the middle of a long scan, and an ordinary exit
     would wait for it. The index is consistent at any moment.
     """
-    end_tracing()
+    end()
     for folder in tuple(_folders):
         _remove(folder)
     sys.stderr.flush()

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import io
-import json
 import sys
-import threading
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TextIO
-
-from pytools_hybrid.tracing import traced_ids
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    import logging
+    import threading
     from collections.abc import Collection
 
 __all__ = ["are_json", "configure_logging", "use_format", "write_json"]
 
+_format: Literal["text", "json"] = "text"
+_secrets: tuple[str, ...] = ()
+
 
 def are_json() -> bool:
     """Return whether stderr gets JSON."""
-    return isinstance(sys.stderr, _JsonLines)
+    return _format == "json"
 
 
 def use_format(name: Literal["text", "json"]) -> None:
-    """Write plain text to stderr from now on, or turn everything written there into JSON."""
-    if isinstance(sys.stderr, _JsonLines):
-        if name == "text":
-            sys.stderr = sys.stderr.stream
-    elif name == "json":
-        sys.stderr = _JsonLines(sys.stderr)
+    """Write messages to stderr as plain text from now on, or as JSON."""
+    global _format
+    _format = name
 
 
 def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
@@ -37,29 +31,26 @@ def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
 
     `secrets` are hidden in JSON, like the values of variables named like a key.
     """
+    global _secrets
     # Imported here, because help needs no log.
     import logging
 
-    lines = sys.stderr
-    if not isinstance(lines, _JsonLines):
+    if not are_json():
         logging.basicConfig(level=level, format="%(levelname)s: %(message)s")
         return
-    stderr: _JsonLines = lines
 
-    class Handler(logging.Handler):
-        """Writes records as JSON objects."""
+    class JsonFormatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            error = record.exc_info[1] if record.exc_info else None
+            message, at = record.getMessage(), record.created
+            return _line(record.levelname, record.name, message, error=error, at=at)
 
-        def emit(self, record: logging.LogRecord) -> None:
-            """Write a record."""
-            try:
-                error = record.exc_info[1] if record.exc_info else None
-                message, at = record.getMessage(), record.created
-                stderr.put(record.levelname, record.name, message, error=error, at=at)
-            except Exception:  # noqa: BLE001 - a log must not end what is logged
-                self.handleError(record)
+    import threading
 
-    stderr.secrets = tuple(secrets)
-    logging.basicConfig(level=level, handlers=[Handler()])
+    _secrets = tuple(secrets)
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=level, handlers=[handler])
     logging.captureWarnings(capture=True)
     threading.excepthook = _log_of_thread
     sys.unraisablehook = _log_unraisable
@@ -67,87 +58,48 @@ def configure_logging(level: str, *, secrets: Collection[str] = ()) -> None:
 
 def write_json(level: str, message: str, error: BaseException | None = None) -> None:
     """Write a line, whatever the level of the log."""
-    if isinstance(sys.stderr, _JsonLines):
-        sys.stderr.put(level, "pytools_hybrid", message, error=error)
+    # In one write, so that lines stay whole.
+    sys.stderr.write(_line(level, "pytools_hybrid", message, error=error) + "\n")
+    sys.stderr.flush()
 
 
-class _JsonLines(io.TextIOBase):
-    """A stderr on which every line is an object, even if other code writes it.
+def _line(
+    level: str,
+    logger: str,
+    message: str,
+    *,
+    error: BaseException | None = None,
+    at: float | None = None,
+) -> str:
+    import json
+    from datetime import UTC, datetime
 
-    Attributes:
-        secrets: Texts to hide in all lines.
-    """
+    from pytools_hybrid.telemetry import trace_ids
 
-    def __init__(self, stream: TextIO) -> None:
-        self.secrets: tuple[str, ...] = ()
-        self.stream: TextIO = stream
-        self._begun = ""
-        self._lock = threading.RLock()
+    when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    line = {
+        "time": when.isoformat(timespec="milliseconds"),
+        "level": level,
+        "logger": logger,
+        "message": _redacted(message),
+        **trace_ids(),
+    }
+    if error is not None:
+        from traceback import format_exception
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The encoding of the real stderr."""
-        return self.stream.encoding
+        line["traceback"] = _redacted("".join(format_exception(error))).rstrip()
+    # In ASCII, so that it is valid in any encoding.
+    return json.dumps(line)
 
-    def writable(self) -> bool:
-        """Return True."""
-        return True
 
-    def fileno(self) -> int:
-        """Return the descriptor, for child processes."""
-        return self.stream.fileno()
+def _redacted(text: str) -> str:
+    from toolembed.providers import redact_keys
 
-    def write(self, text: str) -> int:
-        """Write text that does not come from the log, as complete lines."""
-        with self._lock:
-            *whole, self._begun = (self._begun + text).split("\n")
-            for line in whole:
-                if line.strip():
-                    self.put("INFO", "stderr", line.rstrip())
-        return len(text)
-
-    def flush(self) -> None:
-        """Write an unfinished line, such as a question."""
-        with self._lock:
-            if self._begun:
-                self.write("\n")
-
-    def put(
-        self,
-        level: str,
-        logger: str,
-        message: str,
-        *,
-        error: BaseException | None = None,
-        at: float | None = None,
-    ) -> None:
-        """Write an object."""
-        when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
-        line = {
-            "time": when.isoformat(timespec="milliseconds"),
-            "level": level,
-            "logger": logger,
-            "message": self._hidden(message),
-            **traced_ids(),
-        }
-        if error is not None:
-            from traceback import format_exception
-
-            line["traceback"] = self._hidden("".join(format_exception(error))).rstrip()
-        with self._lock:
-            # In ASCII, so that it is valid in any encoding, and in one write, so that lines stay
-            # whole.
-            self.stream.write(json.dumps(line) + "\n")
-            self.stream.flush()
-
-    def _hidden(self, text: str) -> str:
-        from toolembed import without_keys
-
-        text = without_keys(text)
-        for secret in self.secrets:
-            text = text.replace(secret, "[secret]")
-        # Other programs refuse lone surrogates in JSON.
-        return text.encode("utf-8", "backslashreplace").decode()
+    text = redact_keys(text)
+    for secret in _secrets:
+        text = text.replace(secret, "[secret]")
+    # Other programs refuse lone surrogates in JSON.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _log_of_thread(ended: threading.ExceptHookArgs) -> None:
@@ -156,6 +108,5 @@ def _log_of_thread(ended: threading.ExceptHookArgs) -> None:
 
 
 def _log_unraisable(found: sys.UnraisableHookArgs) -> None:
-    write_json(
-        "ERROR", f"{found.err_msg or 'Exception ignored in'}: {found.object!r}", found.exc_value
-    )
+    about = f"{found.err_msg or 'Exception ignored in'}: {found.object!r}"
+    write_json("ERROR", about, found.exc_value)

@@ -33,6 +33,7 @@ __all__ = [
     "printable",
     "say",
     "shown_size",
+    "shows_progress",
 ]
 
 _SHOWN_ISSUES = 20
@@ -59,6 +60,11 @@ def fail(error: Exception, *, status: int) -> NoReturn:
 def is_terminal() -> bool:
     """Return whether results go to a person's screen; otherwise they are plain text."""
     return sys.stdout.isatty()
+
+
+def shows_progress() -> bool:
+    """Return whether stderr is a person's screen."""
+    return sys.stderr.isatty() and not are_json()
 
 
 def print_json(value: object) -> None:
@@ -137,7 +143,7 @@ class Progress:
             self._end_stage()
             self._stage, self._begun = stage, time.monotonic()
         # Most work ends before a bar could be read, and a bar costs an import.
-        if not sys.stderr.isatty() or time.monotonic() < self._begun + _QUIET_SECONDS:
+        if not shows_progress() or time.monotonic() < self._begun + _QUIET_SECONDS:
             return
         if self._bar is None:
             self._bar = _bar()

@@ -1,6 +1,6 @@
 """The weights of toolembed's accurate model, and nothing else.
 
-`toolembed.AccurateEmbedder` reads them; `toolembed.create_embedder("accurate")` makes one.
+`toolembed.create_embedder("accurate")` reads them.
 """
 
 from pathlib import Path

@@ -41,13 +41,17 @@ class Backoff:
         chosen = uniform(0, longest) if self.jitter else longest  # noqa: S311 - no secret
         return max(chosen, retry_after or 0.0)
 
+    def breaker(self) -> CircuitBreaker:
+        """Return a new circuit breaker with these delays.
+
+        It has `.failed(retry_after)` and `.succeeded()` to record outcomes, `.remaining`, the
+        seconds until the next try, and `.failures`, their number since the last success.
+        """
+        return CircuitBreaker(self)
+
 
 class CircuitBreaker:
-    """Tracks whether it is time to retry something that failed.
-
-    Attributes:
-        failures: The number of failures since the last success.
-    """
+    """Tracks whether it is time to retry something that failed."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.failures: int = 0
@@ -56,7 +60,6 @@ class CircuitBreaker:
 
     @property
     def remaining(self) -> float:
-        """The seconds until the next try; 0 if it may be tried now."""
         return max(0.0, self._until - time.monotonic())
 
     def failed(self, retry_after: float | None = None) -> None:
@@ -67,6 +70,5 @@ class CircuitBreaker:
         self._until = max(self._until, time.monotonic() + (retry_after or 0.0))
 
     def succeeded(self) -> None:
-        """Record a success."""
         self.failures = 0
         self._until = 0.0

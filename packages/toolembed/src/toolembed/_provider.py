@@ -1,58 +1,102 @@
-"""Any embedding model that pydantic-ai supports, as an `Embedder`."""
+"""From a model's name to an embedder: ours, or any that pydantic-ai supports."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import sys
 import time
 from array import array
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
-from toolembed._failures import kind_of, retry_after_of
-from toolembed._keys import without_keys
-from toolembed._ollama import OLLAMA, ollama_model, ollama_problem
-from toolembed.errors import EmbeddingError, FailureKind
+from toolembed._accurate import AccurateEmbedder
+from toolembed._errors import EmbeddingError, FailureKind, redact_keys
+from toolembed._static import StaticEmbedder
 from toolembed.providers import (
     TEST_MODEL,
-    Remedies,
-    check_known_provider,
+    InstallHints,
+    check_provider,
     current_name,
     limits_of,
-    provider_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from openai.resources import AsyncEmbeddings
+    from openai.types import CreateEmbeddingResponse
     from pydantic_ai.embeddings import Embedder as PydanticAIEmbedder
     from pydantic_ai.embeddings import EmbeddingModel
     from pydantic_ai.providers import Provider
 
-    from toolembed.protocols import EmbeddingLimits
+    from toolembed._protocols import Embedder, EmbeddingLimits
 
-_REMEDIES = Remedies()
+_HINTS = InstallHints()
 AnyProvider = TypeVar("AnyProvider", bound="Provider[Any]")
 
 # Short, so that a recovered provider is soon noticed; a slow one gets smaller requests.
 _REQUEST_SECONDS = 10.0
 # It loads a model with the first request, and stops loading if that request times out.
 _OLLAMA_SECONDS = 60.0
+_OLLAMA = "ollama"
+_OLLAMA_VARIABLE = "OLLAMA_BASE_URL"
+
+_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+_REFUSED_STATUSES = frozenset({400, 413, 422})
+_LONGEST_WAIT = 3600.0
+
+
+def create_embedder(
+    model: str,
+    *,
+    dimensions: int | None = None,
+    requests_per_minute: float | None = None,
+    device: str = "auto",
+    hints: InstallHints = _HINTS,
+) -> Embedder | None:
+    """Return the embedder for a model's name; nothing is loaded or connected yet.
+
+    Args:
+        model: `static`, which needs nothing else; `accurate` for the larger model (extra
+            `accurate`); `none` for no vectors; `test` for pydantic-ai's test model; or a
+            pydantic-ai model string (`openai:…`).
+        dimensions: The length of the vectors, if the model supports different ones.
+        requests_per_minute: How many requests the provider's plan allows; None for no limit. Our
+            own models make none.
+        device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
+        hints: The advice in its errors.
+
+    Returns:
+        The embedder, or None for `none`.
+
+    Raises:
+        ValueError: No requests are allowed.
+    """
+    if model == "none":
+        return None
+    if model in ("static", "accurate"):
+        ours = StaticEmbedder() if model == "static" else AccurateEmbedder(hints=hints)
+        if dimensions not in (None, ours.dimensions):
+            import logging
+
+            message = "%s has %d dimensions; %d is ignored"
+            logging.getLogger("toolembed").warning(message, model, ours.dimensions, dimensions)
+        return ours
+    return ProviderEmbedder(
+        model,
+        dimensions=dimensions,
+        requests_per_minute=requests_per_minute,
+        device=device,
+        hints=hints,
+    )
 
 
 class ProviderEmbedder:
     """Embeds through pydantic-ai, which is imported with the first text.
 
-    Args:
-        model: A pydantic-ai model string (`openai:text-embedding-3-small`; providers' older
-            names work too), `test`, or a model object.
-        dimensions: The length of the vectors, if the model supports different ones.
-        requests_per_minute: How many requests it accepts; None for no limit.
-        request_seconds: How long a provider may take for a request; None for the default.
-        device: Where a model of sentence-transformers runs: `auto`, `cpu`, `cuda`, `mps`.
-        remedies: The advice in its errors.
-
-    Attributes:
-        limits: The provider's limits, for one request and per minute.
+    `model` is a pydantic-ai model string (providers' older names work too), `test`, or an object.
     """
 
     def __init__(
@@ -61,14 +105,13 @@ class ProviderEmbedder:
         *,
         dimensions: int | None = None,
         requests_per_minute: float | None = None,
-        request_seconds: float | None = None,
         device: str = "auto",
-        remedies: Remedies = _REMEDIES,
+        hints: InstallHints = _HINTS,
     ) -> None:
         self._model = model
         self._chosen = dimensions
         self._device = device
-        self._remedies = remedies
+        self._hints = hints
         self._named = (
             current_name(model) if isinstance(model, str) else f"{model.system}:{model.model_name}"
         )
@@ -78,9 +121,9 @@ class ProviderEmbedder:
         )
         self._provider, _, self._name = self._named.partition(":")
         # Loading or downloading in this process is slow, and could not be interrupted.
-        self._is_local = provider_of(self._named).downloads
-        usual = _OLLAMA_SECONDS if self._provider == OLLAMA else _REQUEST_SECONDS
-        self._request_seconds = None if self._is_local else request_seconds or usual
+        self._is_local = self._provider == "sentence-transformers"
+        seconds = _OLLAMA_SECONDS if self._provider == _OLLAMA else _REQUEST_SECONDS
+        self._request_seconds = None if self._is_local else seconds
         self._asked_again_at = 0.0
         self._creating: asyncio.Task[PydanticAIEmbedder] | None = None
 
@@ -99,14 +142,7 @@ class ProviderEmbedder:
         await self._created()
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed documents, in requests that the provider accepts.
-
-        A text without a vector from the provider gets an empty one.
-
-        Raises:
-            EmbeddingError: The provider cannot be reached or used, refuses a text, or returned a
-                wrong number of vectors or dimensions.
-        """
+        """Embed documents; a text without a vector from the provider gets an empty one."""
         vectors: list[list[float]] = []
         # If the caller divides texts by `limits`, each call is one request.
         for request in self.limits.requests(texts):
@@ -114,7 +150,6 @@ class ProviderEmbedder:
         return vectors
 
     async def embed_query(self, text: str) -> list[float]:
-        """Embed a query."""
         (vector,) = await self._embed([self.limits.cut(text)], is_query=True)
         if not vector:
             raise EmbeddingError(self.model_id, "returned something other than a vector")
@@ -122,11 +157,23 @@ class ProviderEmbedder:
 
     async def _embed(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
         vectors = await self._request(texts, is_query=is_query)
-        if len(vectors) != len(texts) or not self._is_as_before(vectors):
+        lengths = {self.dimensions, *map(len, filter(None, vectors))} - {None}
+        if len(vectors) != len(texts) or len(lengths) > 1:
             # Every request has to be paid for, and a second wrong answer is hardly an accident.
             vectors = await self._request(texts, is_query=is_query)
-        self._check(vectors, len(texts))
-        return vectors
+        reason, kind = f"gave {len(vectors)} vectors for {len(texts)} texts", FailureKind.REFUSED
+        if len(vectors) == len(texts):
+            given = [len(vector) for vector in vectors if vector]
+            # One wrong answer must not make all later ones look wrong.
+            expected = self._chosen or next(iter(given), self._found)
+            if not {*given} - {expected}:
+                self._found = expected
+                return vectors
+            found = " and ".join(map(str, sorted({*given})))
+            reason = f"gave vectors of {found} dimensions where {expected} were expected"
+            kind = FailureKind.UNAVAILABLE
+        # A wrong number may be right with fewer texts.
+        raise EmbeddingError(self.model_id, reason, kind=kind)
 
     async def _request(self, texts: Sequence[str], *, is_query: bool) -> list[list[float]]:
         embedder = await self._created()
@@ -140,62 +187,40 @@ class ProviderEmbedder:
                 result = await embed(texts)
         except Exception as error:
             # Providers raise their own errors, in addition to those of pydantic-ai.
-            kind = FailureKind.UNAVAILABLE if self._is_local else kind_of(error)
+            kind = FailureKind.UNAVAILABLE if self._is_local else _kind_of(error)
             failure = self._failure(error, kind)
             # All requests wait, not only this one.
             again = time.monotonic() + (failure.retry_after or 0.0)
             self._asked_again_at = max(self._asked_again_at, again)
             raise failure from error
-        return [_numbers(vector) for vector in result.embeddings]
-
-    def _is_as_before(self, vectors: list[list[float]]) -> bool:
-        given = [len(vector) for vector in vectors if vector]
-        return all(length == (self.dimensions or given[0]) for length in given)
-
-    def _check(self, vectors: list[list[float]], texts: int) -> None:
-        if len(vectors) != texts:
-            raise EmbeddingError(
-                self.model_id,
-                f"gave {len(vectors)} vectors for {texts} texts",
-                # It may be right with fewer texts.
-                kind=FailureKind.REFUSED,
-            )
-        lengths = {len(vector) for vector in vectors if vector}
-        if not lengths:
-            return
-        # One wrong answer must not make all later ones look wrong.
-        expected = self._chosen or len(next(filter(None, vectors)))
-        if lengths != {expected}:
-            found = " and ".join(map(str, sorted(lengths)))
-            raise EmbeddingError(
-                self.model_id,
-                f"gave vectors of {found} dimensions where {expected} were expected",
-                kind=FailureKind.UNAVAILABLE,
-            )
-        self._found = expected
+        return [_floats(vector) for vector in result.embeddings]
 
     def _failure(self, error: Exception, kind: FailureKind) -> EmbeddingError:
+        retry_after = None
         if isinstance(error, ImportError):
             # Perhaps pydantic-ai itself is missing; then it cannot explain the error.
-            reason = without_keys(self._remedies.what_to_do(self._named, error))
-            return EmbeddingError(self.model_id, reason, kind=kind)
-        if isinstance(error, TimeoutError) and self._request_seconds is not None:
-            reason = f"no answer within {self._request_seconds:g} s"
-        elif self._provider == OLLAMA and (hint := ollama_problem(error, self._name)):
-            reason = hint
+            reason = self._hints.what_to_do(self._named, error)
         else:
             lines = str(error).splitlines()
             reason = lines[0] if lines else type(error).__name__
+            asked: object = getattr(error, "retry_after", None)
+            if isinstance(asked, int | float) and math.isfinite(asked):
+                retry_after = min(max(asked, 0.0), _LONGEST_WAIT)
+            if isinstance(error, TimeoutError) and self._request_seconds is not None:
+                reason = f"no answer within {self._request_seconds:g} s"
+            elif self._provider == _OLLAMA:
+                reason = _ollama_problem(error, self._name) or reason
         return EmbeddingError(
-            self.model_id, without_keys(reason), kind=kind, retry_after=retry_after_of(error)
+            self.model_id, redact_keys(reason), kind=kind, retry_after=retry_after
         )
 
     async def _created(self) -> PydanticAIEmbedder:
         """Return the embedder, which is loaded only once, even if a caller is cancelled."""
-        if self._creating is None or _has_failed(self._creating):
-            self._creating = asyncio.create_task(asyncio.to_thread(self._create))
+        task = self._creating
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
+            task = self._creating = asyncio.create_task(asyncio.to_thread(self._create))
         try:
-            return await asyncio.shield(self._creating)
+            return await asyncio.shield(task)
         except Exception as error:
             # A missing key, package or provider each raise a different error.
             raise self._failure(error, FailureKind.UNAVAILABLE) from error
@@ -217,41 +242,118 @@ class ProviderEmbedder:
 
     def _model_of(self, name: str) -> EmbeddingModel:
         """Return our own model if pydantic-ai's would download files or lack the address."""
-        if self._provider == "sentence-transformers":
-            from toolembed._sentence_transformers import SentenceTransformersModel
+        if self._is_local:
+            from toolembed.downloads import load_model
 
-            local = SentenceTransformersModel(
-                self._name, device=self._device, remedies=self._remedies
-            )
-            local.load()
-            return local
-        if self._provider == OLLAMA:
-            return ollama_model(self._name, _adapted)
+            return load_model(self._name, device=self._device, hints=self._hints)
+        if self._provider == _OLLAMA:
+            from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
+            from pydantic_ai.providers.ollama import OllamaProvider
+
+            # No key is needed.
+            provider = _adapted(OllamaProvider(base_url=_ollama_address()))
+            return OpenAIEmbeddingModel(self._name, provider=provider)
         from pydantic_ai.embeddings import infer_embedding_model
         from pydantic_ai.providers import infer_provider
 
-        check_known_provider(name)
+        check_provider(name)
         return infer_embedding_model(
             name, provider_factory=lambda provider: _adapted(infer_provider(provider))
         )
 
 
+def _ollama_address() -> str:
+    """Return the URL of Ollama's OpenAI-compatible endpoint.
+
+    The variable may name the server alone, as Ollama's own documents do.
+    """
+    address = os.environ.get(_OLLAMA_VARIABLE, "").strip().rstrip("/") or "http://localhost:11434"
+    return address if urlsplit(address).path else f"{address}/v1"
+
+
+def _ollama_problem(error: Exception, name: str) -> str | None:
+    """Return what to do after a failure of Ollama, or None if its message is good enough."""
+    from shlex import quote
+
+    from pydantic_ai.exceptions import ModelConnectionError, ModelNotFoundError
+
+    if isinstance(error, ModelNotFoundError):
+        return f"Ollama does not have it; run: ollama pull {quote(name)}"
+    if isinstance(error, ModelConnectionError):
+        return (
+            f"Ollama does not answer at {_ollama_address()}; start it (ollama serve), or set "
+            f"{_OLLAMA_VARIABLE}"
+        )
+    return None
+
+
 def _adapted(provider: AnyProvider) -> AnyProvider:
+    """Adapt a client of the package `openai`: no retries, and vectors in the order of their texts.
+
+    Our caller decides when to retry: the client would wait as long as the provider asks, as if the
+    provider did not answer.
+    """
     # If it has not been imported, the provider does not use it.
     if "openai" in sys.modules:
-        from toolembed._openai import adapt
+        from openai import AsyncOpenAI
 
-        adapt(provider.client)
+        client = provider.client
+        if isinstance(client, AsyncOpenAI):
+            client.max_retries = 0
+            vars(client)["embeddings"] = _InOrder(client.embeddings)
     return provider
 
 
-def _numbers(vector: Iterable[float]) -> list[float]:
+class _InOrder:
+    """A client's embeddings, sorted by their index; pydantic-ai does not sort them."""
+
+    def __init__(self, embeddings: AsyncEmbeddings) -> None:
+        self._embeddings = embeddings
+
+    async def create(self, **arguments: Any) -> CreateEmbeddingResponse:  # noqa: ANN401 - passed on
+        answer = await self._embeddings.create(**arguments)
+        by_index = {row.index: row for row in answer.data}
+        # Some servers give every row the index 0.
+        if by_index.keys() == set(range(len(answer.data))):
+            answer.data = [by_index[index] for index in range(len(answer.data))]
+        return answer
+
+
+def _kind_of(error: BaseException) -> FailureKind:
+    """Classify an error of pydantic-ai, of a provider's package or of the network.
+
+    An unknown failure is retried: retries are bounded, and cost the least.
+    """
+    from pydantic_ai import exceptions as ai
+
+    match error:
+        # The order matters: the first two are kinds of rejected requests too.
+        case ai.ModelAuthenticationError() | ai.ModelNotFoundError() | ai.ModelQuotaExceededError():
+            return FailureKind.UNAVAILABLE
+        case ai.ModelTimeoutError() | TimeoutError():
+            return FailureKind.SLOW
+        case ai.ModelRequestRejectedError():
+            return FailureKind.REFUSED
+        case ai.ModelAPIError():
+            # VoyageAI's own error has the status for which pydantic-ai has no class.
+            of_cause = getattr(error.__cause__, "http_status", None)
+            status = error.status_code if isinstance(error, ai.ModelHTTPError) else of_cause
+            if status is None or status in _TRANSIENT_STATUSES or status >= 500:
+                return FailureKind.TRANSIENT
+            is_refusal = status in _REFUSED_STATUSES
+            return FailureKind.REFUSED if is_refusal else FailureKind.UNAVAILABLE
+        case ai.UserError() | ImportError() | NotImplementedError():
+            return FailureKind.UNAVAILABLE
+        case ValueError() | TypeError():
+            # An invalid answer; the answer for other texts may be valid.
+            return FailureKind.REFUSED
+        case _:
+            return FailureKind.TRANSIENT
+
+
+def _floats(vector: Iterable[float]) -> list[float]:
     """Return a vector as a list, or an empty list for anything else."""
     try:
         return list(array("d", vector))
     except (TypeError, ValueError, OverflowError):
         return []
-
-
-def _has_failed(task: asyncio.Task[PydanticAIEmbedder]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)

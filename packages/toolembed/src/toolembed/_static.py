@@ -1,4 +1,4 @@
-"""The offline default: static vectors of word pieces, summed over a text.
+"""The static model: vectors of word pieces, summed over a text.
 
 They are distilled from a transformer and trained on requests and the tools that answer them
 (decision 22). Queries and documents say the same thing in different words, so each kind has a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import math
 import mmap
 import struct
@@ -19,13 +20,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from operator import mul
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolembed._safetensors import read_header
+from toolembed._errors import EmbeddingError, FailureKind
+from toolembed._protocols import EmbeddingLimits
 from toolembed._wordpieces import UNKNOWN, word_pieces
-from toolembed.errors import EmbeddingError, FailureKind
-from toolembed.protocols import EmbeddingLimits
-from toolembed.providers import OFFLINE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from toolembed._wordpieces import WordPieces
 
-MODEL_ID = f"{OFFLINE}:tools2"
+MODEL_ID = "static:tools2"
 DIMENSIONS = 256
 
 _WEIGHTS = Path(__file__).with_name("tools2.safetensors")
@@ -77,52 +76,27 @@ class _Model:
         return self.pieces.numbers(text) or [UNKNOWN]
 
 
-class StaticEmbedder:
-    """Embeds with static vectors of 256 dimensions that come with this package.
+class LocalEmbedder:
+    """What our two models share: an id that depends on the weights, and worker threads.
 
-    No network, no GPU, and no numpy for a query. A query's vector is the sum of its pieces'
-    vectors; in a document, the first pieces have the most weight, and the sum is multiplied by a
-    map. All have unit length. It embeds thousands of descriptions a second on one core. Implements
-    `toolembed.Embedder`.
-
-    Args:
-        weights: Your own weights, as made by benchmarks/quality/train; None for ours.
-
-    Raises:
-        EmbeddingError: (on first use) The weights are missing or are not the expected ones.
-        OSError: `weights` cannot be read.
+    Attributes:
+        model_id: The name under which the vectors are stored.
+        dimensions: The length of the vectors.
+        limits: Batch size; batches run one at a time because each uses a whole core.
     """
 
-    def __init__(self, *, weights: Path | None = None) -> None:
-        self._weights = None if weights is None else weights.read_bytes()
-        # Asked several times in each search, and hashing takes as long as a search.
-        self._model_id = (
-            MODEL_ID
-            if self._weights is None
-            else f"{OFFLINE}:{hashlib.sha256(self._weights).hexdigest()[:12]}"
-        )
-        self._model: _Model | None = None
+    def __init__(
+        self, model_id: str, weights: Path | None, *, dimensions: int, limits: EmbeddingLimits
+    ) -> None:
+        self._given = None if weights is None else weights.read_bytes()
+        # Read several times in each search, and hashing takes as long as a search.
+        if self._given is not None:
+            digest = hashlib.sha256(self._given).hexdigest()[:12]
+            model_id = f"{model_id.partition(':')[0]}:{digest}"
+        self.model_id: str = model_id
+        self.dimensions: int = dimensions
+        self.limits: EmbeddingLimits = limits
         self._lock = threading.Lock()
-
-    @property
-    def model_id(self) -> str:
-        """The name under which the vectors are stored."""
-        return self._model_id
-
-    @property
-    def dimensions(self) -> int:
-        """The length of the vectors."""
-        return DIMENSIONS
-
-    @property
-    def limits(self) -> EmbeddingLimits:
-        """How many texts to embed at once, one batch after the other: a batch uses all cores."""
-        return _LIMITS
-
-    @property
-    def is_instant(self) -> bool:
-        """Whether a few documents can be embedded within milliseconds: only numpy may be loaded."""
-        return self._model is not None and find_spec("numpy") is not None
 
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed documents, in a worker thread."""
@@ -133,7 +107,40 @@ class StaticEmbedder:
         return (await asyncio.to_thread(self.encode_queries, [text]))[0]
 
     def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed documents: one list of `DIMENSIONS` floats for each."""
+        """Embed documents: one list of `dimensions` floats for each."""
+        raise NotImplementedError
+
+    def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed queries: one list of `dimensions` floats for each."""
+        raise NotImplementedError
+
+
+class StaticEmbedder(LocalEmbedder):
+    """Embeds with static vectors of 256 dimensions that come with this package.
+
+    No network, no GPU, and no numpy for a query. A query's vector is the sum of its pieces'
+    vectors; in a document, the first pieces have the most weight, and the sum is multiplied by a
+    map. All have unit length. It embeds thousands of descriptions a second on one core. Implements
+    `toolembed.Embedder`; `.encode_documents` and `.encode_queries` do the same without async.
+
+    Args:
+        weights: Your own weights, as made by benchmarks/quality/train; None for ours.
+
+    Raises:
+        EmbeddingError: (on first use) The weights are missing or are not the expected ones.
+        OSError: `weights` cannot be read.
+    """
+
+    def __init__(self, *, weights: Path | None = None) -> None:
+        super().__init__(MODEL_ID, weights, dimensions=DIMENSIONS, limits=_LIMITS)
+        self._model: _Model | None = None
+
+    @property
+    def is_instant(self) -> bool:
+        """Whether a few documents can be embedded within milliseconds: only numpy may be loaded."""
+        return self._model is not None and find_spec("numpy") is not None
+
+    def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
         if not texts:
             return []
         model = self._loaded()
@@ -143,13 +150,12 @@ class StaticEmbedder:
             raise _failure(f"numpy cannot be imported ({error}); reinstall it") from error
 
     def encode_queries(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed queries: one list of `DIMENSIONS` floats for each."""
         if not texts:
             return []
         model = self._loaded()
         if len(texts) <= _FEW_QUERIES and sys.modules.get("numpy") is None:
             return [_query(model, text) for text in texts]
-        return _queries(model, texts)
+        return _unit(_sums(model, [(model.numbers(text), 1.0) for text in texts]))
 
     def knows(self, word: str) -> bool:
         """Return whether the vectors know a lower-case word as a whole, apart from its ending.
@@ -167,16 +173,50 @@ class StaticEmbedder:
     def _loaded(self) -> _Model:
         with self._lock:
             if self._model is None:
-                self._model = _load(self._weights)
+                self._model = _load(self._given)
             return self._model
+
+
+class Tensor(NamedTuple):
+    """The type and shape of a tensor, and its position in a file of safetensors, in bytes."""
+
+    kind: str
+    shape: list[int]
+    start: int
+    end: int
+
+
+def read_header(data: mmap.mmap | bytes) -> dict[str, Tensor]:
+    """Return the tensors of a file by name, without checking the file's length.
+
+    Raises:
+        ValueError: The file has another format.
+    """
+    try:
+        (length,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8 : 8 + length])
+        header.pop("__metadata__", None)
+        return {
+            name: Tensor(
+                about["dtype"],
+                about["shape"],
+                *(8 + length + offset for offset in about["data_offsets"]),
+            )
+            for name, about in header.items()
+        }
+    except (AttributeError, KeyError, TypeError, struct.error) as error:
+        raise ValueError(f"it is not in the format safetensors: {error!r}") from error
+
+
+def map_file(path: Path) -> mmap.mmap:
+    """Map a file into memory: half of it are word pieces, of which a request needs ten."""
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _load(given: bytes | None) -> _Model:
     try:
-        data: mmap.mmap | bytes | None = given
-        if data is None:
-            with _WEIGHTS.open("rb") as file:
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data = map_file(_WEIGHTS) if given is None else given
         pieces = word_pieces()
         header = read_header(data)
         tensors = {name: header[name] for name in ("table", "scale", "document")}
@@ -206,10 +246,6 @@ def _documents(model: _Model, texts: Sequence[str]) -> list[list[float]]:
     document = model.array("<f2", model.document, DIMENSIONS).astype("<f8")
     mapped = [sums[at : at + _ROWS] @ document for at in range(0, len(sums), _ROWS)]
     return _unit(np.concatenate(mapped))
-
-
-def _queries(model: _Model, texts: Sequence[str]) -> list[list[float]]:
-    return _unit(_sums(model, [(model.numbers(text), 1.0) for text in texts]))
 
 
 def _sums(

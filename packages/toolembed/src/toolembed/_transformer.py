@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toolembed._safetensors import read_header
+from toolembed._static import read_header
 from toolembed._wordpieces import word_pieces
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class Transformer:
     Args:
         weights: A safetensors file, as benchmarks/quality/train writes it.
 
+    Attributes:
+        width: The length of the vectors.
+
     Raises:
         ValueError: The weights are not those of such a model.
     """
@@ -51,15 +54,10 @@ class Transformer:
         self._pieces = word_pieces()
         try:
             self._weights = _floats(weights)
-            self._width = self._weights["norm.bias"].size
+            self.width: int = self._weights["norm.bias"].size
             self._layers = sum(name.endswith(".qkv.bias") for name in self._weights)
         except (KeyError, TypeError) as error:
             raise ValueError(f"these are not the weights of a transformer: {error!r}") from error
-
-    @property
-    def width(self) -> int:
-        """The length of the vectors."""
-        return self._width
 
     def encode(self, texts: Sequence[str]) -> Array:
         """Return a float32 row for each text."""

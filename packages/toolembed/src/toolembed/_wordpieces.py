@@ -6,7 +6,7 @@ import re
 import unicodedata
 import zlib
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 UNKNOWN = 100
 """The number for characters outside the vocabulary."""
 
-_VOCABULARY = "wordpieces.txt"
+_VOCABULARY = Path(__file__).with_name("wordpieces.txt")
 _LONGEST_WORD = 100
 # About as many different words as in a large tree; about 200 bytes each.
 _REMEMBERED = 1 << 14
@@ -38,7 +38,7 @@ class WordPieces:
     """The vocabulary of BERT's uncased models: words, and pieces that begin or continue one."""
 
     def __init__(self) -> None:
-        text = files(__package__).joinpath(_VOCABULARY).read_text("utf-8")
+        text = _VOCABULARY.read_text("utf-8")
         self._numbers = {piece: number for number, piece in enumerate(text.split("\n")[:-1])}
         self._characters = [
             number for piece, number in self._numbers.items() if len(piece) == 1 and piece >= _FAR

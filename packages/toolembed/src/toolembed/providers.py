@@ -1,7 +1,7 @@
-"""The model providers of pydantic-ai, and what to install for each.
+"""The model providers of pydantic-ai, what to install for each, and the advice in error messages.
 
-pydantic-ai is an extra, which the offline model does not need. `PROVIDERS` is the only table of
-what is known without importing it. pydantic-ai supports more providers, and is asked about those.
+pydantic-ai is an extra, which our own models do not need. `PROVIDERS` is the only table of what is
+known without importing it. pydantic-ai supports more providers, and is asked about those.
 """
 
 from __future__ import annotations
@@ -10,44 +10,25 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from toolembed.protocols import EmbeddingLimits
+from toolembed._errors import redact_keys as redact_keys
+from toolembed._protocols import EmbeddingLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 __all__ = [
-    "ACCURATE",
-    "ACCURATE_WEIGHTS",
-    "OFFLINE",
     "PROVIDERS",
-    "TEST_MODEL",
-    "Provider",
-    "Remedies",
-    "check_known_provider",
+    "InstallHints",
     "check_model_name",
     "check_provider",
     "current_name",
-    "did_you_mean",
-    "has_accurate_weights",
-    "has_pydantic_ai",
-    "is_provider",
-    "limits_of",
-    "provider_of",
+    "default_model",
+    "redact_keys",
 ]
 
-OFFLINE = "static"
-"""The model that comes with the installation and works offline."""
-
-ACCURATE = "accurate"
-"""The model whose weights come with the extra of this name; it works offline too."""
-
 ACCURATE_WEIGHTS = "toolembed_accurate"
-"""The package of these weights."""
-
 TEST_MODEL = "test"
-"""pydantic-ai's own model for tests."""
-
-_OURS = (OFFLINE, ACCURATE, "none")
+_OURS = ("static", "accurate", "none")
 # A prefix of a provider's name; it accepts what that provider accepts.
 _GATEWAY = "gateway/"
 _COMPARED = 100
@@ -56,6 +37,14 @@ _COMPARED = 100
 _BATCH = 64
 _LOCAL = EmbeddingLimits(texts_per_request=_BATCH)
 _REMOTE = EmbeddingLimits(texts_per_request=_BATCH, concurrency=2)
+# The modules that each extra installs.
+_MODULES = {
+    "openai": ("openai", "tiktoken"),
+    "google": ("google.genai",),
+    "cohere": ("cohere",),
+    "voyageai": ("voyageai",),
+    "sentence-transformers": ("sentence_transformers", "torch"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,65 +54,51 @@ class Provider:
     Attributes:
         extra: The extra of toolembed that installs what it needs; empty if there is none.
         has_own_extra: Whether pydantic-ai-slim has an extra of its name.
-        modules: The modules that its extra installs.
         now: Its current name, if this one is outdated.
         embeds: Whether it is commonly used for embedding models.
         converses: Whether it is commonly used for language models.
-        downloads: Whether it runs in this process, and downloads missing models.
         limits: The limits of its embedding models, from its documentation; at most two batches are
             in progress at once.
-        limits_of_models: The same for models whose names begin with the key.
         models: Names of its common embedding models, the most common one first.
         key_variables: The environment variables that may have its key.
     """
 
     extra: str = ""
     has_own_extra: bool = False
-    modules: tuple[str, ...] = ()
     now: str = ""
-    embeds: bool = False
-    converses: bool = False
-    downloads: bool = False
+    embeds: bool = True
+    converses: bool = True
     limits: EmbeddingLimits = _REMOTE
-    limits_of_models: tuple[tuple[str, EmbeddingLimits], ...] = ()
     models: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that its extra installs."""
+        return _MODULES.get(self.extra, ())
 
-_OPENAI = ("openai", "tiktoken")
-_GOOGLE = ("google.genai",)
-# One text in a request, which the SDK checks; 8,192 tokens in it.
-_GEMINI_2 = EmbeddingLimits(texts_per_request=1, tokens_per_text=8_192, concurrency=4)
+    @property
+    def is_installable(self) -> bool:
+        """Whether it is known which extra it needs."""
+        return bool(self.extra) or self.has_own_extra
+
 
 PROVIDERS = {
     "openai": Provider(
         extra="openai",
-        modules=_OPENAI,
-        embeds=True,
-        converses=True,
         # 2,048 texts and 300,000 tokens in a request, 8,191 tokens in a text.
         limits=replace(_REMOTE, tokens_per_request=300_000, tokens_per_text=8_191),
         models=("text-embedding-3-small", "text-embedding-3-large"),
         key_variables=("OPENAI_API_KEY",),
     ),
-    "openai-chat": Provider(extra="openai", modules=_OPENAI, converses=True),
-    "openai-responses": Provider(extra="openai", modules=_OPENAI, converses=True),
-    "azure": Provider(extra="openai", modules=_OPENAI, embeds=True, converses=True),
-    "deepseek": Provider(extra="openai", modules=_OPENAI, embeds=True, converses=True),
+    "openai-chat": Provider(extra="openai", embeds=False),
+    "openai-responses": Provider(extra="openai", embeds=False),
+    "azure": Provider(extra="openai"),
+    "deepseek": Provider(extra="openai"),
     # It runs a local model, one request after the other.
-    "ollama": Provider(
-        extra="openai",
-        modules=_OPENAI,
-        embeds=True,
-        converses=True,
-        limits=_LOCAL,
-        models=("nomic-embed-text",),
-    ),
+    "ollama": Provider(extra="openai", limits=_LOCAL, models=("nomic-embed-text",)),
     "google": Provider(
         extra="google",
-        modules=_GOOGLE,
-        embeds=True,
-        converses=True,
         # 100 texts in a request (BatchEmbedContents), 2,048 tokens in a text.
         limits=replace(_REMOTE, tokens_per_text=2_048),
         models=("gemini-embedding-001",),
@@ -131,33 +106,16 @@ PROVIDERS = {
     ),
     "google-cloud": Provider(
         extra="google",
-        modules=_GOOGLE,
-        embeds=True,
-        converses=True,
         # 250 texts and 20,000 tokens in a request, 2,048 tokens in a text.
         limits=replace(_REMOTE, tokens_per_request=20_000, tokens_per_text=2_048),
-        limits_of_models=(("gemini-embedding-2", _GEMINI_2),),
     ),
-    "google-gla": Provider(
-        extra="google", modules=_GOOGLE, now="google", embeds=True, converses=True
-    ),
-    "google-vertex": Provider(
-        extra="google", modules=_GOOGLE, now="google-cloud", embeds=True, converses=True
-    ),
-    "cohere": Provider(
-        extra="cohere",
-        modules=("cohere",),
-        embeds=True,
-        converses=True,
-        # 96 texts in a request; what is too long for the model is cut off by the provider.
-        limits=_REMOTE,
-        models=("embed-v4.0",),
-        key_variables=("CO_API_KEY",),
-    ),
+    "google-gla": Provider(extra="google", now="google"),
+    "google-vertex": Provider(extra="google", now="google-cloud"),
+    # 96 texts in a request; what is too long for the model is cut off by the provider.
+    "cohere": Provider(extra="cohere", models=("embed-v4.0",), key_variables=("CO_API_KEY",)),
     "voyageai": Provider(
         extra="voyageai",
-        modules=("voyageai",),
-        embeds=True,
+        converses=False,
         # 1,000 texts in a request, 120,000 tokens for the largest models, 32,000 tokens in a text
         # (16,000 for some).
         limits=replace(_REMOTE, tokens_per_request=120_000, tokens_per_text=16_000),
@@ -166,33 +124,34 @@ PROVIDERS = {
     ),
     "sentence-transformers": Provider(
         extra="sentence-transformers",
-        modules=("sentence_transformers", "torch"),
-        embeds=True,
-        downloads=True,
+        converses=False,
         limits=_LOCAL,
         models=("all-MiniLM-L6-v2",),
     ),
     "bedrock": Provider(
         has_own_extra=True,
-        embeds=True,
-        converses=True,
         # 96 texts for Cohere's models; Amazon's take one text of 8,192 tokens at a time, and
         # pydantic-ai sends five such requests at once for one of ours.
         limits=EmbeddingLimits(texts_per_request=_BATCH, tokens_per_text=8_192),
     ),
-    # 10 texts in a request.
     "alibaba": Provider(
-        limits=EmbeddingLimits(texts_per_request=10, tokens_per_text=8_192, concurrency=4)
+        embeds=False,
+        converses=False,
+        # 10 texts in a request.
+        limits=EmbeddingLimits(texts_per_request=10, tokens_per_text=8_192, concurrency=4),
     ),
-    TEST_MODEL: Provider(limits=EmbeddingLimits()),
+    TEST_MODEL: Provider(embeds=False, converses=False, limits=EmbeddingLimits()),
     **dict.fromkeys(
         ("anthropic", "groq", "huggingface", "mistral", "openrouter", "xai"),
-        Provider(has_own_extra=True, converses=True),
+        Provider(has_own_extra=True, embeds=False),
     ),
 }
 """The providers by the name before the colon in a model's name."""
 
 _NO_PROVIDER = Provider()
+_GEMINI_2 = "google-cloud:gemini-embedding-2"
+# One text in a request, which the SDK checks; 8,192 tokens in it.
+_GEMINI_2_LIMITS = EmbeddingLimits(texts_per_request=1, tokens_per_text=8_192, concurrency=4)
 
 
 def _install(*wanted: str) -> str:
@@ -200,7 +159,7 @@ def _install(*wanted: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remedies:
+class InstallHints:
     """The advice in errors, as commands and settings of the program that people use.
 
     Attributes:
@@ -220,7 +179,7 @@ class Remedies:
     def to_install(self, model: str) -> str:
         """Return how to install what a model needs."""
         provider = provider_of(model)
-        extra = ACCURATE if model == ACCURATE else provider.extra or "pydantic-ai"
+        extra = model if model == "accurate" else provider.extra or "pydantic-ai"
         wanted = [f"{self.distribution}[{extra}]"]
         if provider.has_own_extra:
             wanted.append(f"pydantic-ai-slim[{_name(model)}]")
@@ -229,14 +188,15 @@ class Remedies:
     def missing(self, model: str) -> str:
         """Return a message that a model's package is missing, with the command that installs it."""
         # Only pydantic-ai knows whether a provider of another name exists.
-        if ":" not in model or _is_installable(model):
+        if ":" not in model or provider_of(model).is_installable:
             return f"its package is missing; {self.to_install(model)}"
-        hint = did_you_mean(_name(model), [it for it in PROVIDERS if _is_installable(it)])
+        known = [name for name, provider in PROVIDERS.items() if provider.is_installable]
+        hint = did_you_mean(_name(model), known)
         return f"its package is missing, or its provider misspelt{hint}; {self.to_install(model)}"
 
     def what_to_do(self, model: str, error: ImportError) -> str:
         """Return what a failed model lacks, and the remedy."""
-        if has_pydantic_ai() and not _is_installable(model):
+        if find_spec("pydantic_ai") is not None and not provider_of(model).is_installable:
             # Only pydantic-ai knows which package it is.
             return str(error).partition("\n")[0]
         return self.missing(model)
@@ -247,6 +207,11 @@ class Remedies:
             f"this module is for pydantic-ai, which is an extra; {self.to_install('')}",
             name=error.name,
         )
+
+
+def default_model() -> str:
+    """Return `accurate` if its weights are installed (the extra), else `static`."""
+    return "static" if find_spec(ACCURATE_WEIGHTS) is None else "accurate"
 
 
 def provider_of(model: str) -> Provider:
@@ -262,62 +227,10 @@ def current_name(model: str) -> str:
 
 
 def limits_of(model_id: str, *, requests_per_minute: float | None = None) -> EmbeddingLimits:
-    """Return a model's limits, by its provider and its name.
-
-    Args:
-        model_id: The model.
-        requests_per_minute: How many requests it accepts, which does not follow from the name.
-
-    Raises:
-        ValueError: It is not positive.
-    """
-    provider = provider_of(model_id)
-    name = model_id.partition(":")[2]
-    of_model = (limits for prefix, limits in provider.limits_of_models if name.startswith(prefix))
-    return replace(next(of_model, provider.limits), requests_per_minute=requests_per_minute)
-
-
-def has_pydantic_ai() -> bool:
-    """Return whether pydantic-ai is installed, without importing it."""
-    return find_spec("pydantic_ai") is not None
-
-
-def has_accurate_weights() -> bool:
-    """Return whether the weights of the accurate model are installed, without loading them."""
-    return find_spec(ACCURATE_WEIGHTS) is not None
-
-
-def is_provider(name: str) -> bool:
-    """Return whether pydantic-ai is installed and has a provider; this imports it."""
-    if not has_pydantic_ai():
-        return False
-    from pydantic_ai.providers import infer_provider_class
-
-    try:
-        infer_provider_class(name)
-    except ValueError:
-        return False
-    except ImportError:
-        # It is known, but its package is missing, which its first use will report.
-        pass
-    return True
-
-
-def check_provider(model: str, *, usual: Collection[str]) -> None:
-    """Check that pydantic-ai has a provider for a model.
-
-    If it is not installed, this cannot be known. Then the first use of the model fails and says
-    what to install, as with any other unusable model.
-
-    Raises:
-        ValueError: It has none.
-    """
-    if not has_pydantic_ai():
-        return
-    provider = model.partition(":")[0]
-    if ":" in model and provider not in usual and not is_provider(provider.removeprefix(_GATEWAY)):
-        hint = did_you_mean(provider, usual) or "; check its name"
-        raise ValueError(f"pydantic-ai knows no provider of {model!r}{hint}")
+    """Return a model's limits, by its provider and its name."""
+    is_gemini_2 = model_id.removeprefix(_GATEWAY).startswith(_GEMINI_2)
+    limits = _GEMINI_2_LIMITS if is_gemini_2 else provider_of(model_id).limits
+    return replace(limits, requests_per_minute=requests_per_minute)
 
 
 def check_model_name(name: str) -> str:
@@ -326,9 +239,7 @@ def check_model_name(name: str) -> str:
     Raises:
         ValueError: It names no provider.
     """
-    if name in _OURS:
-        return name
-    if name != TEST_MODEL and not all(name.partition(":")):
+    if name not in (*_OURS, TEST_MODEL) and not all(name.partition(":")):
         alone = (*_OURS, TEST_MODEL)
         raise ValueError(
             f"{name!r} names no provider{did_you_mean(name, alone)}; use PROVIDER:MODEL as in "
@@ -337,10 +248,26 @@ def check_model_name(name: str) -> str:
     return name
 
 
-def check_known_provider(name: str) -> None:
-    """Raise ValueError if pydantic-ai does not know the provider in a name."""
-    if name not in _OURS:
-        check_provider(name, usual=[it for it, provider in PROVIDERS.items() if provider.embeds])
+def check_provider(model: str, *, converses: bool = False) -> None:
+    """Check that pydantic-ai has a provider for a model, which imports it for a less common one.
+
+    If it is not installed, this cannot be known. Then the first use of the model fails and says
+    what to install, as with any other unusable model.
+
+    Args:
+        model: The model.
+        converses: Whether it is a language model rather than an embedding model.
+
+    Raises:
+        ValueError: It has none.
+    """
+    if find_spec("pydantic_ai") is None:
+        return
+    usual = [name for name, it in PROVIDERS.items() if (it.converses if converses else it.embeds)]
+    provider = model.partition(":")[0]
+    if ":" in model and provider not in usual and not _is_known(provider.removeprefix(_GATEWAY)):
+        hint = did_you_mean(provider, usual) or "; check its name"
+        raise ValueError(f"pydantic-ai knows no provider of {model!r}{hint}")
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
@@ -351,11 +278,20 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
+def _is_known(provider: str) -> bool:
+    """Return whether pydantic-ai has a provider."""
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(provider)
+    except ValueError:
+        return False
+    except ImportError:
+        # It is known, but its package is missing, which its first use will report.
+        pass
+    return True
+
+
 def _name(model: str) -> str:
     # The chosen length of vectors may follow it, as in `test@8`.
     return model.partition(":")[0].partition("@")[0].removeprefix(_GATEWAY)
-
-
-def _is_installable(model: str) -> bool:
-    provider = provider_of(model)
-    return bool(provider.extra) or provider.has_own_extra

@@ -1,4 +1,4 @@
-"""The offline default as a pydantic-ai model, for use with pydantic-ai's own `Embedder`.
+"""The static model as a pydantic-ai model, for use with pydantic-ai's own `Embedder`.
 
 ::
 
@@ -14,12 +14,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from toolembed._static import MODEL_ID, StaticEmbedder
-from toolembed.providers import Remedies
+from toolembed.providers import InstallHints
 
 try:
     from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult
 except ModuleNotFoundError as _error:
-    raise Remedies().not_here(_error) from _error
+    raise InstallHints().not_here(_error) from _error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +56,8 @@ class StaticEmbeddingModel(EmbeddingModel):
     ) -> EmbeddingResult:
         """Embed queries or documents."""
         texts, _ = self.prepare_embed(inputs, settings)
-        encode = self._embedder.encode_documents
-        if input_type == "query":
-            encode = self._embedder.encode_queries
+        static = self._embedder
+        encode = static.encode_queries if input_type == "query" else static.encode_documents
         return EmbeddingResult(
             embeddings=await asyncio.to_thread(encode, texts),
             inputs=texts,

@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolembed.protocols import Embedder
+    from toolembed._protocols import Embedder
 
 __all__ = ["check_embedder"]
 

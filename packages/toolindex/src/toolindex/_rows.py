@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from toolscan import Parameter, ToolId, ToolScanError
 
-from toolindex.errors import UnreadableRowError
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from anyio.from_thread import BlockingPortal
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolindex import ToolFilter, ToolStore
     from toolrank.protocols import MakeRanker
 
@@ -169,7 +169,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
         root: RootsLike | None = None,
         settings: Settings | None = None,
         *,
-        embedder: LimitedEmbedder | None = None,
+        embedder: Embedder | None = None,
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,

@@ -19,7 +19,6 @@ from toolscan import ScanReport
 from pytools_hybrid.agents._definitions import ToolDefinition, identified, to_record
 from pytools_hybrid.agents._functions import FoundFunction, own_functions
 from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder, sooner_than
-from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search import (
     Answering,
     Searcher,
@@ -30,11 +29,12 @@ from pytools_hybrid.search import (
     observed,
 )
 from pytools_hybrid.settings import MAX_LIMIT, Settings
+from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolscan import ToolId, ToolRecord
 
     from pytools_hybrid.agents._tool_function import ToolFunction
@@ -79,7 +79,7 @@ class ToolCorpus:
         functions: Iterable[object] = (),
         settings: Settings | None = None,
         *,
-        embedder: LimitedEmbedder | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         own = own_functions(functions)
         self._functions = {
@@ -258,12 +258,10 @@ class _Here:
     answering: Answering
 
 
-async def _embed(
-    store: SQLiteStore, embedder: LimitedEmbedder, *, at_most: int | None = None
-) -> int:
+async def _embed(store: SQLiteStore, embedder: Embedder, *, at_most: int | None = None) -> int:
     await asyncio.to_thread(store.use_model, embedder.model_id)
-    with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
-        report = await embed_pending(store, embedder, limits=embedder.limits, at_most=at_most)
+    with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+        report = await embed_pending(store, embedder, at_most=at_most)
         seen.outcome = "answered" if report.embedded else ""
     return report.embedded
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from pytools_hybrid.errors import ToolArgumentsError
-from pytools_hybrid.observing import CALLS, Observed, transport
+from pytools_hybrid.telemetry import CALLS, observe, request_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ class ToolFunction:
             Exception: Any other error of the tool.
         """
         category = self.id.split(":")[1] if self.id.count(":") == 2 else ""
-        with Observed(CALLS, transport(), category) as seen:
+        with observe(CALLS, request_source.get(), category) as seen:
             seen.note(self.name, {"gen_ai.tool.name": self.name, "pytools.tool": self.id})
             try:
                 bound = self._bind(arguments)

@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 # isort: off
 # Imported in the order of the help.
@@ -34,9 +36,9 @@ from pytools_hybrid.cli import _enrich  # noqa: F401
 # isort: on
 from pytools_hybrid.cli._app import app
 from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
+from pytools_hybrid.exit import end
 from pytools_hybrid.logs import are_json, use_format, write_json
 from pytools_hybrid.terminal import fail, say
-from pytools_hybrid.tracing import end_tracing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,16 +59,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Set before the settings are read, so that errors in them are JSON lines too.
         use_format("json")
     try:
-        app(args=arguments)
+        # Errors of the command line are reported below, in the format of the log.
+        sys.exit(app(args=arguments, standalone_mode=False) or 0)
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(128 + signal.SIGINT)
+    except typer.Abort:
+        say("Aborted!")
+        sys.exit(1)
     except Exception as error:
-        from toolembed import ToolEmbedError
+        if (status := getattr(error, "exit_code", None)) is not None:
+            _report_usage(error)
+            sys.exit(status)
+        from toolembed import EmbeddingError
         from toolindex import ToolIndexError
         from toolrank import ToolRankError
 
-        ours = PytoolsError | ToolEmbedError | ToolIndexError | ToolRankError
+        ours = PytoolsError | EmbeddingError | ToolIndexError | ToolRankError
         if not isinstance(error, ours | OSError):
             if not are_json():
                 raise
@@ -78,7 +87,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             error = PytoolsError(f"{error.filename}: {refusal(error)}")
         fail(error, status=2 if isinstance(error, SettingsError) else 1)
     finally:
-        end_tracing()
+        end()
+
+
+def _report_usage(error: Exception) -> None:
+    """Report wrong arguments: an error of typer's copy of click, which has no public name."""
+    told: Any = error
+    if are_json():
+        write_json("ERROR", told.format_message())
+    else:
+        told.show()
 
 
 def _has_folder() -> bool:

@@ -59,7 +59,7 @@ def _options(
         Literal["text", "json"] | None,
         typer.Option(
             "--log-format",
-            help="text: lines for people. json: each line of stderr is an object. "
+            help="text: lines for people. json: each line of the log is an object. "
             "[env: PYTOOLS_LOG_FORMAT; default: text]",
         ),
     ] = None,

@@ -12,7 +12,7 @@ from pytools_hybrid.cli._app import app, common
 from pytools_hybrid.cli._options import Database, Device, Model, Output, Root
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
-from pytools_hybrid.terminal import is_terminal, print_json, printable
+from pytools_hybrid.terminal import is_terminal, print_json, printable, shows_progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,7 +143,7 @@ def _as_json(finding: Finding) -> dict[str, object]:
 
 
 def _turning(doing: str) -> AbstractContextManager[object]:
-    if not (is_terminal() and sys.stderr.isatty()):
+    if not (is_terminal() and shows_progress()):
         from contextlib import nullcontext
 
         return nullcontext()

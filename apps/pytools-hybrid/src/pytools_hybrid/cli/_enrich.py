@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,8 +65,6 @@ def enrich(
     search then uses them. Unchanged tools that already have an entry are skipped, and so are
     entries that you wrote yourself. Running it again continues an interrupted run.
     """
-    from toolembed.providers import has_pydantic_ai
-
     from pytools_hybrid.jobs.enrich import plan_enrichment
     from pytools_hybrid.settings import REMEDIES, check_model_name
 
@@ -73,7 +72,7 @@ def enrich(
         check_model_name(model)
     except ValueError as error:
         raise SettingsError("--model", str(error)) from error
-    if not has_pydantic_ai():
+    if find_spec("pydantic_ai") is None:
         raise SettingsError("--model", REMEDIES.missing(model))
     settings = settings_from(root=root, include=include, exclude=exclude)
     plan = plan_enrichment(

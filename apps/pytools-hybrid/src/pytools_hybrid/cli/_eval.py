@@ -134,11 +134,11 @@ def evaluate(
 
 
 def _checked(models: list[str]) -> list[str]:
-    from toolembed.providers import check_known_provider, check_model_name
+    from toolembed.providers import check_model_name, check_provider
 
     for model in models:
         try:
-            check_known_provider(check_model_name(model))
+            check_provider(check_model_name(model))
         except ValueError as error:
             raise SettingsError("--model", str(error)) from error
     return models

@@ -21,6 +21,7 @@ from pytools_hybrid.terminal import (
     print_rich,
     printable,
     say,
+    shows_progress,
 )
 
 if TYPE_CHECKING:
@@ -262,9 +263,8 @@ class _Board:
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        import sys
 
-        if sys.stderr.isatty():
+        if shows_progress():
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

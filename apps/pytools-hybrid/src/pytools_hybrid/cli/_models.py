@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from importlib.util import find_spec
 from shlex import quote
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._doctor import show_models
 from pytools_hybrid.cli._options import Output
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.terminal import say
+from pytools_hybrid.terminal import say, shows_progress
 
 _LOCAL = "sentence-transformers"
 _OLLAMA = "ollama"
@@ -57,7 +57,9 @@ def download(
     ],
 ) -> None:
     """Download a model that runs on this machine; nothing else ever downloads one."""
-    from toolembed import download_model
+    from toolembed.downloads import download_model
+
+    from pytools_hybrid.settings import REMEDIES
 
     provider, _, name = model.partition(":")
     if provider == _OLLAMA and name:
@@ -69,12 +71,8 @@ def download(
             "pytools-hybrid doctor --models",
         )
     with _bar(model) as bar:
-        folder = download_model(name, bar)
+        folder = download_model(name, bar, hints=REMEDIES)
     say(f"{model} is in {folder}; use it with --embedding-model {model}")
-    from importlib.util import find_spec
-
-    from pytools_hybrid.settings import REMEDIES
-
     if find_spec("sentence_transformers") is None:
         say(f"the package that runs it is not installed; {REMEDIES.to_install(model)}")
 
@@ -89,7 +87,7 @@ class _bar:  # noqa: N801 - used as a function
         self._model = model
         self._told = -1
         self._bar: progress.Progress | None = None
-        if sys.stderr.isatty():
+        if shows_progress():
             self._bar = progress.Progress(
                 progress.TextColumn("{task.description}"),
                 progress.BarColumn(),

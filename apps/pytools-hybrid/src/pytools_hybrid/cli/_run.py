@@ -11,7 +11,6 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.logs import configure_logging, use_format
 from pytools_hybrid.terminal import Progress, say
-from pytools_hybrid.tracing import is_wanted, start_tracing
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,7 +73,7 @@ def settings_from(
     If the provider of the embedding model is unknown, a server searches by words, because the
     client that started it would not show an error.
     """
-    from toolembed.providers import check_known_provider
+    from toolembed.providers import check_provider
 
     from pytools_hybrid.settings import Settings
 
@@ -83,6 +82,8 @@ def settings_from(
         file=common.get("config"),
     )
     import logging
+
+    from pytools_hybrid.telemetry import is_wanted, start_tracing
 
     use_format(settings.log_format)
     secrets = [settings.token.get_secret_value()] if settings.token else []
@@ -111,7 +112,7 @@ def settings_from(
             say(f"{name} {value} is from {origin}")
     if not is_server:
         try:
-            check_known_provider(settings.embedding_model)
+            check_provider(settings.embedding_model)
         except ValueError as error:
             name = settings.origins.get("embedding_model", "--embedding-model")
             raise SettingsError(name, str(error)) from error

@@ -8,16 +8,22 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolembed import AccurateEmbedder, DimensionsError, create_embedder, embed_pending
+from toolembed import (
+    EmbeddingError,
+    FailureKind,
+    StaticEmbedder,
+    create_embedder,
+    embed_pending,
+)
 from toolindex import DamagedDatabaseError, ToolIndexError, VectorError
 
-from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.settings import REMEDIES
+from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
-    from toolembed import Embedder, LimitedEmbedder, StaticEmbedder
+    from toolembed import Embedder
     from toolindex import Coverage, ToolStore
 
     from pytools_hybrid.index._sync import TreeSync
@@ -31,14 +37,14 @@ _RECHECK_SECONDS = 5.0
 _FEW = 4
 
 
-def configured_embedder(settings: Settings) -> LimitedEmbedder | None:
+def configured_embedder(settings: Settings) -> Embedder | None:
     """Return the embedder that the settings name, or None."""
     return create_embedder(
         settings.embedding_model,
         dimensions=settings.embedding_dim,
         requests_per_minute=settings.embedding_requests_per_minute,
         device=settings.device,
-        remedies=REMEDIES,
+        hints=REMEDIES,
     )
 
 
@@ -47,7 +53,8 @@ def sooner_than(embedder: Embedder | None) -> StaticEmbedder | None:
 
     With it, searches are never worse while a better but slower model is still embedding.
     """
-    return embedder.static if isinstance(embedder, AccurateEmbedder) else None
+    static: object = getattr(embedder, "static", None)
+    return static if isinstance(static, StaticEmbedder) else None
 
 
 class VectorWork:
@@ -63,7 +70,7 @@ class VectorWork:
         is_done: Whether all texts have vectors; otherwise the model is asked again later.
     """
 
-    def __init__(self, store: ToolStore, embedder: LimitedEmbedder | None, sync: TreeSync) -> None:
+    def __init__(self, store: ToolStore, embedder: Embedder | None, sync: TreeSync) -> None:
         self.sooner: StaticEmbedder | None = sooner_than(embedder)
         self.embedded_sooner: asyncio.Event = asyncio.Event()
         self.failure: str = ""
@@ -122,8 +129,8 @@ class VectorWork:
 
     async def _embed_sooner(self, embedder: StaticEmbedder) -> int:
         await asyncio.to_thread(self._store.use_model, embedder.model_id)
-        with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
-            report = await embed_pending(self._store, embedder, limits=embedder.limits)
+        with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+            report = await embed_pending(self._store, embedder)
             seen.outcome = "answered" if report.embedded else ""
         return report.embedded
 
@@ -163,7 +170,7 @@ class VectorWork:
             f"{kept.dimensions}"
         )
 
-    def _coverage(self, embedder: LimitedEmbedder) -> Coverage:
+    def _coverage(self, embedder: Embedder) -> Coverage:
         with self._store.reading() as reader:
             return reader.coverage(embedder.model_id)
 
@@ -175,7 +182,7 @@ class VectorWork:
 
     async def _embed(
         self,
-        embedder: LimitedEmbedder,
+        embedder: Embedder,
         progress: Callable[[int, int], object] | None,
         *,
         at_most: int | None,
@@ -192,19 +199,19 @@ class VectorWork:
                 self._recheck_length_at = time.monotonic() + _RECHECK_SECONDS
             await asyncio.to_thread(self._store.use_model, embedder.model_id, dimensions=before)
             try:
-                with Observed(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+                with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
                     report = await embed_pending(
                         self._store,
                         embedder,
-                        limits=embedder.limits,
                         progress=progress,
                         first=self._wanted,
                         at_most=at_most,
                     )
                     seen.outcome = "answered" if report.embedded else ""
-            except (DimensionsError, VectorError):
+            except (EmbeddingError, VectorError) as error:
+                is_new = isinstance(error, VectorError) or error.kind is FailureKind.DIMENSIONS
                 # The vectors have a new length, so all texts are pending again.
-                if is_last or embedder.dimensions == before:
+                if not is_new or is_last or embedder.dimensions == before:
                     raise
                 continue
             embedded += report.embedded

@@ -22,7 +22,7 @@ from pytools_hybrid.settings import Roots, Settings, check_roots
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolindex import ToolStore
 
     from pytools_hybrid.settings import RootsLike
@@ -68,7 +68,7 @@ class Index(OpenIndex):
         root: RootsLike | None = None,
         settings: Settings | None = None,
         *,
-        embedder: LimitedEmbedder | None = None,
+        embedder: Embedder | None = None,
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import PurePosixPath
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
     from toolindex.protocols import UsageStore
     from toolindex_postgres import Freshness
@@ -55,10 +55,10 @@ class OpenIndex:
         embedder: The model, or None for search by words alone.
     """
 
-    def __init__(self, roots: Roots, settings: Settings, embedder: LimitedEmbedder | None) -> None:
+    def __init__(self, roots: Roots, settings: Settings, embedder: Embedder | None) -> None:
         self.settings: Settings = settings
         self.roots: Roots = roots
-        self.embedder: LimitedEmbedder | None = embedder
+        self.embedder: Embedder | None = embedder
         self._open: Parts | None = None
         self._warned_of: frozenset[tuple[str, str]] = frozenset()
 

@@ -17,7 +17,7 @@ from pytools_hybrid.index._aliases import Annotator
 from pytools_hybrid.index._broken import broken_tool, suspects
 from pytools_hybrid.index._scan import refresh
 from pytools_hybrid.index._sqlite_file import damage_note
-from pytools_hybrid.observing import SYNCS, Observed
+from pytools_hybrid.telemetry import SYNCS, observe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -108,7 +108,7 @@ class TreeSync:
                 # Held until the thread has ended, even if the caller is cancelled: an older scan
                 # must not be applied after a newer one.
                 async with self._store.lease("files").acquire_async(patience=_LEASE_SECONDS):
-                    with Observed(SYNCS) as seen:
+                    with observe(SYNCS) as seen:
                         report = await self._refreshed(within, trusts_stamps, progress)
                         is_news = report.added or report.updated or report.removed
                         seen.outcome = "changed" if is_news else "unchanged"

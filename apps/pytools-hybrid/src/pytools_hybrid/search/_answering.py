@@ -10,10 +10,10 @@ from toolembed import StaticEmbedder
 from toolrank import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
-from pytools_hybrid.observing import LOST_CHANNELS, SEARCHES, Observed, transport
 from pytools_hybrid.search._engine import spelled
 from pytools_hybrid.search._query_vectors import QueryEmbedder, QueryEncoder, QueryVector
 from pytools_hybrid.search._types import SearchMode
+from pytools_hybrid.telemetry import SEARCHES, lost_channels, observe, request_source
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ _ENOUGH = 0.9
 
 async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> SearchResponse:
     """Wait for the answer to a search, and count it; every interface searches through this."""
-    with Observed(SEARCHES, transport(), mode.value) as seen:
+    with observe(SEARCHES, request_source.get(), mode.value) as seen:
         response = await answer
         seen.outcome = "found" if response.tools else "early" if response.early else "empty"
         seen.note(
@@ -46,7 +46,8 @@ async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> Searc
         )
         if response.lost:
             # Only this channel can fail: the others only need the index.
-            LOST_CHANNELS.add("vector")
+            for counter in lost_channels:
+                counter.labels("vector").inc()
     return response
 
 

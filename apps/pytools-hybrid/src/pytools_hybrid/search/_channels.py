@@ -13,7 +13,7 @@ from toolembed import EmbeddingError
 from toolindex import ToolFilter
 from toolrank import PART_DEPTH, Hit, Query, Traits, split_request
 
-from pytools_hybrid.tracing import span
+from pytools_hybrid.telemetry import span
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence

@@ -10,7 +10,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolembed import EmbeddingError
-from toolembed.providers import ACCURATE
 from toolindex import ToolFilter
 from toolrank import (
     ACCURATE_CALIBRATION,
@@ -266,7 +265,7 @@ def spelled(reader: StoreReader, text: str, known: Callable[[str], bool]) -> str
 
 def calibration_of(model_id: str) -> Calibration:
     """Return the calibration of a model's similarities, or the default if it has none."""
-    is_accurate = model_id.partition(":")[0] == ACCURATE
+    is_accurate = model_id.partition(":")[0] == "accurate"
     return ACCURATE_CALIBRATION if is_accurate else _CALIBRATION
 
 

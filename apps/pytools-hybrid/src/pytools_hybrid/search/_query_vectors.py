@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from toolembed import Backoff, CircuitBreaker, EmbeddingError, FailureKind
+from toolembed import Backoff, EmbeddingError, FailureKind
 from toolindex import ToolIndexError, VectorError, check_dimensions
 from toolrank import split_request
 
-from pytools_hybrid.observing import MODEL_REQUESTS, Observed
+from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -100,7 +100,7 @@ class QueryEncoder:
 
     def _vector(self, text: str) -> QueryVector:
         model_id, parts = self._embedder.model_id, split_request(text)
-        with Observed(MODEL_REQUESTS, "query", model_id) as seen:
+        with observe(MODEL_REQUESTS, "query", model_id) as seen:
             values, *of_parts = [
                 array("f", values) for values in self._embedder.encode_queries([text, *parts])
             ]
@@ -139,7 +139,7 @@ class QueryEmbedder:
         self._remembered: OrderedDict[str, Sequence[float]] = OrderedDict()
         self._useless: set[str] = set()
         self._asking: dict[str, asyncio.Task[Sequence[float]]] = {}
-        self._breaker = CircuitBreaker(_BACKOFF)
+        self._breaker = _BACKOFF.breaker()
         self._failure = ""
 
     async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:
@@ -243,7 +243,7 @@ class QueryEmbedder:
             task.exception()
 
     async def _embed(self, text: str) -> Sequence[float]:
-        with Observed(MODEL_REQUESTS, "query", self.embedder.model_id) as seen:
+        with observe(MODEL_REQUESTS, "query", self.embedder.model_id) as seen:
             async with asyncio.timeout(_LATEST_SECONDS):
                 try:
                     values = await self._values(text)

@@ -7,8 +7,8 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from toolembed import Backoff, CircuitBreaker, without_keys
-from toolembed.providers import current_name
+from toolembed import Backoff
+from toolembed.providers import current_name, redact_keys
 from toolrank import (
     Candidate,
     LLMReranker,
@@ -17,9 +17,9 @@ from toolrank import (
     clear_lead,
 )
 
-from pytools_hybrid.observing import MODEL_REQUESTS, Observed
 from pytools_hybrid.search._types import MatchType, RerankReport
 from pytools_hybrid.settings import why_unusable
+from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -67,7 +67,7 @@ class Reranking:
         self._preparing = asyncio.Lock()
         # Providers refuse too many requests at once, which would count as failures.
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._breaker = CircuitBreaker(_BACKOFF)
+        self._breaker = _BACKOFF.breaker()
 
     @property
     def model(self) -> str:
@@ -93,7 +93,7 @@ class Reranking:
         tools, notes = response.tools, response.notes
         outcome, failure = await self._outcome(request.text, tools)
         # A provider may repeat a key.
-        failure = without_keys(failure)
+        failure = redact_keys(failure)
         if outcome is not None:
             found = {str(tool.entry.id): place for place, tool in enumerate(tools)}
             places = [found[hit.id] for hit in outcome.hits]
@@ -107,7 +107,7 @@ class Reranking:
         report = RerankReport(
             model=self._name,
             applied=outcome is not None and outcome.applied,
-            reason=failure or without_keys(outcome.reason if outcome else self._why_not(tools)),
+            reason=failure or redact_keys(outcome.reason if outcome else self._why_not(tools)),
             milliseconds=1000 * (time.perf_counter() - started),
             **usage,
         )
@@ -125,7 +125,7 @@ class Reranking:
         if isinstance(prepared, str):
             return None, prepared
         async with self._turns:
-            with Observed(MODEL_REQUESTS, "rerank", self._name) as seen:
+            with observe(MODEL_REQUESTS, "rerank", self._name) as seen:
                 outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
                 if outcome.usage.requests or not outcome.applied:
                     seen.outcome = "answered" if outcome.applied else "failed"

@@ -34,7 +34,7 @@ from pytools_hybrid.search._types import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolindex import StoreReader, ToolEntry, ToolStore
     from toolrank.protocols import MakeRanker
 
@@ -71,7 +71,7 @@ class ToolSearch:
         root: RootsLike | None = None,
         settings: Settings | None = None,
         *,
-        embedder: LimitedEmbedder | None = None,
+        embedder: Embedder | None = None,
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,

@@ -22,7 +22,7 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from toolembed.providers import ACCURATE, OFFLINE, check_model_name, has_accurate_weights
+from toolembed.providers import check_model_name, default_model
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.settings import _values as values
@@ -140,7 +140,7 @@ class SettingFields(BaseSettings):
         "one that many hosts share",
     )
     embedding_model: Annotated[str, AfterValidator(check_model_name)] = Field(
-        default_factory=lambda: ACCURATE if has_accurate_weights() else OFFLINE,
+        default_factory=default_model,
         description="`static` (comes with the installation, offline), `accurate` (larger, "
         "offline, an extra; the default if it is installed), `none`, `test` (for tests only: "
         "its vectors mean nothing), or a pydantic-ai model: `openai:…`, `google:…`, `cohere:…`, "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from toolembed import without_keys
-from toolembed.providers import PROVIDERS, TEST_MODEL, Remedies, check_provider
+from toolembed.providers import InstallHints, check_provider, redact_keys
 
 from pytools_hybrid.installation import install_command
 from pytools_hybrid.text import one_line
 
-REMEDIES = Remedies(
+REMEDIES = InstallHints(
     distribution="pytools-hybrid",
     download="pytools-hybrid models download {model}",
     device="set PYTOOLS_DEVICE=auto",
@@ -25,11 +24,11 @@ def check_model_name(name: str) -> str:
     Only the first use can tell whether the provider has the model, and whether there is a key.
     """
     provider, _, model = name.partition(":")
-    if name != TEST_MODEL and not (provider and model):
+    if name != "test" and not (provider and model):
         raise ValueError(
             f"{name!r} names no provider; use PROVIDER:MODEL as in 'openai:gpt-5-mini'"
         )
-    check_provider(name, usual=[it for it, each in PROVIDERS.items() if each.converses])
+    check_provider(name, converses=True)
     return name
 
 
@@ -38,4 +37,4 @@ def why_unusable(model: str, error: Exception) -> str:
     if isinstance(error.__cause__, ImportError):
         return REMEDIES.what_to_do(model, error.__cause__)
     # Hide keys before cutting the text, because half a key is not recognized.
-    return one_line(without_keys(str(error)), _REASON_LENGTH)
+    return one_line(redact_keys(str(error)), _REASON_LENGTH)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from toolembed import Backoff, without_keys
+from toolembed import Backoff
+from toolembed.providers import redact_keys
 from toolrank import ModelUsage
 
 from pytools_hybrid.errors import SettingsError
@@ -76,7 +77,7 @@ class Asker:
             raise SettingsError("--model", REMEDIES.what_to_do(str(model), error)) from error
         except Exception as error:
             # Errors for unknown names and missing keys have no common base class.
-            reason = one_line(without_keys(str(error)), _REASON_LENGTH)
+            reason = one_line(redact_keys(str(error)), _REASON_LENGTH)
             raise SettingsError("--model", f"cannot use {model!r}: {reason}") from error
         # Retry once if the answer has the wrong form.
         self._agent = Agent(
@@ -100,7 +101,7 @@ class Asker:
                 passes = not isinstance(error, ModelHTTPError) or error.status_code in _PASSING
                 if failures >= self._backoff.tries or not passes:
                     # Hide keys before cutting the text, because half a key is not recognized.
-                    said = without_keys(f"{type(error).__name__}: {error}")
+                    said = redact_keys(f"{type(error).__name__}: {error}")
                     raise NoAnswerError(one_line(said, _REASON_LENGTH), _spent(used)) from error
                 await asyncio.sleep(self._backoff.delay(failures))
             else:

@@ -25,7 +25,7 @@ from pytools_hybrid.terminal import Progress, print_sync, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolscan import ScanIssue
 
     from pytools_hybrid.jobs.evaluate._configurations import Configuration
@@ -75,13 +75,13 @@ class Evaluator:
         roots: Roots,
         *,
         database: Path | None = None,
-        embedder: LimitedEmbedder | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self._roots = roots
         self._database = database
         self._embedder = embedder
         # All configurations share a model, which may take a gigabyte, and a minute to load.
-        self._embedders: dict[str, LimitedEmbedder | None] = {}
+        self._embedders: dict[str, Embedder | None] = {}
 
     async def evaluate(
         self,

@@ -30,7 +30,7 @@ from pytools_hybrid.search import SearchMode, ToolSearch, Tuning, write_tuning
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolembed import LimitedEmbedder
+    from toolembed import Embedder
     from toolrank.metrics import Difference
 
     from pytools_hybrid.jobs.evaluate import Figures
@@ -103,7 +103,7 @@ async def tune(
     requests: Sequence[EvaluationQuery],
     *,
     by: str | None = None,
-    embedder: LimitedEmbedder | None = None,
+    embedder: Embedder | None = None,
 ) -> Outcome:
     """Learn from requests, and measure the benefit by cross validation; nothing is written.
 
@@ -183,9 +183,7 @@ async def _ask(
     return await evaluator.ask(configuration, [requests[row] for row in rows], database, _RECALL_AT)
 
 
-async def _data(
-    requests: Sequence[EvaluationQuery], database: Path, model: LimitedEmbedder
-) -> _Data:
+async def _data(requests: Sequence[EvaluationQuery], database: Path, model: Embedder) -> _Data:
     queries = np.array([await model.embed_query(request.text) for request in requests], "f8")
 
     def stored() -> dict[str, bytes]:

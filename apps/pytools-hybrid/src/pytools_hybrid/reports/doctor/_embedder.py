@@ -8,8 +8,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from toolembed.providers import OFFLINE
-
 from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.reports.doctor._finding import Commands, Verdict, failed, fine, warning
 from pytools_hybrid.settings import REMEDIES
@@ -49,7 +47,7 @@ def look_at_embedder(
         vector = asyncio.run(embedder.embed_query(PROBE))
     except EmbeddingError as error:
         return failed(
-            f"{error} (searches use {OFFLINE} meanwhile)",
+            f"{error} (searches use static meanwhile)",
             remedy_of(error.reason, model=settings.embedding_model),
         )
     milliseconds = 1000 * (time.perf_counter() - started)
@@ -64,7 +62,7 @@ def look_at_embedder(
         remedy = commands.index() if commands is not None else None
         return warning(
             f"{shown}; the {coverage.vectors} vectors in the index have {coverage.dimensions}, so "
-            f"searches use {OFFLINE} until all tools are embedded again",
+            f"searches use static until all tools are embedded again",
             remedy,
         )
     counted = f"{coverage.vectors} of {coverage.tools} tools have a vector"

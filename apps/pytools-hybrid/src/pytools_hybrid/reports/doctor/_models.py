@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from toolembed import create_embedder, downloaded_models, ollama_address, without_keys
-from toolembed.providers import ACCURATE, OFFLINE, PROVIDERS, Provider, has_pydantic_ai, provider_of
+from toolembed import create_embedder
+from toolembed.providers import PROVIDERS
 
 from pytools_hybrid.reports.doctor._embedder import PROBE, remedy_of
 from pytools_hybrid.settings import REMEDIES
@@ -52,20 +52,20 @@ def model_choices(*, call: bool = False) -> Iterator[ModelChoice]:
         call: Whether to call providers' models too, which costs money: each embeds four words.
             Ollama's first model is called too. Local models are not loaded.
     """
-    yield _asked(OFFLINE, "comes with the installation, offline")
-    yield _asked(ACCURATE, "comes with its extra, offline")
+    yield _asked("static", "comes with the installation, offline")
+    yield _asked("accurate", "comes with its extra, offline")
     yield from _local_models()
     yield _ollama_model(call=call)
     for name, provider in PROVIDERS.items():
         if provider.key_variables:
-            yield from _provided(name, provider, call=call)
+            yield from _provided(name, call=call)
 
 
 def _asked(setting: str, message: str) -> ModelChoice:
     """Ask a model for a vector."""
     from toolembed import EmbeddingError
 
-    embedder = create_embedder(setting, remedies=REMEDIES)
+    embedder = create_embedder(setting, hints=REMEDIES)
     if embedder is None:
         return ModelChoice(setting=setting, works=False, message="not an embedding model")
     started = time.perf_counter()
@@ -88,7 +88,8 @@ def _asked(setting: str, message: str) -> ModelChoice:
     )
 
 
-def _provided(name: str, provider: Provider, *, call: bool) -> Iterator[ModelChoice]:
+def _provided(name: str, *, call: bool) -> Iterator[ModelChoice]:
+    provider = PROVIDERS[name]
     models = [f"{name}:{model}" for model in provider.models]
     first = models[0]
     if lacking := _lacking(name):
@@ -123,10 +124,12 @@ def _local_models() -> Iterator[ModelChoice]:
             remedy=lacking,
         )
         return
+    from toolembed.downloads import downloaded_models
+
     models = downloaded_models()
-    for each in models:
-        message = f"downloaded ({each.size / 1e6:.0f} MB); not loaded now"
-        yield ModelChoice(setting=each.model, works=True, message=message)
+    for setting, size in models.items():
+        message = f"downloaded ({size / 1e6:.0f} MB); not loaded now"
+        yield ModelChoice(setting=setting, works=True, message=message)
     if not models:
         yield ModelChoice(
             setting=_FIRST_LOCAL_MODEL,
@@ -137,19 +140,18 @@ def _local_models() -> Iterator[ModelChoice]:
 
 
 def _ollama_model(*, call: bool) -> ModelChoice:
-    address = without_keys(ollama_address())
     if lacking := _lacking("ollama"):
         message = "the package openai, which calls it, is not installed"
         return ModelChoice(setting=_OLLAMA_MODEL, works=False, message=message, remedy=lacking)
     if call:
-        return _asked(_OLLAMA_MODEL, f"at {address}")
-    message = f"or any other that a running Ollama has at {address}; not called (--call calls it)"
+        return _asked(_OLLAMA_MODEL, "with Ollama")
+    message = "or any other that a running Ollama has; not called (--call calls it)"
     return ModelChoice(setting=_OLLAMA_MODEL, works=True, message=message)
 
 
 def _lacking(provider: str) -> str | None:
     """Return the command that installs what a provider needs, or None if it is installed."""
-    if has_pydantic_ai() and all(map(_is_installed, provider_of(provider).modules)):
+    if all(map(_is_installed, ("pydantic_ai", *PROVIDERS[provider].modules))):
         return None
     return REMEDIES.to_install(provider)
 

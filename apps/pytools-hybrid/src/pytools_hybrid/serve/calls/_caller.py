@@ -15,13 +15,13 @@ from toolimport.runtime import imported_tool
 from toolindex import ToolFilter
 
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
-from pytools_hybrid.observing import CALLS, Observed, transport
 from pytools_hybrid.search import found_as
 from pytools_hybrid.serve.calls._forms import compact_form
 from pytools_hybrid.serve.calls._python import PythonTool
 from pytools_hybrid.serve.calls._received import received, shown_question
 from pytools_hybrid.serve.calls._trust import is_trusted
 from pytools_hybrid.serve.results import META_PREFIX
+from pytools_hybrid.telemetry import CALLS, observe, request_source
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
@@ -129,11 +129,11 @@ class ToolCaller:
             ToolRefusedError: It cannot be called here, the arguments are invalid, or nobody agreed.
             ToolCallError: Its server could not be reached, or answered with an error.
         """
-        with Observed(CALLS, transport(), "") as seen:
+        with observe(CALLS, request_source.get(), "") as seen:
             try:
                 tool = await self.find(name)
                 id_ = tool.entry.id
-                seen.labels = transport(), id_.category
+                seen.labels = request_source.get(), id_.category
                 seen.note(id_.name, {"gen_ai.tool.name": id_.name, "pytools.tool": str(id_)})
                 search_id = search_of(str(id_)) if search_of else None
                 result = await self._called(

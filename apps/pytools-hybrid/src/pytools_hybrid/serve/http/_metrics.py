@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.observing import HTTP_REQUESTS, HTTP_SECONDS, via
-from pytools_hybrid.tracing import failed, span
+from opentelemetry.trace import SpanKind
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from pytools_hybrid.serve.metrics import HTTP_REQUESTS, HTTP_SECONDS, ToolMetrics
+from pytools_hybrid.telemetry import fail_span, requested_through, span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from pytools_hybrid.search import ToolSearch
-    from pytools_hybrid.tracing import Value
 
 # The usual status for a client that has disconnected; it is never sent.
 _CLIENT_HAS_GONE = 499
@@ -35,11 +38,6 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
-        # Imported here, because most servers are never scraped.
-        from prometheus_client import CollectorRegistry, generate_latest
-
-        from pytools_hybrid.serve.metrics import ToolMetrics
-
         registry = CollectorRegistry()
         registry.register(ToolMetrics(None if self._search is None else self._search.index))
         registry.register(self)
@@ -47,8 +45,6 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics that only a server has."""
-        from prometheus_client.core import GaugeMetricFamily
-
         # The SDK has no public count of sessions.
         sessions = self._server.session_manager._server_instances  # pyright: ignore[reportPrivateUsage]
         yield GaugeMetricFamily("pytools_mcp_sessions", "Open MCP sessions.", len(sessions))
@@ -74,17 +70,24 @@ class CountRequests:
                 route = getattr(scope.get("route"), "path", "none")
                 # Clients can invent methods, and each would become a separate time series.
                 method = scope["method"] if scope["method"] in _METHODS else "other"
-                HTTP_REQUESTS.add(method, route, str(status))
-                HTTP_SECONDS.add(time.perf_counter() - started, route)
-                if traced is not None:
-                    _tell(traced, method, route, status)
+                HTTP_REQUESTS.labels(method, route, status).inc()
+                HTTP_SECONDS.labels(route).observe(time.perf_counter() - started)
+                _note(traced, method, route, status)
 
         async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 count(message["status"])
             await send(message)
 
-        with via("http"), span("HTTP", kind="server", carrier=_carrier(scope)) as traced:
+        headers = {
+            name.decode(): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name in _TRACE_HEADERS
+        }
+        with (
+            requested_through("http"),
+            span("HTTP", kind=SpanKind.SERVER, headers=headers) as traced,
+        ):
             try:
                 await self._app(scope, receive, send_counted)
             except Exception:
@@ -93,22 +96,12 @@ class CountRequests:
             count(_CLIENT_HAS_GONE)
 
 
-def _carrier(scope: Scope) -> dict[str, str]:
-    """Return the headers that name the trace of a request."""
-    return {
-        name.decode(): value.decode("latin-1")
-        for name, value in scope["headers"]
-        if name in _TRACE_HEADERS
-    }
-
-
-def _tell(traced: Span, method: str, route: str, status: int) -> None:
-    known: dict[str, Value] = {"http.request.method": method, "http.response.status_code": status}
+def _note(traced: Span, method: str, route: str, status: int) -> None:
+    traced.set_attributes({"http.request.method": method, "http.response.status_code": status})
     if route == "none":
         traced.update_name(method)
     else:
         traced.update_name(f"{method} {route}")
-        known["http.route"] = route
-    traced.set_attributes(known)
+        traced.set_attribute("http.route", route)
     if status >= _SERVER_ERROR:
-        failed(traced, str(status))
+        fail_span(traced, str(status))

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from toolembed import ToolEmbedError
+from toolembed import EmbeddingError
 from toolimport import ToolImportError
 from toolindex import FilterError, ToolIndexError, UsageError
 from toolrank import ToolRankError
@@ -108,7 +108,7 @@ class ProblemError(Exception):
 
 def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
     """Return the handlers that turn exceptions into responses."""
-    of_libraries = (ToolEmbedError, ToolImportError, ToolIndexError, ToolRankError)
+    of_libraries = (EmbeddingError, ToolImportError, ToolIndexError, ToolRankError)
     kinds = (ProblemError, HTTPException, PytoolsError, *of_libraries, Exception)
     return dict.fromkeys(kinds, _respond)
 
@@ -145,7 +145,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
             return ProblemError(409, str(error))
         case FilterError() | UsageError():
             return ProblemError(422, str(error))
-        case ToolEmbedError() | ToolIndexError() | ToolRankError():
+        case EmbeddingError() | ToolIndexError() | ToolRankError():
             _log.warning("%s: %s", request.url.path, error)
             return ProblemError(
                 503,

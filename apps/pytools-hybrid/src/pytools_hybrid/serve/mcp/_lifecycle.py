@@ -8,7 +8,7 @@ import signal
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from toolembed import ToolEmbedError
+from toolembed import EmbeddingError
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError, innermost
@@ -53,7 +53,7 @@ async def _until_stopped(
         await _stop(serving, search, settings)
     if serving.done() and not serving.cancelled() and (error := serving.exception()) is not None:
         error = innermost(error)
-        if isinstance(error, ToolEmbedError | ToolIndexError | PytoolsError):
+        if isinstance(error, EmbeddingError | ToolIndexError | PytoolsError):
             raise error
         is_ours = not isinstance(error, OSError | ValueError)
         _log.error("the connection broke: %s", error, exc_info=error if is_ours else None)

@@ -10,17 +10,17 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, SetLevelRequestParams
-from toolembed import ToolEmbedError
+from toolembed import EmbeddingError
 from toolimport import ToolImportError
 from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.observing import via
 from pytools_hybrid.serve.mcp._offered import InputRequired, Offered, Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
 from pytools_hybrid.serve.mcp._tool import quoted
 from pytools_hybrid.serve.prompts import WorkflowMode, workflow
+from pytools_hybrid.telemetry import requested_through
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PROMPT = "tool_discovery_workflow"
 _ERROR_CHARACTERS = 2000
-_TOLD = (ToolEmbedError, ToolImportError, ToolIndexError, ToolRankError, PytoolsError)
+_TOLD = (EmbeddingError, ToolImportError, ToolIndexError, ToolRankError, PytoolsError)
 
 
 class ToolServer(MCPServer[None]):
@@ -122,7 +122,7 @@ class ToolServer(MCPServer[None]):
             )
 
         try:
-            with via("mcp"):
+            with requested_through("mcp"):
                 return await tool.call(arguments, Progress(context))
         except InputRequired as asked:
             return asked.result

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Embedder", "EmbeddingLimits", "LimitedEmbedder", "PendingTexts", "WorkLease"]
-
 # Prose has 4 to 5 bytes of UTF-8 for each token, Chinese about 3, identifiers about 3.
 _BYTES_PER_TOKEN = 3
 
@@ -33,21 +31,17 @@ class Embedder(Protocol):
         """The length of the vectors; None before the first text if it is not known yet."""
         ...
 
+    @property
+    def limits(self) -> EmbeddingLimits:
+        """The limits of a request, and of the number of requests."""
+        ...
+
     async def embed_documents(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed documents."""
         ...
 
     async def embed_query(self, text: str) -> list[float]:
         """Embed a query."""
-        ...
-
-
-class LimitedEmbedder(Embedder, Protocol):
-    """An `Embedder` that declares its model's limits."""
-
-    @property
-    def limits(self) -> EmbeddingLimits:
-        """The limits of a request, and of the number of requests."""
         ...
 
 
@@ -64,7 +58,7 @@ class WorkLease(Protocol):
 
 
 class PendingTexts(Protocol):
-    """The methods of an index that `embed_pending` calls, in worker threads."""
+    """The methods of a store that `embed_pending` calls, in worker threads."""
 
     def pending(
         self, model_id: str, *, limit: int, among: Collection[str] | None = None
@@ -91,7 +85,7 @@ class PendingTexts(Protocol):
         ...
 
     def lease(self, purpose: str) -> WorkLease:
-        """Return the lease of one kind of work on this index."""
+        """Return the lease of one kind of work on this store."""
         ...
 
 
