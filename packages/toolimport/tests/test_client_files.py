@@ -4,8 +4,8 @@ import json
 import sys
 
 import pytest
-from toolimport import ServerError, ServersFileError
-from toolimport.connect import HttpParameters, read_servers
+from toolimport._errors import ServerError, ServersFileError
+from toolimport.clients._servers import HttpParameters, read_servers
 
 NPX = {"command": "npx", "args": ["-y", "notes"]}
 

@@ -6,10 +6,15 @@ import json
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from toolimport.connect import read_servers
-from toolimport.generate._clients import initial_for_mcpygen, initial_for_pytools
-from toolimport.generate._models import models_of
-from toolimport.generate._modules import Tool, docstring, package_of
+from toolimport._generate._models import models_of
+from toolimport._generate._modules import (
+    Tool,
+    docstring,
+    initial_for_mcpygen,
+    initial_for_pytools,
+    package_of,
+)
+from toolimport.clients._servers import read_servers
 
 
 def module_of(tool, runtime="pytools"):

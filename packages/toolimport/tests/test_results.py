@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from toolimport import ToolCallError
-from toolimport.runtime import ToolRunner, close, note_of
+from toolimport.runtime import ToolRunner, close
 
 from .raw_server import http_server
 
@@ -130,7 +130,8 @@ def test_the_usable_parts_of_a_result_arrive_with_a_note_on_the_others(runner, n
     assert {it.name for it in caplog.records} <= {"toolimport.servers"}
     result = asyncio.run(runner.forward(name, {}))
     assert not result.is_error
-    assert note_of(result).startswith("The call was carried out.") == bool(note)
+    found = (result.meta or {}).get("toolimport/note", "")
+    assert found.startswith("The call was carried out.") == bool(note)
 
 
 def test_invalid_json_loses_only_the_part_that_is_invalid(runner, caplog):

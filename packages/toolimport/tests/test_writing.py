@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from toolimport.generate import _writing
-from toolimport.generate._writing import (
+from toolimport._generate import _writing
+from toolimport._generate._writing import (
     Manifest,
     clear_leftovers,
     remove_package,

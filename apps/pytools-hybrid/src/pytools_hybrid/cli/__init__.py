@@ -64,10 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         from toolembed import ToolEmbedError
+        from toolimport import ToolImportError
         from toolindex import ToolIndexError
         from toolrank import ToolRankError
 
-        ours = PytoolsError | ToolEmbedError | ToolIndexError | ToolRankError
+        ours = PytoolsError | ToolEmbedError | ToolImportError | ToolIndexError | ToolRankError
         if not isinstance(error, ours | OSError):
             if not are_json():
                 raise
