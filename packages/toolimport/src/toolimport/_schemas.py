@@ -149,10 +149,8 @@ def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
 def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[str, Any] | None:
     """Return a schema for checking a tool's results; None if they are text.
 
-    Args:
-        schema: The schema from the server.
-        notes: Receives a sentence for each part that could not be used unchanged.
-        is_old: Whether the protocol only allows objects as results.
+    `notes` receives a sentence for each part that could not be used unchanged. If the protocol
+    `is_old`, it only allows objects as results.
     """
     if schema is None:
         return None
@@ -290,11 +288,7 @@ _SHOWN_CHOICES = 20
 
 
 def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what is wrong with some arguments, in at most two sentences; none if they are valid.
-
-    Patterns are ignored, because an untrusted regular expression may take forever. So are schemas
-    that are invalid or large. The server checks everything anyway.
-    """
+    """Return what is wrong with some arguments, in at most two sentences."""
     try:
         validator = argument_validator(json.dumps(schema, sort_keys=True))
         if validator is None:

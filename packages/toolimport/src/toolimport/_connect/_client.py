@@ -12,6 +12,14 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
+import httpx2
+from mcp.client.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
+from pydantic import ValidationError
+
 from toolimport._connect._messages import ReceivedMessages, Repairs, SentMessages
 from toolimport._errors import ServerError, innermost
 from toolimport.clients._servers import Parameters, StdioParameters
@@ -19,9 +27,7 @@ from toolimport.clients._servers import Parameters, StdioParameters
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-    import httpx2
     from mcp.client._transport import TransportStreams
-    from mcp.client.client import Client
 
     from toolimport.clients._secrets import Redactor
 
@@ -98,11 +104,9 @@ def _has_input(pipe: int) -> bool:
 
 @dataclass
 class Diagnostics:
-    """What a connection has shown besides answers.
+    """What a connection has shown besides answers: the last lines on stderr, the last HTTP error.
 
     Attributes:
-        repairs: Repairs its messages, and records their errors.
-        stderr: The last lines that the server wrote.
         status: The last HTTP status that was not a success, or None.
         asks_for_sign_in: Whether the server requires a token, and none was sent.
     """
@@ -127,8 +131,6 @@ class Diagnostics:
         error = innermost(error)
         if isinstance(error, ServerError):
             return error
-        import httpx2
-        from mcp.shared.exceptions import MCPError
 
         text = _short(_message_of(error), _MESSAGE_LENGTH, redactor) or type(error).__name__
         is_answer = isinstance(error, MCPError) and not is_closed(error)
@@ -159,9 +161,6 @@ class Diagnostics:
 
 def is_closed(error: BaseException) -> bool:
     """Return whether the library, rather than the server, reports a closed connection."""
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED
-
     # The code is not enough: most servers use the same one for their own errors.
     return (
         isinstance(error, MCPError)
@@ -171,7 +170,6 @@ def is_closed(error: BaseException) -> bool:
 
 
 def _message_of(error: BaseException) -> str:
-    from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):
         return str(error)
@@ -193,12 +191,9 @@ async def connected(
 ) -> AsyncGenerator[Client]:
     """Connect to a server for the duration of the block.
 
-    Args:
-        parameters: What the connection needs.
-        diagnostics: Repairs the server's messages; its `explain` makes any error readable.
-        **callbacks: Options of the library's client that answer the server's requests.
+    `diagnostics.explain` makes any error readable. The callbacks are options of the library's
+    client that answer the server's requests.
     """
-    from mcp.client.client import Client
 
     @asynccontextmanager
     async def repaired() -> AsyncGenerator[TransportStreams]:
@@ -235,13 +230,9 @@ async def _transport(
         return http_client(parameters, diagnostics.note)
 
     if parameters.transport == "sse":
-        from mcp.client.sse import sse_client
-
         async with sse_client(parameters.url, httpx_client_factory=client) as streams:
             yield streams
     else:
-        from mcp.client.streamable_http import streamable_http_client
-
         async with (
             client() as http,
             streamable_http_client(

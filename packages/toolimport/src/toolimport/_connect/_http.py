@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx2
+from mcp.types import jsonrpc_message_adapter
 
 from toolimport._connect._messages import Answer, read_message
 
@@ -110,8 +111,6 @@ class _Repaired(httpx2.AsyncByteStream):
 
     def _repaired(self, body: bytes) -> bytes:
         """Return a message that the library can read, unchanged if it is valid; else nothing."""
-        from mcp.types import jsonrpc_message_adapter
-
         with suppress(ValueError):
             jsonrpc_message_adapter.validate_json(body, by_name=False)
             return body

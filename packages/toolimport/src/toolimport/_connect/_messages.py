@@ -12,6 +12,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
 
 from toolimport._schemas import ResultCheck, input_schema, output_schema
 from toolimport.lenient_json import read_leniently
@@ -21,8 +33,7 @@ if TYPE_CHECKING:
     from contextvars import Context
     from types import TracebackType
 
-    from mcp.shared.message import SessionMessage
-    from mcp_types import JSONRPCNotification, JSONRPCResponse, RequestId
+    from mcp_types import RequestId
     from pydantic import JsonValue
 
     OnLog = Callable[[dict[str, Any], Context | None], None]
@@ -34,13 +45,7 @@ _CALLED = "toolimport/result"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result in an answer, as the server sent it.
-
-    Attributes:
-        value: Any JSON; None if it is lost.
-        notes: What had to be changed to read it.
-        lost: The reason why it cannot be used at all, or empty.
-    """
+    """The result in an answer, as the server sent it, or why it is lost; `notes` list repairs."""
 
     value: JsonValue = None
     notes: tuple[str, ...] = ()
@@ -53,9 +58,6 @@ class Answer:
 
     def message(self, request_id: RequestId) -> SessionMessage:
         """Return a message that the library accepts, whatever the answer is."""
-        from mcp.shared.message import SessionMessage
-        from mcp.types import JSONRPCResponse
-
         # As text, because over HTTP the library parses it again.
         text = json.dumps([self.value, self.notes, self.lost])
         return SessionMessage(
@@ -77,14 +79,8 @@ class Answer:
 def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMessage | str:
     """Return a message, or the reason why the text is none; "" for a blank text.
 
-    Args:
-        text: The message as JSON.
-        request_id: The request that it must answer, or None.
+    `request_id` is the request that it must answer, if that is known.
     """
-    from mcp.shared.message import SessionMessage
-    from mcp.types import jsonrpc_message_adapter
-    from pydantic import ValidationError
-
     text = text.removeprefix(codecs.BOM_UTF8)
     if not text.strip():
         return ""
@@ -118,8 +114,6 @@ def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMes
 def _read_answer(
     read: JsonValue, notes: list[str], request_id: RequestId | None
 ) -> SessionMessage | None:
-    from mcp.shared.message import SessionMessage
-    from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError
 
     if not isinstance(read, dict):
         return None
@@ -163,8 +157,6 @@ class Repairs:
 
     def sent(self, item: SessionMessage) -> None:
         """Record which requests are calls."""
-        from mcp.types import JSONRPCRequest
-
         if isinstance(message := item.message, JSONRPCRequest):
             if message.method == "tools/call":
                 self._calls.add(str(message.id))
@@ -177,8 +169,6 @@ class Repairs:
         self, item: SessionMessage | Exception, context: Context | None
     ) -> SessionMessage | None:
         """Repair a message; return None if it is dropped."""
-        from mcp.types import JSONRPCNotification, JSONRPCResponse
-
         if isinstance(item, Exception):
             self.garbled = type(item).__name__
             return None
@@ -198,8 +188,6 @@ class Repairs:
         return tool in self._checks
 
     def _answer(self, message: JSONRPCResponse, item: SessionMessage) -> SessionMessage:
-        from mcp.shared.message import SessionMessage
-        from mcp.types import INVALID_PARAMS, ErrorData, JSONRPCError
 
         answer = Answer.read(message.result)
         result, request_id = answer.value, str(message.id)

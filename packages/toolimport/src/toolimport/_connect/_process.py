@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 from anyio.abc import Process
+from mcp.client.stdio import get_default_environment
 
 from toolimport._connect._messages import Answer, read_message
 
@@ -66,13 +67,7 @@ async def process_streams(
 ) -> AsyncGenerator[TransportStreams]:
     """Start a server, and stop it with everything that it has started after the block.
 
-    Args:
-        parameters: How to start it.
-        errors: Becomes its stderr, and is then closed.
-        repairs: Receives why a line was not a message.
-
-    Raises:
-        OSError: It cannot be started.
+    `errors` becomes its stderr, and is then closed. `repairs` receives why a line was no message.
     """
     try:
         process = await _started(parameters, errors)
@@ -129,7 +124,6 @@ async def process_streams(
 
 
 async def _started(parameters: StdioParameters, errors: TextIO) -> ServerProcess:
-    from mcp.client.stdio import get_default_environment
 
     command, arguments = parameters.command, list(parameters.args)
     environment = get_default_environment() | dict(parameters.env)

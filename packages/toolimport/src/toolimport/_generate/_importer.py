@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from toolimport._connect._client import Diagnostics, connected
 from toolimport._errors import OptionError, ServerError, ServersFileError, refusal
-from toolimport._generate._models import Models, generator_version, require_generator
+from toolimport._generate._models import generator_version, require_generator
 from toolimport._generate._modules import (
     Tool,
     distinct_names,
     initial_for_mcpygen,
     initial_for_pytools,
-    package_of,
+    module_source,
 )
 from toolimport._generate._worker import ModelWorker
 from toolimport._generate._writing import clear_leftovers, digest, remove_package, write_package
@@ -70,9 +70,6 @@ class Importer:
 
     async def run(self, file: Path) -> tuple[ServerReport, ...]:
         """Import the servers in a file."""
-        # Imported now, so that it does not count against a server's time.
-        import mcp.client.client  # noqa: F401
-
         only = self._options.only
         if only and self._options.prune:
             raise OptionError(
@@ -237,38 +234,39 @@ class Importer:
             raise ServerError(entry.name, str(error)) from None
         # A server's time excludes other servers' time, and loading the generator.
         until = time.monotonic() + seconds
-
-        def models(tool: Tool) -> Models:
+        files, failed = {"__init__.py": initial}, dict(listing.left_out)
+        notes = {it.name: listing.notes[it.name] for it in tools if it.name in listing.notes}
+        made: list[Tool] = []
+        for tool in tools:
             self._check()
-            return self._worker.models(tool, until)
-
-        package = package_of(
-            entry.name,
-            tools,
-            modules,
-            initial,
-            options.runtime,
-            models=models,
-            problem_of=self._problem_of,
-        )
+            try:
+                models = self._worker.models(tool, until)
+                source = module_source(entry.name, tool, models, options.runtime)
+            except ValueError as error:
+                failed[tool.name] = str(error)
+                continue
+            if problem := self._problem_of(source):
+                failed[tool.name] = problem
+                continue
+            made.append(tool)
+            files[f"{modules[tool.name]}.py"] = source
+            if models.notes:
+                texts = (*filter(None, [notes.get(tool.name)]), "; ".join(models.notes))
+                notes[tool.name] = "; ".join(dict.fromkeys(texts))
         # If the import was stopped, the package is incomplete.
         self._check()
-        made = [it for it in tools if it.name not in package.failed]
         manifest = Manifest(
             server=entry.name,
             source=str(entry.file),
             # If a tool was left out, the next import generates the package again.
-            state="" if package.failed else state,
+            state=state if len(made) == len(tools) else "",
             tools={modules[it.name]: it.name for it in made},
             definitions={
-                modules[it.name]: {
-                    "input_schema": it.input_schema,
-                    "annotations": it.annotations,
-                }
+                modules[it.name]: {"input_schema": it.input_schema, "annotations": it.annotations}
                 for it in made
             },
         )
-        written = write_package(folder, package.files, manifest, force=options.force)
+        written = write_package(folder, files, manifest, force=options.force)
         return replace(
             report,
             status="imported" if known is None else "updated",
@@ -277,8 +275,8 @@ class Importer:
             changed=_modules_of(written.changed),
             removed=_modules_of(written.removed),
             kept=written.kept,
-            notes=_joined(listing.notes, package.notes, {tool.name for tool in tools}),
-            failed={**listing.left_out, **package.failed},
+            notes=notes,
+            failed=failed,
         )
 
     def _check(self) -> None:
@@ -313,15 +311,6 @@ class Importer:
         return report
 
 
-def _joined(
-    listed: Mapping[str, str], made: Mapping[str, str], tools: Iterable[str]
-) -> dict[str, str]:
-    """Return the notes on imported tools, without duplicates."""
-    names = [name for name in {**listed, **made} if name in tools]
-    both = {name: [it[name] for it in (listed, made) if name in it] for name in names}
-    return {name: "; ".join(dict.fromkeys(texts)) for name, texts in both.items()}
-
-
 def _modules_of(files: Iterable[str]) -> tuple[str, ...]:
     return tuple(name.removesuffix(".py") for name in files if name != "__init__.py")
 
@@ -337,10 +326,9 @@ def _entry_of(manifest: Manifest) -> ServerEntry | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The tools of a server.
+    """The tools of a server, in its order, with the secrets of its entry redacted.
 
     Attributes:
-        tools: All tools, in its order, with the secrets of its entry redacted.
         about: The server's description of itself, or an empty string.
         notes: What was simplified, by the tool's name.
         left_out: Why tools were left out, by their place in the list.
@@ -353,11 +341,7 @@ class Listing:
 
 
 async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
-    """Connect to a server and ask for its tools, page by page.
-
-    Raises:
-        ServerError: It cannot be reached, or its answer is invalid.
-    """
+    """Connect to a server and ask for its tools, page by page."""
     diagnostics, redactor = Diagnostics(), Redactor(())
     repairs = diagnostics.repairs
     is_late = False

@@ -57,13 +57,7 @@ class {name}(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """The models of one tool.
-
-    Attributes:
-        params: The source of `Params`.
-        result: The source of `Result`, without the first import; empty if there is none.
-        notes: What differs from the schema, in sentences.
-    """
+    """The sources of a tool's `Params` and `Result`, and what differs from its schemas."""
 
     params: str
     result: str
@@ -164,7 +158,6 @@ class _Form:
     """How a model is generated.
 
     Attributes:
-        schema: The schema of the model.
         by_name: Whether a field can be given by its name in Python, besides the server's.
         has_enums: Whether choices become enums, which accept true for 1; otherwise literals.
         may_be_empty: Whether a model without fields can be made without an argument.
@@ -603,11 +596,7 @@ def _are_equal(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON
 
 
 class Samples:
-    """Makes values that a schema allows.
-
-    Args:
-        schema: The schema, cleaned.
-    """
+    """Makes values that a cleaned schema allows."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = cast("JsonValue", schema)

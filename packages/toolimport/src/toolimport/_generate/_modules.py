@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from toolimport._generate._models import Models, models_of
 from toolimport.clients._secrets import (
     NAMES_A_SECRET,
     Address,
@@ -20,8 +19,9 @@ from toolimport.clients._secrets import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
+    from toolimport._generate._models import Models
     from toolimport._imports import Runtime
     from toolimport.clients._servers import ServerEntry
 
@@ -88,16 +88,7 @@ _DESCRIPTION = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool, as listed by its server.
-
-    Attributes:
-        name: Its name on the server.
-        description: Its description, or an empty string.
-        title: A short name for people, or an empty string.
-        input_schema: The schema of its arguments.
-        output_schema: The schema of its result, if that is more than text.
-        annotations: The server's hints on it, such as `readOnlyHint`.
-    """
+    """A tool, as listed by its server; `annotations` are its hints, such as `readOnlyHint`."""
 
     name: str
     description: str = ""
@@ -107,60 +98,9 @@ class Tool:
     annotations: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
-    """The files of one server.
-
-    Attributes:
-        files: The content of each file by name.
-        notes: What differs from the schema, by the tool's name.
-        failed: Why tools could not be generated, by name.
-    """
-
-    files: Mapping[str, str]
-    notes: Mapping[str, str]
-    failed: Mapping[str, str]
-
-
-def _models(tool: Tool) -> Models:
-    return models_of(tool.input_schema, tool.output_schema)
-
-
-def package_of(
-    server: str,
-    tools: Sequence[Tool],
-    modules: Mapping[str, str],
-    initial: str,
-    runtime: Runtime,
-    *,
-    models: Callable[[Tool], Models] = _models,
-    problem_of: Callable[[str], str] = lambda _source: "",
-) -> Package:
-    """Generate all files of a server.
-
-    A tool is left out if `models` raises ValueError for it, or if `problem_of` returns why the
-    source of its module cannot be used.
-    """
-    files = {"__init__.py": initial}
-    notes: dict[str, str] = {}
-    failed: dict[str, str] = {}
-    for tool in tools:
-        try:
-            made = models(tool)
-        except ValueError as error:
-            failed[tool.name] = str(error)
-            continue
-        text = _module(server, tool, made.params, made.result, runtime)
-        if problem := _syntax_problem(text, modules[tool.name]) or problem_of(text):
-            failed[tool.name] = problem
-            continue
-        files[f"{modules[tool.name]}.py"] = text
-        if made.notes:
-            notes[tool.name] = "; ".join(made.notes)
-    return Package(files=files, notes=notes, failed=failed)
-
-
-def _module(server: str, tool: Tool, params: str, result: str, runtime: Runtime) -> str:
+def module_source(server: str, tool: Tool, models: Models, runtime: Runtime) -> str:
+    """Return the source of a tool's module; raise `ValueError` if it would be invalid."""
+    params, result = models.params, models.result
     description = tool.description.strip() or tool.title.strip() or f"{tool.name} of {server}"
     returns, sent, more, converted = "str", "params", "", "{}"
     if runtime == "mcpygen":
@@ -172,15 +112,20 @@ def _module(server: str, tool: Tool, params: str, result: str, runtime: Runtime)
         else:
             more = ", result_model=Result"
     given = f"(tool_name={_quoted(tool.name)}, tool_args={sent}{more})"
-    models = f"{params}\n\n{result}\n\n" if result else f"{params}\n\n"
-    return (
-        f"{models}from . import CLIENT\n\n"
+    classes = f"{params}\n\n{result}\n\n" if result else f"{params}\n\n"
+    source = (
+        f"{classes}from . import CLIENT\n\n"
         f"def run(params: Params) -> {returns}:\n    {docstring(description)}\n"
         f"    return {converted.format(f'CLIENT.run_sync{given}')}\n\n"
         f"async def run_async(params: Params) -> {returns}:\n"
         '    """Call the tool without blocking the event loop."""\n'
         f"    return {converted.format(f'await CLIENT.run{given}')}\n"
     )
+    try:
+        compile(source, f"{module_name(tool.name)}.py", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    return source
 
 
 def docstring(text: str) -> str:
@@ -199,15 +144,6 @@ def docstring(text: str) -> str:
 def _quoted(text: str) -> str:
     # JSON escapes an emoji as a surrogate pair, which Python would read as two characters.
     return json.dumps(text) if text.isascii() else ascii(text)
-
-
-def _syntax_problem(text: str, name: str) -> str:
-    """Return why a module cannot be compiled; empty if it can."""
-    try:
-        compile(text, f"{name}.py", "exec")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
 
 
 _OURS = """\

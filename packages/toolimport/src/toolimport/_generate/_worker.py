@@ -67,11 +67,7 @@ class ModelWorker:
             )
 
     def models(self, tool: Tool, until: float) -> Models:
-        """Generate the models of a tool, until a time by `time.monotonic`.
-
-        Raises:
-            ValueError: They took too long, or crashed the process.
-        """
+        """Generate a tool's models; raise `ValueError` if that fails by a monotonic time."""
         # Loading again after a schema that was too slow counts as this server's time.
         self._ready(until - time.monotonic())
         if self._is_closed:

@@ -40,19 +40,10 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any JSON
 def write_package(
     folder: Path, files: Mapping[str, str], manifest: Manifest, *, force: bool = False
 ) -> Written:
-    """Update the generated files in a folder, and leave others alone.
+    """Update the generated files in a folder, and leave others alone, unless `force` is true.
 
     At any moment each module is complete and matches its `__init__.py`. If an import is killed, the
     next one finishes the folder.
-
-    Args:
-        folder: The server's folder, created if it does not exist.
-        files: The contents by name.
-        manifest: The manifest, without the files.
-        force: Also overwrite and remove edited files.
-
-    Raises:
-        OSError: The folder cannot be written.
     """
     with _alone(folder.parent):
         return _written(folder, files, manifest, force=force)

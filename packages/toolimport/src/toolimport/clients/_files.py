@@ -229,12 +229,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFile:
-    """The configuration of a client, as read.
-
-    Attributes:
-        data: The bytes of its file; None if there is none.
-        text: The decoded content, `{}` if it is empty.
-    """
+    """The configuration of a client, as read; the text is `{}` if there is none."""
 
     client: Client
     data: bytes | None = field(repr=False)
@@ -300,8 +295,7 @@ class ClientFile:
     def edited(self, moved: Collection[tuple[Place, str]], entry: dict[str, Any]) -> str:
         """Return the text with our entry, and with servers moved to an ignored key.
 
-        Raises:
-            ClientFileError: Something in the file would be lost; the error shows the entry to add.
+        If something in the file would be lost, the error shows the entry to add.
         """
         if self._is_toml:
             return self._edited_toml(entry)
@@ -481,9 +475,6 @@ class ClientFile:
 class ServersFile:
     """Our own servers file, which the user may have edited, and changes of clients that use it.
 
-    Attributes:
-        changes: The planned changes.
-
     Raises:
         ToolImportError: It cannot be used.
     """
@@ -593,10 +584,8 @@ class ServersFile:
 def _copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
     """Return a client's definition of a server, adapted so that it means the same in our file.
 
-    References to variables are kept, so that secrets stay where they are.
-
-    Raises:
-        ServerError: The server depends on the folder that is open in the client.
+    References to variables are kept, so that secrets stay where they are. `ServerError` is raised
+    if the server depends on the folder that is open in the client.
     """
     if entry.folder is not None and entry.is_relative:
         home = entry.folder

@@ -24,14 +24,7 @@ _VERSIONED = re.compile(r"(?:git|hg|svn|bzr)\+\w+$")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A part of a text with one address; its fields joined are the whole part.
-
-    Attributes:
-        before: Everything before the user, including the scheme.
-        user: The user's name; empty if there is none.
-        password: The password as written; empty if there is none.
-        after: The host and the rest, including the `@` if there is a user.
-    """
+    """A part of a text with one address; its fields joined are the whole part, `@` included."""
 
     before: str
     user: str = ""
@@ -99,9 +92,7 @@ _HARMLESS = frozenset(
 class Redactor:
     """Redacts secrets in texts that are to be shown or written.
 
-    Args:
-        values: Pairs of the name of a variable, header or flag and its secret; one name may have
-            several.
+    The values are pairs of the name of a variable, header or flag, and its secret.
     """
 
     def __init__(self, values: Iterable[tuple[str, str]]) -> None:
@@ -164,11 +155,7 @@ class Redactor:
 
 
 def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Find secrets in the arguments of a program.
-
-    Yields:
-        The index of the argument, where the secret begins in it, and its name.
-    """
+    """Yield the index of each argument with a secret, where that begins in it, and its name."""
     flag = ""
     for place, text in enumerate(arguments):
         is_flag = _FLAG.fullmatch(text) is not None
@@ -183,14 +170,9 @@ def secret_parts(arguments: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def secrets_in(content: object, text: str = "") -> Iterator[tuple[str, str]]:
-    """Find secrets anywhere in a configuration; references to variables are not secrets.
+    """Yield the names and values of secrets in a configuration, and of keys in its comments.
 
-    Args:
-        content: The parsed configuration.
-        text: Its text, whose comments may also contain keys.
-
-    Yields:
-        The name of each secret, and the secret.
+    References to variables are not secrets.
     """
     words = (("key", it) for it in _WORD.findall(text) if _is_key(it))
     yield from ((name, it) for name, it in (*_held(content), *words) if "${" not in it)

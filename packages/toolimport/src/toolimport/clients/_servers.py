@@ -59,15 +59,7 @@ def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StdioParameters:
-    """The parameters of a server that is started as a process.
-
-    Attributes:
-        command: The program's path.
-        args: Its arguments.
-        env: Its environment variables, in addition to PATH, HOME and the like.
-        cwd: The folder to start it in.
-        redactor: Knows the secrets among them.
-    """
+    """The program, arguments, environment and folder of a server; `redactor` knows the secrets."""
 
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -87,14 +79,7 @@ def _program(command: str, env: Mapping[str, str], cwd: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpParameters:
-    """The parameters of a server at an address.
-
-    Attributes:
-        url: The address.
-        headers: Headers for each request.
-        transport: Streamable HTTP, or the older HTTP with SSE.
-        redactor: Knows the secrets among them.
-    """
+    """The address and headers of a server; `redactor` knows the secrets among them."""
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
@@ -113,14 +98,10 @@ _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 @dataclass(kw_only=True)
 class Variables:
-    """Expands the references in one server's entry.
-
-    Args:
-        defaults: The values of VS Code's inputs without a variable.
+    """Expands the references in one server's entry; `defaults` are those of VS Code's inputs.
 
     Attributes:
-        taken: The values inserted from the environment, by the variable's name: they may be
-            secrets.
+        taken: The values inserted from the environment, which may be secrets, by name.
     """
 
     server: str
@@ -350,9 +331,7 @@ class ServerEntry:
     def parameters(self, environment: Mapping[str, str] | None = None) -> Parameters:
         """Insert the values of variables, and look up the program.
 
-        Raises:
-            ServerError: The entry is incomplete, a variable is not set, or the program does not
-                exist.
+        `ServerError` is raised if something is missing.
         """
         variables = self.variables(environment)
         if self.transport == "stdio":
@@ -460,11 +439,7 @@ def full_path(file: str | os.PathLike[str]) -> Path:
 
 
 def read_servers(file: Path) -> tuple[ServerEntry, ...]:
-    """Read the servers in a file, in its order.
-
-    Raises:
-        ServersFileError: It cannot be read or parsed, or has no servers in a known form.
-    """
+    """Read the servers in a file, in its order; raise `ServersFileError` if that fails."""
     file = full_path(file)
     return servers_in(read_file(file), file)
 
@@ -475,15 +450,7 @@ def servers_in(
     """Return the servers in the content of a file, in its order.
 
     Those of projects come after those of all projects; if a name is taken, the name of the
-    project's folder is added to it.
-
-    Args:
-        content: The content.
-        file: The file.
-        folder: The project that all of them belong to.
-
-    Raises:
-        ServersFileError: It has no servers in a known form.
+    project's folder is added to it. `folder` is the project that all of them belong to.
     """
     if not isinstance(content, dict):
         raise ServersFileError(file, "must be an object with 'mcpServers'")

@@ -43,11 +43,7 @@ def read_file(file: Path) -> JsonValue:
 
 
 def parse(text: str, file: Path) -> JsonValue:
-    """Parse the text of a file in the format of its suffix.
-
-    Raises:
-        ServersFileError: It is invalid; the error shows none of the text, which may have secrets.
-    """
+    """Parse the text of a file in the format of its suffix; errors show none of it."""
     match file.suffix.lower():
         case ".toml":
             import tomllib
@@ -197,13 +193,7 @@ class _Object:
 
 
 class Cut(NamedTuple):
-    """A member that was removed.
-
-    Attributes:
-        key: Its key.
-        value: The text of its value.
-        text: The text from its key to the comma, including comments.
-    """
+    """A member that was removed: its key, its value, and all of it with comments, as texts."""
 
     key: str
     value: str
@@ -213,15 +203,10 @@ class Cut(NamedTuple):
 def cut_members(
     text: str, path: Sequence[str], names: Collection[str]
 ) -> tuple[str, tuple[Cut, ...]]:
-    """Remove members from an object.
+    """Remove members from the object that a path of keys leads to; missing ones are ignored.
 
-    Args:
-        text: A valid document, which may have comments and trailing commas.
-        path: The keys that lead to the object.
-        names: The members; missing ones are ignored.
-
-    Returns:
-        The text without them, and the members.
+    The text is a valid document, which may have comments and trailing commas. It is returned
+    without the members, and with them.
     """
     found = _find(text, path)
     if found is None:

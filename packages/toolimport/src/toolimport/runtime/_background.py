@@ -11,8 +11,6 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from toolimport.runtime._connection import Connection
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from concurrent.futures import Future
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from mcp_types import ErrorData, InputRequest, InputResponse
 
     from toolimport.clients._servers import Parameters
+    from toolimport.runtime._connection import Connection
     from toolimport.runtime._runner import ClientHandlers
 
     Key = tuple[str, str, frozenset[str]]
@@ -46,12 +45,7 @@ class Background:
         self._connections: dict[asyncio.AbstractEventLoop, dict[Key, Connection]] = {}
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a job in the loop and wait for it; interrupting the wait cancels the job.
-
-        Raises:
-            CancelledError: The background was closed in the meantime.
-            RuntimeError: It was called from a job, which would wait for itself.
-        """
+        """Run a job in the loop and wait for it; interrupting the wait cancels the job."""
         future = self._submitted(job)
         try:
             return future.result()
@@ -62,11 +56,7 @@ class Background:
             self._jobs.discard(future)
 
     async def awaited(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a job in the loop for a task of another loop; cancelling the task cancels the job.
-
-        Raises:
-            RuntimeError: The background was closed in the meantime, or it was called from a job.
-        """
+        """Run a job in the loop for a task of another loop; cancelling the task cancels the job."""
         future = self._submitted(job)
         try:
             return await asyncio.wrap_future(future)
@@ -100,6 +90,9 @@ class Background:
 
     def connection(self, key: Key, find: Callable[[], Parameters]) -> Connection:
         """Return a server's connection; must be called in the loop."""
+        # Imported only now, with the library.
+        from toolimport.runtime._connection import Connection
+
         connections = self._connections.setdefault(asyncio.get_running_loop(), {})
         if key not in connections:
             _, name, capabilities = key

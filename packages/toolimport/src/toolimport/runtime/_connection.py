@@ -7,6 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import httpx2
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_REQUEST, LOG_LEVEL_META_KEY
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
 from toolimport._connect._client import Diagnostics, connected, is_closed
 from toolimport._connect._messages import Answer, Repairs
 from toolimport._errors import ServerError, innermost
@@ -40,9 +45,8 @@ class _Session:
 class Connection:
     """A server's connection, which lives in one event loop and is only used there.
 
-    Args:
-        find: Returns the parameters; called each time a connection is opened.
-        capabilities: What its clients can answer if the server asks.
+    `find` returns the parameters each time it is opened. `capabilities` are the requests of the
+    server that its clients can answer.
     """
 
     def __init__(
@@ -68,13 +72,8 @@ class Connection:
     async def call(self, call: Call) -> CallToolResult:
         """Call a tool; retry on a new connection if the request was certainly not sent.
 
-        Returns:
-            The server's answer, even if it says that the tool failed; then with secrets redacted.
-            If parts of it are invalid, its metadata has a note on them.
-
-        Raises:
-            ServerError: The server cannot be reached, or answered with an error.
-            TimeoutError: It took too long.
+        Returns the server's answer, even if it says that the tool failed; then with secrets
+        redacted. If parts of it are invalid, its metadata has a note on them.
         """
         until = asyncio.get_running_loop().time() + call.seconds
         for is_last in (False, True):
@@ -180,11 +179,6 @@ class Connection:
         async with self._changing:
             await self._close()
             parameters = self._find()
-            # Imported now, so that it does not count against the time for connecting, which
-            # reports a failure.
-            with suppress(ImportError):
-                import mcp.client.client  # noqa: F401
-
             repairs = Repairs(is_for_calls=True, on_log=self._log, on_call=note_sent)
             self._leave, self._diagnostics = asyncio.Event(), Diagnostics(repairs)
             self._redactor = parameters.redactor
@@ -244,8 +238,6 @@ class Connection:
 
 def _is_end(error: Exception) -> bool:
     """Return whether the connection has ended."""
-    from mcp.shared.exceptions import MCPError
-
     if isinstance(error, MCPError):
         return is_closed(error) or _was_refused(error)
     return not isinstance(error, ValueError | RuntimeError)
@@ -253,21 +245,14 @@ def _is_end(error: Exception) -> bool:
 
 def _was_refused(error: BaseException) -> bool:
     """Return whether the request cannot have been accepted: no server, or no such session."""
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import INVALID_REQUEST
-
     if isinstance(error, MCPError):
         return error.code == INVALID_REQUEST and error.message == "Session terminated"
-    import httpx2
 
     return isinstance(innermost(error), httpx2.ConnectError)
 
 
 def _meta_of(call: Call, session: _Session) -> RequestParamsMeta | None:
     """Return a call's metadata; in newer protocols, it asks for log messages of a level."""
-    from mcp_types import LOG_LEVEL_META_KEY
-    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
     meta, level = call.meta, call.client and call.client.log_level
     if level and session.client.protocol_version in MODERN_PROTOCOL_VERSIONS:
         meta = {**(meta or {}), LOG_LEVEL_META_KEY: level}

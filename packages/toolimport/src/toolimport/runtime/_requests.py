@@ -11,6 +11,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from mcp_types import (
+    INVALID_REQUEST,
+    CreateMessageRequest,
+    ElicitRequest,
+    ErrorData,
+    ListRootsRequest,
+    LoggingMessageNotificationParams,
+    SamplingCapability,
+    SamplingToolsCapability,
+)
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
     from contextvars import Context
@@ -21,11 +32,9 @@ if TYPE_CHECKING:
     from mcp_types import (
         CreateMessageRequestParams,
         ElicitRequestParams,
-        ErrorData,
         InputRequest,
         InputResponse,
         LoggingLevel,
-        LoggingMessageNotificationParams,
     )
 
     from toolimport.clients._secrets import Redactor
@@ -131,12 +140,7 @@ def note_sent() -> None:
 
 
 class ServerRequests:
-    """Finds out which call a server's request belongs to.
-
-    Args:
-        server: The server's name.
-        capabilities: The requests that can be answered.
-    """
+    """Finds out which call a server's request belongs to."""
 
     def __init__(self, server: str, capabilities: frozenset[str]) -> None:
         self._server = server
@@ -148,8 +152,6 @@ class ServerRequests:
 
     def callbacks(self) -> dict[str, Any]:
         """Return options for the library's client; must be called in the connection's own task."""
-        from mcp_types import SamplingCapability, SamplingToolsCapability
-
         # The first call opens the connection, so this task has that call's context.
         _CALL.set(None)
         self._given_up.clear()
@@ -206,17 +208,14 @@ class ServerRequests:
         return {client.client for _, client in self._calls} | self._given_up
 
     async def _elicit(self, _: ClientRequestContext, params: ElicitRequestParams) -> Any:  # noqa: ANN401
-        from mcp_types import ElicitRequest
 
         return await self._answered(ElicitRequest(params=params))
 
     async def _sample(self, _: ClientRequestContext, params: CreateMessageRequestParams) -> Any:  # noqa: ANN401
-        from mcp_types import CreateMessageRequest
 
         return await self._answered(CreateMessageRequest(params=params))
 
     async def _list_roots(self, _: ClientRequestContext) -> Any:  # noqa: ANN401
-        from mcp_types import ListRootsRequest
 
         return await self._answered(ListRootsRequest())
 
@@ -240,8 +239,6 @@ def log_message(
     params: dict[str, Any], server: str, redactor: Redactor
 ) -> LoggingMessageNotificationParams:
     """Read a log message that may be invalid, and redact its secrets; `logger` names the server."""
-    from mcp_types import LoggingMessageNotificationParams
-
     level, logger, data = params.get("level"), params.get("logger"), params.get("data")
     if isinstance(data, str):
         data = redactor.text(data)
@@ -256,7 +253,6 @@ def log_message(
 
 
 def _error(message: str) -> ErrorData:
-    from mcp_types import INVALID_REQUEST, ErrorData
 
     return ErrorData(code=INVALID_REQUEST, message=message)
 
@@ -264,11 +260,7 @@ def _error(message: str) -> ErrorData:
 class Relay:
     """Passes reports from the connections' thread to this loop during the block.
 
-    A flood of reports does not slow it down.
-
-    Args:
-        receive: Called in this loop with each report.
-        most: How many reports wait; of more than that, the last.
+    Of more than `most` that wait, the last are passed on, so that a flood slows nothing down.
     """
 
     def __init__(self, receive: Callable[..., Awaitable[None]], most: int) -> None:
