@@ -300,6 +300,14 @@ def test_a_run_killed_at_any_point_loses_nothing_and_the_next_one_completes(tmp_
     assert number > 5
 
 
+def test_a_file_is_written_although_another_setup_discards_unfinished_ones(tmp_path, monkeypatch):
+    it, sync = client(tmp_path), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (other.pop()(), sync(file)) if other else None)
+    other = [lambda: plan(it, tmp_path)]
+    set_up(it, tmp_path)
+    assert "pytools" in it.file.read_text()
+
+
 def test_undo_restores_a_broken_link(tmp_path):
     it = client(tmp_path)
     it.file.symlink_to(tmp_path / "dotfiles" / "mcp.json")

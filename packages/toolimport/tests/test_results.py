@@ -166,6 +166,16 @@ def test_an_answer_over_http_arrives_after_other_events_and_as_plain_text(tmp_pa
         close()
 
 
+@pytest.mark.parametrize("body", ["cut off", "not gzip"])
+def test_an_answer_that_cannot_be_read_may_be_of_a_call_that_was_carried_out(tmp_path, body):
+    with listening({"results": {"tool": f"instead {body}"}}, "application/json") as entry:
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
+        with pytest.raises(ToolCallError, match="may have been carried out") as caught:
+            ToolRunner("raw", tmp_path / "servers.json").run_sync("tool", {})
+        close()
+    assert "cannot be reached" not in str(caught.value)
+
+
 def test_an_unusable_answer_is_an_error_that_reports_the_call_as_carried_out(runner):
     with pytest.raises(ToolCallError, match=r"was carried out\. Its answer cannot be used"):
         runner.run_sync("garbage", {})

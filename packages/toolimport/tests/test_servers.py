@@ -14,9 +14,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from toolimport import ImportOptions, ToolCallError, import_servers
+from toolimport import ImportOptions, ToolCallError, ToolImportError, import_servers
 from toolimport._connect import _client
-from toolimport._errors import OptionError
 from toolimport._generate import _importer, _worker
 from toolimport.runtime import ToolRunner
 
@@ -512,12 +511,12 @@ def test_tools_are_selected_by_name_module_or_id(write, run, ids):
 def test_only_the_named_servers_are_contacted(write, run):
     file = write(a={"instead": "die"}, b={})
     assert {name: it.status for name, it in run(file, only=("b",)).items()} == {"b": "imported"}
-    with pytest.raises(OptionError, match="has no server 'c'; it has a, b"):
+    with pytest.raises(ToolImportError, match="has no server 'c'; it has a, b"):
         run(file, only=("c",))
 
 
 def test_pruning_while_importing_only_some_servers_is_refused(write, run, tmp_path):
-    with pytest.raises(OptionError, match=r"only: .*prune"):
+    with pytest.raises(ToolImportError, match=r"only: .*prune"):
         run(write(a={}), only=("a",), prune=True)
     assert not (tmp_path / "tree").exists()
 
@@ -548,7 +547,7 @@ def test_a_tool_that_is_listed_twice_is_reported(write, run):
 def test_a_file_where_the_tree_should_be_is_reported(write, run, tmp_path):
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/mcptools").write_text("")
-    with pytest.raises(OptionError, match="a file is there"):
+    with pytest.raises(ToolImportError, match="a file is there"):
         run(write(a={}))
 
 

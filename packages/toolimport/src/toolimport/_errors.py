@@ -35,7 +35,7 @@ class ToolImportError(Exception):
     """Base class of every error raised by toolimport itself.
 
     Attributes:
-        subject: What it is about: an option, a file with the position in it, or a server.
+        subject: What it is about: an option, the missing extra, a file with the position, a server.
         reason: What is wrong with it.
     """
 
@@ -43,17 +43,6 @@ class ToolImportError(Exception):
         super().__init__(f"{subject}: {reason}" if subject else reason)
         self.subject = subject
         self.reason = reason
-
-
-class OptionError(ToolImportError):
-    """An invalid argument of an import; `subject` is its name."""
-
-
-class GeneratorMissingError(ToolImportError):
-    """The extra `generate` is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("", "needs the extra 'generate': install 'toolimport[generate]'")
 
 
 class ClientFileError(ToolImportError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -198,14 +197,14 @@ async def _imported(
 ) -> tuple[ServerReport, ...]:
     from toolimport import ToolImportError, import_servers
 
-    if find_spec("datamodel_code_generator") is None:
-        command = install_command("pytools-hybrid[import]")
-        raise SettingsError("import", f"needs the extra 'import': {command}")
     try:
         return await import_servers(
             file, into, options, on_stage=on_stage, on_done=on_done, problem_of=_problem_of
         )
     except ToolImportError as error:
+        if error.subject == "generate":
+            command = install_command("pytools-hybrid[import]")
+            raise SettingsError("import", f"needs the extra 'import': {command}") from None
         is_option = error.subject in ("only", "root")
         subject = f"--{error.subject}" if is_option else error.subject
         raise SettingsError(subject, error.reason) from None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from toolimport._connect._client import Diagnostics, connected
-from toolimport._errors import OptionError, ServerError, ServersFileError, refusal
+from toolimport._errors import ServerError, ServersFileError, ToolImportError, refusal
 from toolimport._generate._models import generator_version, require_generator
 from toolimport._generate._modules import (
     Tool,
@@ -72,7 +72,7 @@ class Importer:
         """Import the servers in a file."""
         only = self._options.only
         if only and self._options.prune:
-            raise OptionError(
+            raise ToolImportError(
                 "only",
                 "names some servers, and prune removes tools of servers that are not in the file; "
                 "give only one of them",
@@ -82,12 +82,12 @@ class Importer:
         names = [entry.name for entry in entries]
         if unknown := [name for name in only if name not in names]:
             listed = ", ".join(names) or "none at all"
-            raise OptionError("only", f"{file} has no server {unknown[0]!r}; it has {listed}")
+            raise ToolImportError("only", f"{file} has no server {unknown[0]!r}; it has {listed}")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             problem = f"{self._folder} cannot be a folder: a file is there"
-            raise OptionError("root", problem) from None
+            raise ToolImportError("root", problem) from None
         clear_leftovers(self._folder)
         source = str(full_path(file))
         # Existing folders keep their names, which programs import.

@@ -14,7 +14,7 @@ from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from toolimport._errors import GeneratorMissingError
+from toolimport._errors import ToolImportError
 from toolimport._schemas import (
     MANY,
     NAMED,
@@ -70,7 +70,7 @@ def require_generator() -> None:
         import datamodel_code_generator  # noqa: F401
         import filelock  # noqa: F401
     except ImportError:
-        raise GeneratorMissingError from None
+        raise ToolImportError("generate", "install 'toolimport[generate]'") from None
 
 
 def generator_version() -> str:
