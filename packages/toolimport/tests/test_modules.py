@@ -238,10 +238,3 @@ def test_for_mcpygen_a_user_is_removed_and_a_version_after_it_kept(entry):
     assert ast.literal_eval(parameters_of(text))["args"] == [
         *(f"git+https://{user}@x.org/o/r@v1", f"https://{user}@x.org/@scope/x")
     ]
-
-
-def test_for_mcpygen_each_of_several_urls_is_redacted(entry):
-    text, _ = initial_for_mcpygen(
-        entry({"command": "x", "args": ["https://a:hunter2@x.org https://b:hunter3@y.org/z@1"]}), ""
-    )
-    assert "hunter" not in text

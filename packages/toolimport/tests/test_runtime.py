@@ -10,7 +10,6 @@ import sys
 import textwrap
 import threading
 import time
-from concurrent.futures import CancelledError
 from pathlib import Path
 
 import anyio
@@ -27,7 +26,6 @@ from toolimport.runtime import (
     close,
     imported_servers,
 )
-from toolimport.runtime._background import Background
 from toolimport.runtime._connection import Connection
 from toolimport.runtime._requests import Call, Relay
 from toolimport.runtime._runner import arguments_of
@@ -504,12 +502,6 @@ def test_a_server_can_be_started_by_a_thread_that_outlives_the_main_thread(late)
     wait_until_gone(int(late))
 
 
-@pytest.mark.skipif(STARTS_LATE_THREADS, reason="this Python starts threads as long as one runs")
-def test_starting_a_server_too_late_is_an_error_with_the_remedy(late):
-    assert late.startswith("shop: pid: the main thread has ended")
-    assert "or use Python 3.12.3 or later" in late
-
-
 def test_a_killed_program_leaves_no_server_behind(script):
     with script("time.sleep(60)") as program:
         pid = int(program.stdout.readline())
@@ -564,29 +556,6 @@ def test_calling_while_connections_are_being_closed_is_an_error(runner, calls):
     assert int(runner.run_sync("pid", {})) != pid
 
 
-def test_closing_all_connections_ends_waiting_calls():
-    running, waiting, told = Background(), threading.Event(), []
-
-    async def job():
-        waiting.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)  # stands for cleanup
-
-    def call():
-        with pytest.raises(CancelledError):
-            running.run(job())
-        told.append(True)
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    assert waiting.wait(PATIENCE)
-    running.close()
-    assert ended([thread])
-    assert told == [True]
-
-
 def test_calls_from_many_threads_end_even_if_connections_are_closed_repeatedly(runner):
     stop, problems = threading.Event(), []
 
@@ -634,15 +603,6 @@ def test_arguments_have_the_servers_names_and_only_what_was_given():
         "items": [{"the size": None}],
         "by_name": {"a": {"the size": None}},
         "maybe": None,
-    }
-
-
-def test_none_that_was_given_is_sent():
-    given = Given(maybe=None, limit=None, items=[Item(label=None, **{"the size": 1})])
-    assert arguments_of(given) == {
-        "maybe": None,
-        "limit": None,
-        "items": [{"label": None, "the size": 1}],
     }
 
 
