@@ -94,11 +94,7 @@ class ServerReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as a JSON value."""
-        return asdict(self) | {
-            "seconds": round(self.seconds, 3),
-            "notes": dict(self.notes),
-            "failed": dict(self.failed),
-        }
+        return asdict(self) | {"seconds": round(self.seconds, 3)}
 
 
 async def import_servers(

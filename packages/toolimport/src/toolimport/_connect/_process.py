@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import anyio
 from anyio.abc import Process
@@ -21,7 +21,7 @@ from toolimport._connect._messages import Answer, read_message
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from anyio.abc import ByteReceiveStream
+    from anyio.abc import ByteReceiveStream, ByteSendStream
     from mcp.client._transport import TransportStreams
     from mcp.os.win32.utilities import FallbackProcess
     from mcp.shared.message import SessionMessage
@@ -79,26 +79,24 @@ async def process_streams(
     write, to_send = anyio.create_memory_object_stream["SessionMessage"](0)
     is_sent = anyio.Event()
 
+    stdin, stdout = cast("ByteSendStream", process.stdin), cast("ByteReceiveStream", process.stdout)
+
     async def receive() -> None:
-        if TYPE_CHECKING:
-            assert process.stdout is not None
         async with received:
             with suppress(*_CLOSED):
-                async for message in _messages(process.stdout, repairs):
+                async for message in _messages(stdout, repairs):
                     await received.send(message)
         # A server that cannot write does not exit.
         with anyio.CancelScope(shield=True), suppress(*_CLOSED):
             while True:
-                await process.stdout.receive()
+                await stdout.receive()
 
     async def send() -> None:
-        if TYPE_CHECKING:
-            assert process.stdin is not None
         try:
             async with to_send:
                 async for item in to_send:
                     text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    await process.stdin.send(text.encode(errors="replace") + b"\n")
+                    await stdin.send(text.encode(errors="replace") + b"\n")
         except _GONE:
             # It may still be running, but will never answer.
             await received.aclose()
@@ -117,7 +115,7 @@ async def process_streams(
                 write.close()
                 with anyio.move_on_after(_FLUSH_SECONDS):
                     await is_sent.wait()
-                await _stop(process)
+                await _stop(process, stdin, stdout)
                 received.close()
                 to_send.close()
             tasks.cancel_scope.cancel()
@@ -141,13 +139,10 @@ async def _started(parameters: StdioParameters, errors: TextIO) -> ServerProcess
     )
 
 
-async def _stop(process: ServerProcess) -> None:
+async def _stop(process: ServerProcess, stdin: ByteSendStream, stdout: ByteReceiveStream) -> None:
     """Ask a server to exit by closing its stdin; kill it and its children if it does not."""
-    if TYPE_CHECKING:
-        assert process.stdin is not None
-        assert process.stdout is not None
     with suppress(*_GONE):
-        await process.stdin.aclose()
+        await stdin.aclose()
     if not await _has_ended(process, _EXIT_SECONDS):
         if sys.platform == "win32":
             from mcp.os.win32.utilities import terminate_windows_process_tree
@@ -164,7 +159,7 @@ async def _stop(process: ServerProcess) -> None:
 
         close_process_job(process)
     with suppress(*_GONE):
-        await process.stdout.aclose()
+        await stdout.aclose()
     # A child that outlives the server may hold its pipes, for which asyncio would wait.
     transport: Any = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:

@@ -27,7 +27,7 @@ from toolimport._schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pydantic import BaseModel, JsonValue
 
@@ -84,7 +84,7 @@ def models_of(input_schema: object, output_schema: object | None) -> Models:
     """Generate the models of a tool; for an unsupported schema, one that allows anything."""
     params, notes = _model(input_schema, "Params")
     result, more = ("", ()) if output_schema is None else _model(output_schema, "Result")
-    if "Params" in _classes(result):
+    if any(isinstance(it, ast.ClassDef) and it.name == "Params" for it in ast.parse(result).body):
         # This class would replace the tool's own Params.
         result = _ANYTHING.format(name="Result")
         more = ("Result allows anything: its schema has a part called Params",)
@@ -98,7 +98,7 @@ def models_of(input_schema: object, output_schema: object | None) -> Models:
 def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     try:
         cleaned, notes = cleaned_schema(schema)
-        check_size(cleaned)
+        _Size(cleaned).of(cleaned)
         cleaned = renamed_parts(cleaned)
         if name == "Params" and "object" not in cleaned.get("type", "object"):
             raise ValueError("its schema is not that of an object")
@@ -140,7 +140,11 @@ def _loosened(
     notes: list[str] = []
     while names := sorted(wrong.keys() & form.schema.get("properties", {}).keys()):
         notes += [f"{it} may be anything: pydantic refuses or changes {wrong[it]}" for it in names]
-        form = replace(form, schema=loosened(form.schema, names))
+        properties = dict(form.schema["properties"])
+        for it in names:
+            about = properties[it].get("description") if isinstance(properties[it], dict) else None
+            properties[it] = {} if about is None else {"description": about}
+        form = replace(form, schema=form.schema | {"properties": properties})
         try:
             source, model = form.built(name)
         except Exception:  # noqa: BLE001 - of any kind: other tools go on
@@ -280,17 +284,15 @@ def _is_expected(node: ast.stmt) -> bool:
         case ast.ImportFrom(module=module, level=0):
             return module in _MODULES
         case ast.ClassDef(decorator_list=[], bases=bases):
-            return all(_is_plain(part) for part in bases) and _calls_no_strangers(node)
+            return all(
+                isinstance(it, ast.Name | ast.Subscript) for it in bases
+            ) and _calls_no_strangers(node)
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="model_rebuild"), args=[])):
             return True
         case ast.Assign() | ast.AnnAssign():
             return _calls_no_strangers(node)
         case _:
             return False
-
-
-def _is_plain(base: ast.expr) -> bool:
-    return isinstance(base, ast.Name | ast.Subscript)
 
 
 def _calls_no_strangers(node: ast.stmt) -> bool:
@@ -300,10 +302,6 @@ def _calls_no_strangers(node: ast.stmt) -> bool:
         for it in ast.walk(node)
         if isinstance(it, ast.Call)
     )
-
-
-def _classes(source: str) -> set[str]:
-    return {node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
 
 
 _PLAIN = frozenset(
@@ -366,16 +364,6 @@ def without_defaults(
     return cast("dict[str, Any]", mapped(cast("JsonValue", schema), plain))
 
 
-def loosened(schema: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Let some properties of an object be anything, and keep their descriptions."""
-    properties = {
-        name: {"description": it["description"]} if "description" in it else {}
-        for name, it in schema["properties"].items()
-        if name in names
-    }
-    return schema | {"properties": schema["properties"] | properties}
-
-
 def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
     """Rename parts with the names of a module's own models, `Params` and `Result`.
 
@@ -388,17 +376,15 @@ def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
             path = f"#/{key}/{name}"
             # A schema that is just a reference to a part may use the model's name.
             if re.sub(r"[\W_]+", "", name).lower() in _OWN and schema.get("$ref") != path:
-                others[path] = _free(f"{name}Item", names)
+                other = f"{name}Item"
+                while other in names:
+                    other += "_"
+                others[path] = other
     return cast("dict[str, Any]", _renamed(schema, "#", others)) if others else schema
 
 
-def check_size(schema: dict[str, Any]) -> None:
-    """Reject a schema with too many combinations, all of which the generator would expand."""
-    _Size(schema).of(schema)
-
-
 class _Size:
-    """Counts the parts and combinations of a schema."""
+    """Counts the parts and combinations of a schema, all of which the generator would expand."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
@@ -457,12 +443,6 @@ def _renamed(value: JsonValue, path: str, others: Mapping[str, str]) -> JsonValu
                 continue
         made[others.get(here, key)] = _renamed(item, here, others)
     return made
-
-
-def _free(name: str, taken: Container[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str, JsonValue] | bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -172,24 +171,14 @@ _END = "# End of what pytools-hybrid setup added"
 _BLOCK = re.compile(rf"\n{_BEGIN}\n.*?{_END}\n", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Member:
+class _Member(NamedTuple):
+    """The positions of a member of an object: of its key, value, end and comma."""
+
     key: str
     start: int
     value: int
     end: int
     comma: int | None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Object:
-    """The position of an object in a text; `end` is that of its closing bracket."""
-
-    end: int = 0
-    members: list[_Member] = field(default_factory=list[_Member])
-
-    def member(self, key: str) -> _Member | None:
-        return next((it for it in self.members if it.key == key), None)
 
 
 class Cut(NamedTuple):
@@ -211,11 +200,11 @@ def cut_members(
     found = _find(text, path)
     if found is None:
         return text, ()
-    cut = [it for it in found.members if it.key in names]
-    kept = [it for it in found.members if it.key not in names]
+    members, _ = found
+    cut = [it for it in members if it.key in names]
+    kept = [it for it in members if it.key not in names]
     spans = [_span(text, it) for it in cut]
-    last = found.members[-1] if found.members else None
-    if kept and last in cut and last.comma is None and kept[-1].comma is not None:
+    if kept and cut[-1:] == members[-1:] and cut[-1].comma is None and kept[-1].comma is not None:
         # The comma after the last remaining member is removed too.
         spans.append((kept[-1].comma, kept[-1].comma + 1))
     made = [Cut(it.key, text[it.value : it.end], _member_text(text, it)) for it in cut]
@@ -256,16 +245,16 @@ def _member_text(text: str, member: _Member) -> str:
 
 def _with_inner(text: str, path: Sequence[str], added: str, *, has_members: bool = True) -> str:
     """Add to the text between the brackets of an existing object."""
-    found = cast("_Object", _find(text, path))
+    members, closing = cast("tuple[list[_Member], int]", _find(text, path))
     newline, unit = _newline_of(text), _indent_of(text)
     inner = newline + unit * (len(path) + 1)
-    content = text[: found.end].rstrip()
+    content = text[:closing].rstrip()
     # Add a new line, because the current one may end with a comment.
     after = text[len(content) :]
-    if not after[: found.end - len(content)].strip(" \t"):
-        after = newline + unit * len(path) + text[found.end :]
-    if has_members and found.members and found.members[-1].comma is None:
-        end = found.members[-1].end
+    if not after[: closing - len(content)].strip(" \t"):
+        after = newline + unit * len(path) + text[closing:]
+    if has_members and members and members[-1].comma is None:
+        end = members[-1].end
         content = f"{content[:end]},{content[end:]}"
     return f"{content}{inner}{added}{after}"
 
@@ -279,8 +268,8 @@ def move_members(text: str, place: Sequence[str], source: str, target: str) -> s
     path = (*place, target)
     if _find(text, path) is None:
         text = add_members(text, place, [f"{_quoted(target)}: {{}}"])
-    has_members = bool(_object(cut.value, 0).members)
-    return _with_inner(text, path, inner.strip(), has_members=has_members)
+    members, _ = _object(cut.value, 0)
+    return _with_inner(text, path, inner.strip(), has_members=bool(members))
 
 
 def comments_in(text: str) -> list[str]:
@@ -308,53 +297,44 @@ def _span(text: str, member: _Member) -> tuple[int, int]:
     return start, end
 
 
-def _find(text: str, path: Sequence[str]) -> _Object | None:
-    start = next(it.start() for it in _tokens(text, 0))
-    found = _object(text, start)
+def _tokens(text: str, start: int) -> Iterator[re.Match[str]]:
+    return (it for it in _TOKEN.finditer(text, start) if it["comment"] is None)
+
+
+def _find(text: str, path: Sequence[str]) -> tuple[list[_Member], int] | None:
+    """Return the members of the object that some keys lead to, and where it ends."""
+    found = _object(text, next(_tokens(text, 0)).start())
     for key in path:
-        member = found.member(key)
+        member = next((it for it in found[0] if it.key == key), None)
         if member is None:
             return None
         found = _object(text, member.value)
     return found
 
 
-def _tokens(text: str, start: int) -> Iterator[re.Match[str]]:
-    return (it for it in _TOKEN.finditer(text, start) if it["comment"] is None)
-
-
-def _object(text: str, start: int) -> _Object:
-    made = _Object()
+def _object(text: str, start: int) -> tuple[list[_Member], int]:
+    members: list[_Member] = []
     depth = 0
     key: re.Match[str] | None = None
     value = end = -1
-
-    def close(comma: int | None) -> None:
-        if key is not None:
-            name: str = json.loads(key[0])
-            made.members.append(
-                _Member(key=name, start=key.start(), value=value, end=end, comma=comma)
-            )
-
     for token in _tokens(text, start):
         mark = token[0]
-        if mark in "}]":
-            depth -= 1
-            if depth == 0:
-                close(None)
-                made.end = token.start()
-                break
-        if depth == 1 and mark == ",":
-            close(token.start())
+        depth -= mark in "}]"
+        is_end = depth == 0 and mark in "}]"
+        if is_end or (depth == 1 and mark == ","):
+            if key is not None:
+                comma = None if is_end else token.start()
+                members.append(_Member(json.loads(key[0]), key.start(), value, end, comma))
+            if is_end:
+                return members, token.start()
             key, value = None, -1
         elif depth == 1 and key is None:
             key = token
         elif depth >= 1 and not (depth == 1 and mark == ":" and value < 0):
             value = token.start() if value < 0 else value
             end = token.end()
-        if mark in "{[":
-            depth += 1
-    return made
+        depth += mark in "{["
+    return members, len(text)
 
 
 def toml_entry(name: str, entry: Mapping[str, Any]) -> str:
