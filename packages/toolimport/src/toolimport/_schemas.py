@@ -30,6 +30,14 @@ NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "d
 _CLOSING = ("additionalProperties", "unevaluatedProperties")
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 _ABOUT = frozenset({"title", "description", "default", "deprecated"})
+_OBJECT = {"type": "object"}
+_MOST_VALUES = 5_000
+_VALIDATORS = 256
+_PROBLEM_CHARACTERS = 300
+_SHOWN_PROBLEMS = 2
+_LOOKED_AT = 50
+_SHOWN_CHARACTERS = 60
+_SHOWN_CHOICES = 20
 
 
 def as_meant(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,12 +138,6 @@ def mapped(schema: JsonValue, change: Callable[[dict[str, JsonValue]], JsonValue
         elif key in NAMED and isinstance(value, dict):
             made[key] = {name: mapped(item, change) for name, item in value.items()}
     return change(made)
-
-
-_OBJECT = {"type": "object"}
-_MOST_VALUES = 5_000
-_VALIDATORS = 256
-_PROBLEM_CHARACTERS = 300
 
 
 def input_schema(schema: JsonValue, notes: list[str]) -> dict[str, Any]:
@@ -279,12 +281,6 @@ def _check(schema: dict[str, Any]) -> None:
 def _is_of_object(schema: dict[str, JsonValue]) -> bool:
     kind = schema.get("type") or "object"
     return isinstance(kind, str | list) and "object" in kind
-
-
-_SHOWN_PROBLEMS = 2
-_LOOKED_AT = 50
-_SHOWN_CHARACTERS = 60
-_SHOWN_CHOICES = 20
 
 
 def argument_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[str, ...]:

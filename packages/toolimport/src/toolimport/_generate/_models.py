@@ -54,6 +54,43 @@ class {name}(BaseModel):
     )
 """
 
+_PLAIN = frozenset(
+    {
+        *("type", "enum", "const", "default", "title", "description", "required"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems"),
+        *("minProperties", "maxProperties", "minContains", "maxContains"),
+        *("dependentRequired", "deprecated", "readOnly", "writeOnly"),
+    }
+)
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
+# What pydantic's expressions mean otherwise than those of JavaScript: classes of Unicode without
+# some characters, other ends, and sets in brackets.
+_OTHERWISE = re.compile(r"\\[WDSBbAzZ]|\[[^\]]*(?:\[|&&|--|~~)")
+FORMAT = "x-format"
+"""The keyword for a format, which the models only mention."""
+_DEEPEST = 60
+_MOST_PARTS = 20_000
+_MOST_COMBINATIONS = 500
+# The generator takes quadratic time for choices.
+_MOST_CHOICES = 1_000
+_OWN = frozenset({"params", "result"})
+_SHOWN = 100
+_MOST = 16
+_MOST_SAMPLED = 40
+_MOST_WHOLE = 400
+_MOST_STEPS = 3_000
+_DEEPEST_SAMPLE = 6
+_KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
+_RULES = {
+    "object": {"properties", "required", "additionalProperties"},
+    "array": {"items", "prefixItems"},
+    "string": {"minLength", "maxLength", "pattern"},
+    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+}
+_NOTHING: Any = object()
+_UNKNOWN = "other-property"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
@@ -304,30 +341,6 @@ def _calls_no_strangers(node: ast.stmt) -> bool:
     )
 
 
-_PLAIN = frozenset(
-    {
-        *("type", "enum", "const", "default", "title", "description", "required"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems"),
-        *("minProperties", "maxProperties", "minContains", "maxContains"),
-        *("dependentRequired", "deprecated", "readOnly", "writeOnly"),
-    }
-)
-_CLOSING = ("additionalProperties", "unevaluatedProperties")
-# What pydantic's expressions mean otherwise than those of JavaScript: classes of Unicode without
-# some characters, other ends, and sets in brackets.
-_OTHERWISE = re.compile(r"\\[WDSBbAzZ]|\[[^\]]*(?:\[|&&|--|~~)")
-FORMAT = "x-format"
-"""The keyword for a format, which the models only mention."""
-
-_DEEPEST = 60
-_MOST_PARTS = 20_000
-_MOST_COMBINATIONS = 500
-# The generator takes quadratic time for choices.
-_MOST_CHOICES = 1_000
-_OWN = frozenset({"params", "result"})
-
-
 def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Keep only JSON Schema's keywords, and references into the schema itself.
 
@@ -510,23 +523,6 @@ def _exact(kinds: JsonValue) -> JsonValue:
         return _exact(["integer", *listed])
     # As the first one, pydantic would take 1.0 for true.
     return sorted(listed, key="boolean".__eq__) if isinstance(kinds, list) else kinds
-
-
-_SHOWN = 100
-_MOST = 16
-_MOST_SAMPLED = 40
-_MOST_WHOLE = 400
-_MOST_STEPS = 3_000
-_DEEPEST_SAMPLE = 6
-_KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
-_RULES = {
-    "object": {"properties", "required", "additionalProperties"},
-    "array": {"items", "prefixItems"},
-    "string": {"minLength", "maxLength", "pattern"},
-    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
-}
-_NOTHING: Any = object()
-_UNKNOWN = "other-property"
 
 
 def refused(model: type[BaseModel], samples: list[JsonValue]) -> dict[str, str]:

@@ -28,6 +28,29 @@ if TYPE_CHECKING:
 _LONGEST = 100
 # Reserved file names on Windows.
 _TAKEN = re.compile(r"con|prn|aux|nul|com\d|lpt\d")
+_DESCRIPTION = 50_000
+_OURS = """\
+{about}from toolimport.runtime import ToolRunner
+
+CLIENT = ToolRunner(
+    server_name={server},
+    servers_file={file},
+)
+"""
+_MCPYGENS = """\
+{about}import os
+from mcpygen.tool_exec.client import ToolRunner
+
+CLIENT = ToolRunner(
+    server_name={server},
+    server_params={parameters},
+    host=os.environ.get("TOOL_SERVER_HOST", "localhost"),
+    port=int(os.environ.get("TOOL_SERVER_PORT", "8900")),
+)
+"""
+_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
+_PATH = re.compile(r"(?<=[^/]/)[^/?#${}]+")
+_REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
 
 
 def module_name(name: str) -> str:
@@ -81,9 +104,6 @@ def distinct_names(
 
 def _cut(text: str, length: int) -> str:
     return text.encode()[:length].decode(errors="ignore")
-
-
-_DESCRIPTION = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,30 +166,6 @@ def _quoted(text: str) -> str:
     return json.dumps(text) if text.isascii() else ascii(text)
 
 
-_OURS = """\
-{about}from toolimport.runtime import ToolRunner
-
-CLIENT = ToolRunner(
-    server_name={server},
-    servers_file={file},
-)
-"""
-_MCPYGENS = """\
-{about}import os
-from mcpygen.tool_exec.client import ToolRunner
-
-CLIENT = ToolRunner(
-    server_name={server},
-    server_params={parameters},
-    host=os.environ.get("TOOL_SERVER_HOST", "localhost"),
-    port=int(os.environ.get("TOOL_SERVER_PORT", "8900")),
-)
-"""
-_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
-_PATH = re.compile(r"(?<=[^/]/)[^/?#${}]+")
-_REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
-
-
 def initial_for_pytools(entry: ServerEntry, about: str) -> str:
     """Return a client that reads the connection from the configuration, and copies none of it."""
     return _OURS.format(about=_about(about), server=repr(entry.name), file=repr(str(entry.file)))
@@ -229,12 +225,9 @@ class _Rewriter:
 
     def _secret(self, name: str, text: str) -> str:
         """Return a value if it is a reference; otherwise, a new reference for it."""
-        if _REFERENCES_ONLY.fullmatch(kept := self._kept_quietly(text)):
+        if _REFERENCES_ONLY.fullmatch(kept := self._variables.rewritten(text, lambda _: None)):
             return self._kept(kept)
         return self._reference(name)
-
-    def _kept_quietly(self, text: str) -> str:
-        return self._variables.rewritten(text, lambda _: None)
 
     def _reference(self, name: str) -> str:
         variable = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").upper()

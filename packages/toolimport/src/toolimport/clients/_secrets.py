@@ -20,6 +20,32 @@ _PORT = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*):(?:\d*|\$\{\w+\})")
 # As in `/@scope/name` and `?to=a@x.org`.
 _NO_USER = re.compile(r"/@|[?&][\w.-]+=[^?&#/]*@")
 _VERSIONED = re.compile(r"(?:git|hg|svn|bzr)\+\w+$")
+NAMES_A_SECRET = re.compile(
+    r"token|secret|passw|pwd|api_?-?key|\bkey\b|_key|-key|auth(?!ors?(?:[_-]|\b))|credential|cookie"
+    r"|dsn|private",
+    re.I,
+)
+"""The names of variables, headers and flags with secrets."""
+# Exceptions, which are often ordinary choices: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
+_CHOOSES = re.compile(r"auth|private|method|mode|type|kind|name|repos", re.I)
+# Keywords of a schema whose values a server compares literally.
+_EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
+_FLAG = re.compile(r"--?[\w-]+")
+# `--api-key=…`, `API_KEY=…`, `Authorization: …`, also after `--header=`.
+_NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
+# Parts of a server's entry that may contain a key under any name.
+_OF_VALUES = frozenset({"env", "headers"})
+_ODD = re.compile(r"[/?#@\[\]]")
+_WORD = re.compile(r"[\w-]+")
+_SHORTEST = 4
+_LONG = 8
+_HARMLESS = frozenset(
+    {
+        *("true", "false", "none", "null", "info", "debug", "warning", "error", "json", "text"),
+        *("stdio", "http", "https", "utf-8", "production", "development", "bearer", "basic"),
+        *("application/json", "localhost", "127.0.0.1"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +84,6 @@ def _user_length(scheme: str, rest: str) -> int:
     if _PORT.fullmatch(host) and not may_be_secret:
         return 0
     return rest.rindex("@")
-
-
-NAMES_A_SECRET = re.compile(
-    r"token|secret|passw|pwd|api_?-?key|\bkey\b|_key|-key|auth(?!ors?(?:[_-]|\b))|credential|cookie"
-    r"|dsn|private",
-    re.I,
-)
-"""The names of variables, headers and flags with secrets."""
-
-# Exceptions, which are often ordinary choices: AUTH_METHOD, PRIVATE_REPOS, TOKEN_KIND.
-_CHOOSES = re.compile(r"auth|private|method|mode|type|kind|name|repos", re.I)
-# Keywords of a schema whose values a server compares literally.
-_EXACT = frozenset({"required", "enum", "const", "type", "$ref", "pattern"})
-_FLAG = re.compile(r"--?[\w-]+")
-# `--api-key=…`, `API_KEY=…`, `Authorization: …`, also after `--header=`.
-_NAMED = re.compile(r"(?:^|(?<==))(-{0,2}[\w.-]+)(?:=|:\s*)(?=\S)")
-# Parts of a server's entry that may contain a key under any name.
-_OF_VALUES = frozenset({"env", "headers"})
-_ODD = re.compile(r"[/?#@\[\]]")
-_WORD = re.compile(r"[\w-]+")
-_SHORTEST = 4
-_LONG = 8
-_HARMLESS = frozenset(
-    {
-        *("true", "false", "none", "null", "info", "debug", "warning", "error", "json", "text"),
-        *("stdio", "http", "https", "utf-8", "production", "development", "bearer", "basic"),
-        *("application/json", "localhost", "127.0.0.1"),
-    }
-)
 
 
 class Redactor:

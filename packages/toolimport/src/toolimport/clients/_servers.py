@@ -48,6 +48,26 @@ _NEEDED = re.compile(
     re.IGNORECASE,
 )
 
+_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_NESTED = re.compile(r"\$\{[^{}]*\$\{")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+_PLACES: dict[str, Callable[[Path], str]] = {
+    "workspaceFolder": str,
+    "workspaceRoot": str,
+    "workspaceFolderBasename": lambda workspace: workspace.name,
+    "userHome": lambda _: str(Path.home()),
+    "cwd": lambda _: str(Path.cwd()),
+    "pathSeparator": lambda _: os.sep,
+    "/": lambda _: os.sep,
+}
+_LONE_DOLLAR = re.compile(r"(?:^|(?<=[\s=:/@]))\$([A-Z_][A-Z0-9_]*)")
+_NOTHING_FOUND = (
+    "names no servers; expected 'mcpServers' (Claude, Cursor, Gemini CLI and most others), "
+    "'servers' (VS Code), 'context_servers' (Zed), 'mcp' (opencode, Crush), 'mcp_servers' (Codex), "
+    "'extensions' (Goose), 'amp.mcpServers' or 'ptc_servers' (freeact)"
+)
+
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
     return {
@@ -88,12 +108,6 @@ class HttpParameters:
 
 
 Parameters = StdioParameters | HttpParameters
-
-
-_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
-_NESTED = re.compile(r"\$\{[^{}]*\$\{")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 
 
 @dataclass(kw_only=True)
@@ -177,20 +191,6 @@ class Variables:
             raise ServerError(self.server, problem) from None
         self.taken[file.name] = content
         return content
-
-
-_PLACES: dict[str, Callable[[Path], str]] = {
-    "workspaceFolder": str,
-    "workspaceRoot": str,
-    "workspaceFolderBasename": lambda workspace: workspace.name,
-    "userHome": lambda _: str(Path.home()),
-    "cwd": lambda _: str(Path.cwd()),
-    "pathSeparator": lambda _: os.sep,
-    "/": lambda _: os.sep,
-}
-
-
-_LONE_DOLLAR = re.compile(r"(?:^|(?<=[\s=:/@]))\$([A-Z_][A-Z0-9_]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -476,13 +476,6 @@ def servers_in(
                 name = _free_name(entry.name, path, entries)
                 entries[name] = replace(entry, name=name)
     return tuple(entries.values())
-
-
-_NOTHING_FOUND = (
-    "names no servers; expected 'mcpServers' (Claude, Cursor, Gemini CLI and most others), "
-    "'servers' (VS Code), 'context_servers' (Zed), 'mcp' (opencode, Crush), 'mcp_servers' (Codex), "
-    "'extensions' (Goose), 'amp.mcpServers' or 'ptc_servers' (freeact)"
-)
 
 
 def _projects(content: Mapping[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:

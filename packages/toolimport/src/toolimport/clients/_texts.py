@@ -22,6 +22,13 @@ _COMMENTS = re.compile(f"({_STRING})|({_COMMENT})", re.DOTALL)
 _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[\]}}])", re.DOTALL)
 # How much aliases may add to a YAML text: ten lines of them could fill any memory.
 _MOST_REPEATED = 1 << 20
+_TOKEN = re.compile(
+    r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL
+)
+_INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
+_BEGIN = "# Added by pytools-hybrid setup"
+_END = "# End of what pytools-hybrid setup added"
+_BLOCK = re.compile(rf"\n{_BEGIN}\n.*?{_END}\n", re.DOTALL)
 
 
 def read_file(file: Path) -> JsonValue:
@@ -160,15 +167,6 @@ def _parse_json(text: str, file: Path) -> JsonValue:
     except (ValueError, RecursionError) as error:
         raise ServersFileError(file, f"is not valid JSON: {error}") from None
     return content
-
-
-_TOKEN = re.compile(
-    r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL
-)
-_INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
-_BEGIN = "# Added by pytools-hybrid setup"
-_END = "# End of what pytools-hybrid setup added"
-_BLOCK = re.compile(rf"\n{_BEGIN}\n.*?{_END}\n", re.DOTALL)
 
 
 class _Member(NamedTuple):
