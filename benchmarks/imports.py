@@ -31,7 +31,6 @@ from typing import Any
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from toolimport import ImportOptions, import_servers
-from toolimport.connect import StdioParameters, read_servers
 from toolimport.runtime import ToolRunner, close
 
 _FLOOR = """
@@ -156,12 +155,11 @@ async def _bare(servers: Path, server: str, tool: str, arguments: dict[str, Any]
 
 
 def _direct(servers: Path, server: str) -> StdioServerParameters:
-    (entry,) = (it for it in read_servers(servers) if it.name == server)
-    parameters = entry.parameters()
-    if not isinstance(parameters, StdioParameters):
+    entry = json.loads(servers.read_text("utf-8"))["mcpServers"][server]
+    if "command" not in entry:
         raise SystemExit("the tool's server must be one that is started, not one at a URL")
     return StdioServerParameters(
-        command=parameters.command, args=list(parameters.args), env=dict(parameters.env)
+        command=entry["command"], args=entry.get("args", []), env=entry.get("env")
     )
 
 

@@ -17,7 +17,6 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted(it.module for it in read_projects(ROOT).values())
 # By package, the modules that importing it must not load.
 LIGHT = {
-    "toolimport": {"dataclasses", "logging", "mcp", "pydantic"},
     "toolrank": {
         *("apsw", "dataclasses", "inspect", "json", "logging", "numpy", "pydantic"),
         *("pydantic_ai", "statistics"),
@@ -92,6 +91,11 @@ USES = {
         "check_provider(check_model_name('openai:text-embedding-3-small'))",
         "toolembed.providers",
         {"huggingface_hub", "numpy", "pydantic_ai"},
+    ),
+    "all of toolimport": (
+        "import toolimport",
+        "toolimport._imports",
+        {"asyncio", "json", "logging", "mcp", "pydantic"},
     ),
     "a generated module": (
         "import toolimport.runtime",

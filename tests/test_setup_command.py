@@ -9,7 +9,8 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from pytools_hybrid.cli import main
-from pytools_hybrid.jobs.setup import ServersFile, SetupError
+from toolimport import ToolImportError
+from toolimport.clients import ServersFile
 
 SERVER = '''\
 from mcp.server.mcpserver import MCPServer
@@ -148,7 +149,7 @@ def test_servers_added_by_a_concurrent_run_are_kept(home):
     second.add({"command": "b"}, "two")
     second.save()
     first.add({"command": "a"}, "one")
-    with pytest.raises(SetupError, match="changed in the meantime; run setup again"):
+    with pytest.raises(ToolImportError, match="changed in the meantime; run setup again"):
         first.save()
     assert list(json.loads(file.read_text())["mcpServers"]) == ["two"]
 

@@ -10,14 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytools_hybrid.jobs.setup import (
-    Change,
-    Configuration,
-    ServersFile,
-    SetupError,
-    known_clients,
-    own_entry,
-)
+from pytools_hybrid.jobs.setup import own_entry
+from toolimport import ToolImportError
+from toolimport.clients import Client, ServersFile
 
 NAMES = st.sampled_from(["clock", "git", "pytools", "mine", "näme", "a b", "//", 'quo"te'])
 THEIRS = st.fixed_dictionaries(
@@ -34,23 +29,24 @@ OWN = json.dumps(own_entry([], {})["command"])
 
 
 def client(folder):
-    known = known_clients(system="linux", environment={}, home=folder, folder=folder)
+    known = Client.known(system="linux", environment={}, home=folder, folder=folder)
     (folder / ".cursor").mkdir(exist_ok=True)
     return next(it for it in known if it.name == "cursor")
+
+
+def plan(it, folder, ours=None):
+    ours = ours or ServersFile(folder / "servers.json")
+    return ours.plan(it, lambda env: own_entry([folder / "tools"], env), folder)
 
 
 def set_up(it, folder, names=None):
     """Do what the command does after it has imported all servers, or the named ones."""
     ours = ServersFile(folder / "servers.json")
-    change = Change.planned(it, ours, [folder / "tools"], folder)
+    change = plan(it, folder, ours)
     ours.save()
     return change.make(
         [own for (_, theirs), own in change.names.items() if names is None or theirs in names]
     )
-
-
-def undo(it):
-    return Configuration.read(it).undo()
 
 
 def plain(text):
@@ -97,7 +93,7 @@ def test_undo_restores_a_file_and_keeps_later_edits(tmp_path_factory, text, name
         lines.insert(data.draw(st.sampled_from(places), "where"), note)
     edited = "\n".join(lines)
     it.file.write_bytes(edited.encode())
-    undo(it)
+    it.undo()
     after = it.file.read_bytes().decode()
     if notes:
         assert plain(after).get("mcpServers", {}) == plain(text).get("mcpServers", {})
@@ -156,12 +152,12 @@ def test_setup_keeps_every_comment_or_leaves_the_file_alone_and_undo_restores_ev
     it.file.write_bytes(text.encode())
     try:
         set_up(it, folder, names)
-    except SetupError:
+    except ToolImportError:
         assert it.file.read_bytes().decode() == text
     else:
         assert comments(it.file.read_bytes().decode()) == comments(text)
         set_up(it, folder)
-    undo(it)
+    it.undo()
     assert it.file.read_bytes().decode() == text
 
 
@@ -175,12 +171,12 @@ def test_a_comment_beside_a_server_moves_with_it_and_back(tmp_path, comment):
     it.file.write_text(f'{{"mcpServers": {{{comment}\n, "git": {{"command": "uvx"}}}}}}')
     set_up(it, tmp_path)
     it.file.write_text(it.file.read_text().replace("{", '{"theme": 1,', 1))
-    undo(it)
+    it.undo()
     assert "key" in it.file.read_text()
 
 
 def claude(folder, *, here):
-    known = known_clients(system="linux", environment={}, home=folder, folder=here)
+    known = Client.known(system="linux", environment={}, home=folder, folder=here)
     return next(it for it in known if it.name == "claude-code")
 
 
@@ -213,7 +209,7 @@ def test_the_servers_of_claude_codes_current_project_are_moved_and_restored(tmp_
     }  # fmt: skip
     # Claude Code writes the file all the time.
     it.file.write_text(json.dumps(content | {"numStartups": 4}))
-    undo(claude(tmp_path, here=web))
+    claude(tmp_path, here=web).undo()
     assert json.loads(it.file.read_text()) == json.loads(before) | {"numStartups": 4}
 
 
@@ -224,7 +220,7 @@ def test_a_server_that_is_disabled_in_the_current_project_stays(tmp_path):
     it.file.write_text(
         json.dumps({"mcpServers": servers, "projects": {str(tmp_path / "app"): project}})
     )
-    change = Change.planned(it, ServersFile(tmp_path / "servers.json"), [tmp_path], tmp_path)
+    change = plan(it, tmp_path)
     assert [*change.names.values()] == ["two"]
     assert change.staying == {"notes": "it is disabled", "one": "it is disabled"}
 
@@ -295,24 +291,32 @@ def test_a_run_killed_at_any_point_loses_nothing_and_the_next_one_completes(tmp_
         assert it.backup.read_bytes() == before
         assert '"clock"' in it.file.read_text().partition(it.aside)[2]
         assert '"clock"' in (folder / "servers.json").read_text()
-        killed += is_killed(lambda it=it: undo(it), number)
+        killed += is_killed(lambda it=it: it.undo(), number)
         assert before in [file.read_bytes() for file in it.file.parent.iterdir()]
-        undo(it)
+        it.undo()
         assert it.file.read_bytes() == before
         assert {file.name for file in folder.rglob("*")} == {".cursor", "mcp.json", "servers.json"}
         number += 1
     assert number > 5
 
 
+def test_a_file_is_written_although_another_setup_discards_unfinished_ones(tmp_path, monkeypatch):
+    it, sync = client(tmp_path), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (other.pop()(), sync(file)) if other else None)
+    other = [lambda: plan(it, tmp_path)]
+    set_up(it, tmp_path)
+    assert "pytools" in it.file.read_text()
+
+
 def test_undo_restores_a_broken_link(tmp_path):
     it = client(tmp_path)
     it.file.symlink_to(tmp_path / "dotfiles" / "mcp.json")
-    with pytest.raises(SetupError, match=r"mcp\.json, whose folder does not exist; create"):
+    with pytest.raises(ToolImportError, match=r"mcp\.json, whose folder does not exist; create"):
         set_up(it, tmp_path)
     (tmp_path / "dotfiles").mkdir()
     set_up(it, tmp_path)
     assert "pytools" in (tmp_path / "dotfiles" / "mcp.json").read_text()
-    undo(it)
+    it.undo()
     assert it.file.is_symlink()
     assert not it.file.exists()
 
@@ -322,9 +326,9 @@ def test_the_backup_of_an_earlier_setup_is_kept_and_not_restored(tmp_path):
     it.file.write_text('{"theme": "dark"}')
     set_up(it, tmp_path)
     it.file.unlink()
-    assert f"{it.backup} is a copy from before setup" in undo(it)
+    assert f"{it.backup} is a copy from before setup" in it.undo()
     set_up(it, tmp_path)
-    undo(it)
+    it.undo()
     (copy,) = it.file.parent.iterdir()
     assert copy.read_text() == '{"theme": "dark"}'
 
@@ -347,7 +351,7 @@ def test_a_diff_shows_no_secrets(tmp_path, server):
         json.dumps({"mcpServers": {"one": server}, "apiKey": "hunter2hunter2"}, indent=2)
         + "\n// sk-4f9a8b7c6d5e4f3a2b1c"
     )
-    change = Change.planned(it, ServersFile(tmp_path / "servers.json"), [tmp_path], tmp_path)
+    change = plan(it, tmp_path)
     shown = change.diff()
     assert '"one"' in shown
     assert "hunter2" not in shown
@@ -369,7 +373,7 @@ def test_each_client_has_its_configuration_file_on_each_system(
     system, environment, settings, claude
 ):
     home = Path("/me")
-    known = known_clients(system=system, environment=environment, home=home, folder=home / "here")
+    known = Client.known(system=system, environment=environment, home=home, folder=home / "here")
     assert {it.name: it.file for it in known} == {
         "claude-code": home / claude / ".claude.json",
         "claude-desktop": home / settings / "Claude" / "claude_desktop_config.json",

@@ -4,8 +4,8 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
-from toolimport.generate import _importer
-from toolimport.generate._worker import ModelWorker
+from toolimport._generate import _importer
+from toolimport._generate._worker import ModelWorker
 
 # The time limit of any wait, in seconds: many times what a slow machine needs.
 PATIENCE = 120

@@ -47,15 +47,24 @@ def http_server(plan: dict, kind: str) -> ThreadingHTTPServer:
             if kind == "text/event-stream":
                 # A blank line ends an event.
                 text = "".join(f"data: {it}\n" if it else "\n" for it in text.split("\n")) + "\n"
-            self._send(200, text.encode("utf-8", "surrogateescape"))
+            body = text.encode("utf-8", "surrogateescape")
+            match text:
+                case "cut off":
+                    self._send(200, body, {"Content-Length": "99"})
+                    self.close_connection = True
+                case "not gzip":
+                    self._send(200, body, {"Content-Encoding": "gzip"})
+                case _:
+                    self._send(200, body)
 
         def do_GET(self) -> None:
             self._send(405, b"")
 
-        def _send(self, status: int, body: bytes) -> None:
+        def _send(self, status: int, body: bytes, more: dict[str, str] | None = None) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
+            headers = {"Content-Type": kind, "Content-Length": str(len(body))} | (more or {})
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 

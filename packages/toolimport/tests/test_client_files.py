@@ -4,8 +4,8 @@ import json
 import sys
 
 import pytest
-from toolimport import ServerError, ServersFileError
-from toolimport.connect import HttpParameters, read_servers
+from toolimport._errors import ServerError, ServersFileError
+from toolimport.clients._servers import HttpParameters, read_servers
 
 NPX = {"command": "npx", "args": ["-y", "notes"]}
 
@@ -313,6 +313,7 @@ def test_empty_lists_of_tools_mean_what_they_mean_in_the_client(read):
         ("x.yaml", "extensions:\n  n: {type: builtin, enabled: true}\n", "type is builtin"),
         ("x.yaml", "mcpServers:\n- uses: notes/mcp\n  name: n\n", "in another file"),
         ("crush.json", {"mcp": {"n": NPX | {"env": {"A": "$(cat key)"}}}}, "output of a command"),
+        ("x.json", {"mcpServers": {"n": None}}, "it is null"),
     ],
 )  # fmt: skip
 def test_a_server_that_only_the_client_can_start_is_skipped_with_the_reason(

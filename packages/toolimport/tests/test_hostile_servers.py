@@ -7,7 +7,7 @@ import sys
 import anyio
 import pytest
 from toolimport import ToolCallError
-from toolimport.connect import _process
+from toolimport._connect import _process
 from toolimport.runtime import ToolRunner, close
 
 SERVER = """

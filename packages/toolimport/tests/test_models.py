@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from toolimport.generate._models import models_of
-from toolimport.generate._schema import cleaned_schema
-from toolimport.runtime._arguments import arguments_of
+from toolimport._generate._models import cleaned_schema, models_of
+from toolimport.runtime._runner import arguments_of
 
 
 def built(source, name="Params"):

@@ -6,16 +6,20 @@ import json
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from toolimport.connect import read_servers
-from toolimport.generate._clients import initial_for_mcpygen, initial_for_pytools
-from toolimport.generate._models import models_of
-from toolimport.generate._modules import Tool, docstring, package_of
+from toolimport._generate._models import models_of
+from toolimport._generate._modules import (
+    Tool,
+    docstring,
+    initial_for_mcpygen,
+    initial_for_pytools,
+    module_source,
+)
+from toolimport.clients._servers import read_servers
 
 
 def module_of(tool, runtime="pytools"):
-    package = package_of("shop", [tool], {tool.name: "it"}, "CLIENT = None\n", runtime)
-    assert package.failed == {}
-    return package.files["it.py"]
+    models = models_of(tool.input_schema, tool.output_schema)
+    return module_source("shop", tool, models, runtime)
 
 
 def test_a_module_passes_its_parameters_to_its_packages_client():
@@ -38,20 +42,6 @@ def test_a_module_with_a_result_model_validates_the_answer():
     given = '(tool_name="x", tool_args=params, result_model=Result)\n'
     assert f"    return CLIENT.run_sync{given}" in text
     assert text.endswith(f"    return await CLIENT.run{given}")
-
-
-def test_generating_can_be_stopped_between_two_tools():
-    tools = [Tool(name=f"t{number}", input_schema={}) for number in range(5)]
-    made = iter([models_of({}, None)] * 2)
-    with pytest.raises(StopIteration):
-        package_of(
-            "shop",
-            tools,
-            {it.name: it.name for it in tools},
-            "",
-            "pytools",
-            models=lambda _: next(made),
-        )
 
 
 def test_a_module_for_mcpygen_passes_a_mapping():
@@ -125,17 +115,6 @@ def test_a_module_contains_the_original_name_of_its_tool(name):
 def test_a_very_long_description_is_truncated():
     text = module_of(Tool(name="x", description="word " * 500_000, input_schema={}))
     assert len(text) < 200_000
-
-
-def test_an_unsupported_schema_leaves_the_other_tools_unchanged():
-    tools = [
-        Tool(name="good", description="Good.", input_schema={}),
-        Tool(name="bad", description="Bad.", input_schema={"type": "string"}),
-    ]
-    package = package_of("shop", tools, {"good": "good", "bad": "bad"}, "", "pytools")
-    assert set(package.files) == {"__init__.py", "good.py", "bad.py"}
-    assert 'extra="allow"' in package.files["bad.py"]
-    assert list(package.notes) == ["bad"]
 
 
 @pytest.fixture
@@ -259,10 +238,3 @@ def test_for_mcpygen_a_user_is_removed_and_a_version_after_it_kept(entry):
     assert ast.literal_eval(parameters_of(text))["args"] == [
         *(f"git+https://{user}@x.org/o/r@v1", f"https://{user}@x.org/@scope/x")
     ]
-
-
-def test_for_mcpygen_each_of_several_urls_is_redacted(entry):
-    text, _ = initial_for_mcpygen(
-        entry({"command": "x", "args": ["https://a:hunter2@x.org https://b:hunter3@y.org/z@1"]}), ""
-    )
-    assert "hunter" not in text

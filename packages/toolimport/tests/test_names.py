@@ -5,7 +5,7 @@ import keyword
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolimport.generate._names import distinct_names, module_name
+from toolimport._generate._modules import distinct_names, module_name
 
 
 @pytest.mark.parametrize(

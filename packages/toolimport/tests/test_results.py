@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from toolimport import ToolCallError
-from toolimport.runtime import ToolRunner, close, note_of
+from toolimport.runtime import ToolRunner, close
 
 from .raw_server import http_server
 
@@ -130,7 +130,8 @@ def test_the_usable_parts_of_a_result_arrive_with_a_note_on_the_others(runner, n
     assert {it.name for it in caplog.records} <= {"toolimport.servers"}
     result = asyncio.run(runner.forward(name, {}))
     assert not result.is_error
-    assert note_of(result).startswith("The call was carried out.") == bool(note)
+    found = (result.meta or {}).get("toolimport/note", "")
+    assert found.startswith("The call was carried out.") == bool(note)
 
 
 def test_invalid_json_loses_only_the_part_that_is_invalid(runner, caplog):
@@ -163,6 +164,16 @@ def test_an_answer_over_http_arrives_after_other_events_and_as_plain_text(tmp_pa
         (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
         assert ToolRunner("raw", tmp_path / "servers.json").run_sync("tool", {}) == "x"
         close()
+
+
+@pytest.mark.parametrize("body", ["cut off", "not gzip"])
+def test_an_answer_that_cannot_be_read_may_be_of_a_call_that_was_carried_out(tmp_path, body):
+    with listening({"results": {"tool": f"instead {body}"}}, "application/json") as entry:
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
+        with pytest.raises(ToolCallError, match="may have been carried out") as caught:
+            ToolRunner("raw", tmp_path / "servers.json").run_sync("tool", {})
+        close()
+    assert "cannot be reached" not in str(caught.value)
 
 
 def test_an_unusable_answer_is_an_error_that_reports_the_call_as_carried_out(runner):

@@ -10,27 +10,25 @@ import sys
 import textwrap
 import threading
 import time
-from concurrent.futures import CancelledError
 from pathlib import Path
 
 import anyio
 import pytest
 from mcp_types import CallToolResult, ElicitResult, TextContent
 from pydantic import BaseModel, Field, RootModel
-from toolimport import ImportOptions, ServerError, import_servers
+from toolimport import ImportOptions, import_servers
+from toolimport._errors import ServerError
 from toolimport.runtime import (
-    Caller,
+    ClientHandlers,
     ImportedTool,
     ToolCallError,
     ToolRunner,
     close,
     imported_servers,
-    imported_tool,
 )
-from toolimport.runtime._arguments import arguments_of
-from toolimport.runtime._background import Background
-from toolimport.runtime._link import Link
-from toolimport.runtime._progress import Relay
+from toolimport.runtime._connection import Connection
+from toolimport.runtime._requests import Call, Relay
+from toolimport.runtime._runner import arguments_of
 
 from .conftest import PATIENCE
 
@@ -165,17 +163,19 @@ def test_importing_the_runtime_does_not_import_mcp():
 
 IMPORTED = """
 import asyncio, sys
-from toolimport import ServerError
-from toolimport.runtime import _link
+from toolimport._errors import ServerError
+from toolimport.runtime import _connection
+from toolimport.runtime._requests import Call
 
 def connected(*_, **__):
     print("mcp.client.client" in sys.modules)
     raise ServerError("shop", "is shut")
 
 async def job():
-    await _link.Link("shop", lambda: type("Parameters", (), {"redactor": None})).call("x", {}, 3600)
+    connection = _connection.Connection("shop", lambda: type("", (), {"redactor": None}))
+    await connection.call(Call(tool="x", arguments={}, seconds=3600))
 
-_link.connected = connected
+_connection.connected = connected
 try:
     asyncio.run(job())
 except ServerError as error:
@@ -323,13 +323,13 @@ def test_the_time_limit_includes_connecting_which_waiting_calls_share(file, monk
 
 
 def test_calls_that_wait_for_a_connection_get_its_error(file):
-    link, attempts = Link("shop", lambda: attempts.append(1) or _raise()), []
+    link, attempts = Connection("shop", lambda: attempts.append(1) or _raise()), []
 
     def _raise():
         raise ServerError("shop", "is shut")
 
     async def job():
-        calls = (link.call("echo", {}, 20) for _ in range(5))
+        calls = (link.call(Call(tool="echo", arguments={}, seconds=20)) for _ in range(5))
         return await asyncio.gather(*calls, return_exceptions=True)
 
     assert {str(it) for it in asyncio.run(job())} == {"server 'shop': is shut"}
@@ -502,12 +502,6 @@ def test_a_server_can_be_started_by_a_thread_that_outlives_the_main_thread(late)
     wait_until_gone(int(late))
 
 
-@pytest.mark.skipif(STARTS_LATE_THREADS, reason="this Python starts threads as long as one runs")
-def test_starting_a_server_too_late_is_an_error_with_the_remedy(late):
-    assert late.startswith("shop: pid: the main thread has ended")
-    assert "or use Python 3.12.3 or later" in late
-
-
 def test_a_killed_program_leaves_no_server_behind(script):
     with script("time.sleep(60)") as program:
         pid = int(program.stdout.readline())
@@ -562,29 +556,6 @@ def test_calling_while_connections_are_being_closed_is_an_error(runner, calls):
     assert int(runner.run_sync("pid", {})) != pid
 
 
-def test_closing_all_connections_ends_waiting_calls():
-    running, waiting, told = Background(), threading.Event(), []
-
-    async def job():
-        waiting.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0)  # stands for cleanup
-
-    def call():
-        with pytest.raises(CancelledError):
-            running.run(job())
-        told.append(True)
-
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    assert waiting.wait(PATIENCE)
-    running.close()
-    assert ended([thread])
-    assert told == [True]
-
-
 def test_calls_from_many_threads_end_even_if_connections_are_closed_repeatedly(runner):
     stop, problems = threading.Event(), []
 
@@ -635,15 +606,6 @@ def test_arguments_have_the_servers_names_and_only_what_was_given():
     }
 
 
-def test_none_that_was_given_is_sent():
-    given = Given(maybe=None, limit=None, items=[Item(label=None, **{"the size": 1})])
-    assert arguments_of(given) == {
-        "maybe": None,
-        "limit": None,
-        "items": [{"label": None, "the size": 1}],
-    }
-
-
 def test_arguments_can_be_a_mapping_or_a_root_model_only():
     assert arguments_of({"a": 1}) == {"a": 1}
     assert arguments_of(RootModel[dict[str, int]]({"a": 1})) == {"a": 1}
@@ -655,7 +617,7 @@ def test_arguments_can_be_a_mapping_or_a_root_model_only():
 @pytest.fixture
 def tool(imported, tmp_path):
     """The imported tool of a generated module."""
-    return lambda name: imported_tool(tmp_path / f"tree/mcptools/shop/{name}.py")
+    return lambda name: ImportedTool.read(tmp_path / f"tree/mcptools/shop/{name}.py")
 
 
 def test_a_tool_is_called_without_importing_its_module(tool):
@@ -676,7 +638,7 @@ def test_a_module_that_was_not_generated_is_not_an_imported_tool(tool, tmp_path)
     (tmp_path / "mine.py").write_text("def run(): ...")
     (tmp_path / "tree/mcptools/shop/mine.py").write_text("def run(): ...")
 
-    assert imported_tool(tmp_path / "mine.py") is None
+    assert ImportedTool.read(tmp_path / "mine.py") is None
     assert tool("mine") is None
 
 
@@ -841,33 +803,33 @@ def test_arguments_are_not_checked_against_an_unusable_schema(schema):
 
 
 def test_servers_are_listed_with_their_connection_and_configuration_errors(tool, tmp_path):
-    (before,) = imported_servers(tmp_path / "tree")
+    (server,) = imported_servers(tmp_path / "tree")
+    states = [(server.is_connected(), server.problem())]
 
     async def job():
         await tool("echo").call({"name": "x"})
-        return imported_servers(tmp_path / "tree")
+        states.append((server.is_connected(), server.problem()))
 
-    (connected,) = anyio.run(job)
-    connected.servers_file.unlink()
-    (lost,) = imported_servers(tmp_path / "tree")
-
-    assert (before.name, before.category, before.problem) == ("shop", "shop", "")
-    assert before.tools == len([*(tmp_path / "tree/mcptools/shop").glob("[!_]*.py")])
-    assert (before.is_connected, connected.is_connected) == (False, True)
-    assert "PYTOOLS_SERVERS" in lost.problem
-    assert imported_servers(tmp_path / "nothing") == ()
+    anyio.run(job)
+    folder = tmp_path / "tree/mcptools/shop"
+    assert (server.name, server.folder) == ("shop", folder)
+    assert set(server.tools) == {it.stem for it in folder.glob("[!_]*.py")}
+    assert states == [(False, ""), (True, "")]
+    server.servers_file.unlink()
+    assert "PYTOOLS_SERVERS" in server.problem()
+    assert not [*imported_servers(tmp_path / "nothing")]
 
 
 def asker(client, answer=None):
     async def decline(_):
         return ElicitResult(action="decline")
 
-    abilities = frozenset({"elicitation"})
-    return Caller(answer=answer or decline, abilities=abilities, client=client)
+    capabilities = frozenset({"elicitation"})
+    return ClientHandlers(answer=answer or decline, capabilities=capabilities, client=client)
 
 
 async def asked(runner, caller):
-    (block,) = (await runner.forward("ask", {}, caller=caller)).content
+    (block,) = (await runner.forward("ask", {}, client=caller)).content
     return json.loads(block.text)
 
 
@@ -876,7 +838,7 @@ async def asked(runner, caller):
 async def test_a_servers_question_is_passed_on_only_if_its_caller_is_clear(runner):
     assert await asked(runner, asker("ada")) == {"action": "decline"}
 
-    waiting = asyncio.create_task(runner.forward("hang", {}, caller=asker("ada")))
+    waiting = asyncio.create_task(runner.forward("hang", {}, client=asker("ada")))
     assert await asked(runner, asker("ada")) == {"action": "decline"}
     assert "which one to ask" in (await asked(runner, asker("bob")))["message"]
     waiting.cancel()
@@ -901,9 +863,9 @@ async def test_a_question_of_a_cancelled_call_reaches_no_other_client(runner, ca
         passed_on.append(request)
         return ElicitResult(action="decline")
 
-    first = asyncio.create_task(runner.forward("ask", {}, caller=asker("ada", wait)))
+    first = asyncio.create_task(runner.forward("ask", {}, client=asker("ada", wait)))
     await open_.wait()
-    second = asyncio.create_task(runner.forward("hang", {}, caller=asker("bob", note)))
+    second = asyncio.create_task(runner.forward("hang", {}, client=asker("bob", note)))
     while "hang {}" not in calls():
         await asyncio.sleep(0.01)
     first.cancel()
@@ -923,5 +885,5 @@ async def test_a_caller_that_fails_to_answer_affects_only_its_call(runner, monke
         await asyncio.sleep(3600)
 
     assert "no dialog" in (await asked(runner, asker("ada", fail)))["message"]
-    monkeypatch.setattr("toolimport.runtime._questions._PATIENCE", 0.001)
+    monkeypatch.setattr("toolimport.runtime._requests._PATIENCE", 0.001)
     assert "did not answer" in (await asked(runner, asker("ada", sleep)))["message"]

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED
-from toolimport import ServerError
-from toolimport.connect import Redactor, StderrTail, explain
-from toolimport.connect._secrets import secret_parts
+from toolimport._connect._client import Diagnostics
+from toolimport._errors import ServerError
+from toolimport.clients._secrets import Redactor, secret_parts
 
 from .conftest import PATIENCE
 
@@ -162,22 +162,22 @@ def test_no_text_is_shown_with_a_secret(secret, before, after):
 
 @pytest.mark.parametrize("before", [490, 1990])
 def test_text_is_truncated_after_its_secrets_are_redacted(before):
-    tail, redactor = StderrTail(), Redactor([("API_KEY", SECRET)])
-    with tail.writing() as file:
+    diagnostics, redactor = Diagnostics(), Redactor([("API_KEY", SECRET)])
+    with diagnostics.stderr.writing() as file:
         file.write("x" * before + SECRET + "\n" + "y" * 20_000 + "\nlast\n")
     deadline = time.monotonic() + PATIENCE
-    while tail.lines[-1:] != ("last",):
+    while "last" not in diagnostics.stderr.lines:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert SECRET[:6] not in str(explain(OSError(), "shop", tail, redactor))
-    error = explain(ValueError("x" * before + SECRET), "shop", StderrTail(), redactor)
+    assert SECRET[:6] not in str(diagnostics.explain(OSError(), "shop", redactor))
+    error = Diagnostics().explain(ValueError("x" * before + SECRET), "shop", redactor)
     assert SECRET[:6] not in str(error)
     assert len(str(error)) < 2100
 
 
 def test_a_server_error_that_ends_the_connection_is_reported():
     def told(error):
-        return explain(error, "shop", StderrTail(), Redactor(())).detail
+        return Diagnostics().explain(error, "shop", Redactor(())).reason
 
     quota, closed = "quota exceeded", "Connection closed"
     assert told(MCPError(CONNECTION_CLOSED, quota)) == quota

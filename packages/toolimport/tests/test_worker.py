@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from toolimport.generate import _worker
-from toolimport.generate._modules import Tool
-from toolimport.generate._worker import ModelWorker
+from toolimport._generate import _worker
+from toolimport._generate._modules import Tool
+from toolimport._generate._worker import ModelWorker
 
 from .conftest import PATIENCE
 

@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from toolimport.generate import _writing
-from toolimport.generate._writing import (
+from toolimport._generate import _writing
+from toolimport._generate._writing import (
     Manifest,
     clear_leftovers,
-    remove_package,
     write_package,
 )
 
@@ -36,14 +35,6 @@ def write(folder):
 
 def contents(folder):
     return {it.name: it.read_text() for it in folder.glob("*.py")}
-
-
-def test_a_new_folder_appears_atomically_with_all_its_files(write, folder):
-    written = write({"a.py": "1"})
-    assert written.added == ("__init__.py", "a.py")
-    assert contents(folder) == {"__init__.py": "i", "a.py": "1"}
-    assert Manifest.read(folder).is_whole(folder)
-    assert {it.name for it in folder.parent.iterdir()} == {"shop", "_importing.lock"}
 
 
 def test_only_changed_files_are_written(write, folder):
@@ -71,20 +62,6 @@ def test_simultaneous_imports_write_one_after_the_other(write, folder):
     assert [it.kept for it in written] == [()] * len(versions)
     assert contents(folder) in [{"__init__.py": "i"} | files for files in versions]
     assert Manifest.read(folder).is_whole(folder)
-
-
-def test_edited_and_added_files_are_kept(write, folder):
-    write({"a.py": "1", "b.py": "1"})
-    (folder / "a.py").write_text("mine")
-    (folder / "b.py").write_text("mine")
-    (folder / "extra.py").write_text("mine")
-    for _ in range(2):
-        written = write({"a.py": "2", "extra.py": "2"})
-        assert contents(folder) == {"__init__.py": "i"} | dict.fromkeys(
-            ("a.py", "b.py", "extra.py"), "mine"
-        )
-        assert {"a.py", "extra.py"} <= set(written.kept)
-        assert (written.changed, written.removed) == ((), ())
 
 
 def test_force_overwrites_and_removes_edited_files(write, folder):
@@ -119,17 +96,6 @@ def test_after_a_kill_at_any_moment_the_next_run_completes_the_work(
     assert written.kept == ()
     assert contents(folder) == {"__init__.py": "i"} | dict.fromkeys(("a.py", "b.py", "d.py"), "2")
     assert Manifest.read(folder).is_whole(folder)
-
-
-def test_removing_deletes_only_generated_files(write, folder):
-    write({"a.py": "1", "b.py": "1"})
-    (folder / "__pycache__").mkdir()
-    (folder / "a.py").write_text("mine")
-    written = remove_package(folder, Manifest.read(folder))
-    assert (written.removed, written.kept) == (("b.py",), ("a.py",))
-    assert contents(folder) == {"__init__.py": "i", "a.py": "mine"}
-    remove_package(folder, Manifest.read(folder), force=True)
-    assert not folder.exists()
 
 
 def test_a_manifest_cannot_name_files_outside_its_folder(write, folder, tmp_path):

@@ -14,10 +14,10 @@ __all__ = ["read_leniently"]
 # pydantic reads JSON up to a depth of 200.
 _DEEPEST = 180
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-_HALF = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPES = re.compile(
     r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
-    r"|(?P<half>u[dD][89a-fA-F][\da-fA-F]{2})|.)",
+    r"|(?P<lone>u[dD][89a-fA-F][\da-fA-F]{2})|.)",
     re.DOTALL,
 )
 
@@ -34,8 +34,8 @@ def read_leniently(text: str, notes: list[str] | None = None) -> JsonValue:
         ValueError: The text is invalid in other ways.
     """
     notes = [] if notes is None else notes
-    whole, halves = _whole_characters(text)
-    if halves:
+    whole, has_lone_surrogates = _without_lone_surrogates(text)
+    if has_lone_surrogates:
         notes.append("lone surrogates in it were replaced")
     shallow = _shallow(whole)
     if shallow is not whole:
@@ -55,17 +55,17 @@ def read_leniently(text: str, notes: list[str] | None = None) -> JsonValue:
     return read
 
 
-def _whole_characters(text: str) -> tuple[str, bool]:
+def _without_lone_surrogates(text: str) -> tuple[str, bool]:
     """Replace lone surrogates, escaped or not; return also whether there were any."""
-    halves = 0
+    count = 0
 
     def replaced(found: re.Match[str]) -> str:
-        nonlocal halves
-        halves += found["half"] is not None
-        return found[0] if found["half"] is None else "\\ufffd"
+        nonlocal count
+        count += found["lone"] is not None
+        return found[0] if found["lone"] is None else "\\ufffd"
 
-    whole, others = _HALF.subn("\ufffd", _ESCAPES.sub(replaced, text))
-    return whole, bool(halves or others)
+    whole, others = _LONE_SURROGATE.subn("\ufffd", _ESCAPES.sub(replaced, text))
+    return whole, bool(count or others)
 
 
 def _shallow(text: str) -> str:

@@ -72,10 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _report_usage(error)
             sys.exit(status)
         from toolembed import EmbeddingError
+        from toolimport import ToolImportError
         from toolindex import ToolIndexError
         from toolrank import ToolRankError
 
-        ours = PytoolsError | EmbeddingError | ToolIndexError | ToolRankError
+        ours = PytoolsError | EmbeddingError | ToolImportError | ToolIndexError | ToolRankError
         if not isinstance(error, ours | OSError):
             if not are_json():
                 raise

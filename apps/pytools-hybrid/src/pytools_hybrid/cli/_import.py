@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
     from toolimport import ImportOptions, ServerReport
-    from toolimport.connect import ServerEntry
-    from toolimport.generate import Stage
 
     from pytools_hybrid.settings import Settings
 
@@ -195,28 +193,22 @@ async def _imported(
     into: Path,
     options: ImportOptions,
     *,
-    on_stage: Callable[[str, Stage], object],
+    on_stage: Callable[[str, str], object],
     on_done: Callable[[ServerReport], Awaitable[object]],
 ) -> tuple[ServerReport, ...]:
-    from toolimport import GeneratorMissingError, OptionError, ServersFileError, import_servers
+    from toolimport import ToolImportError, import_servers
 
     try:
         return await import_servers(
-            file,
-            into,
-            options,
-            on_stage=on_stage,
-            on_done=on_done,
-            problem_of=_problem_of,
-            reason_to_skip=_reason_to_skip,
+            file, into, options, on_stage=on_stage, on_done=on_done, problem_of=_problem_of
         )
-    except GeneratorMissingError:
-        command = install_command("pytools-hybrid[import]")
-        raise SettingsError("import", f"needs the extra 'import': {command}") from None
-    except OptionError as error:
-        raise SettingsError(f"--{error.option}", error.reason) from None
-    except ServersFileError as error:
-        raise SettingsError(error.place, error.reason) from None
+    except ToolImportError as error:
+        if error.subject == "generate":
+            command = install_command("pytools-hybrid[import]")
+            raise SettingsError("import", f"needs the extra 'import': {command}") from None
+        is_option = error.subject in ("only", "root")
+        subject = f"--{error.subject}" if is_option else error.subject
+        raise SettingsError(subject, error.reason) from None
 
 
 def _trust(file: Path, into: Path) -> None:
@@ -226,13 +218,6 @@ def _trust(file: Path, into: Path) -> None:
         trust(file, into)
     except OSError as error:
         say(f"serve --tools call will not start these servers: {refusal(error)}")
-
-
-def _reason_to_skip(entry: ServerEntry) -> str:
-    from pytools_hybrid.jobs.setup import is_ours
-
-    # It would find itself, and call itself.
-    return "it is pytools-hybrid itself" if is_ours(entry.name, entry.definition) else ""
 
 
 def _problem_of(source: str) -> str:
@@ -284,7 +269,7 @@ class _Board:
             self._progress.stop()
             self._progress = None
 
-    def stage(self, server: str, stage: Stage) -> None:
+    def stage(self, server: str, stage: str) -> None:
         """Show the progress of a server."""
         if self._progress is None:
             return

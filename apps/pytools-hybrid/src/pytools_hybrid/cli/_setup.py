@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,9 +19,10 @@ from pytools_hybrid.files import own_folder
 from pytools_hybrid.terminal import print_lines, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from pytools_hybrid.jobs.setup import Change, Client
+    from toolimport.clients import Client, ServersFile
+
     from pytools_hybrid.settings import Settings
 
 
@@ -70,14 +71,10 @@ def setup(
 
     Without --root, the tools are written to a folder beside the servers file.
     """
-    from pytools_hybrid.jobs.setup import (
-        NAME,
-        Change,
-        ServersFile,
-        SetupError,
-        destructive_tools,
-        own_entry,
-    )
+    from toolimport import ToolImportError
+    from toolimport.clients import ServersFile
+
+    from pytools_hybrid.jobs.setup import destructive_tools, freeact_entry, own_entry
     from pytools_hybrid.settings import is_folder
 
     if undo:
@@ -89,35 +86,37 @@ def setup(
         named = root or settings_from().root
         roots = [it.absolute() for it in named or (file.parent / "tools",)]
         entry = own_entry(roots, {}, destructive_tools(roots))
-        typer.echo(json.dumps({"mcpServers": {NAME: entry}}, indent=2))
+        typer.echo(json.dumps({"mcpServers": {"pytools": entry}}, indent=2))
         return
     settings = settings_from(root=root)
     roots = [it.absolute() for it in settings.root or (file.parent / "tools",)]
     chosen = _chosen(clients or [])
     is_folder(roots[0])
+
+    def entry_of(env: Mapping[str, str]) -> dict[str, Any]:
+        return own_entry(roots, env, destructive_tools(roots))
+
     ours, failed = ServersFile(file), False
-    changes: list[Change] = []
     for client in chosen:
         try:
-            changes.append(Change.planned(client, ours, roots, Path.home()))
-        except SetupError as error:
+            ours.plan(client, entry_of if client.moves else freeact_entry, Path.home())
+        except ToolImportError as error:
             failed = True
             say(f"{client.title}: {error}")
-    if _is_agreed(changes, yes=yes):
+    if _is_agreed(ours, yes=yes):
         ours.save()
-        names = {name for change in changes for name in change.names.values()}
+        names = {name for change in ours.changes for name in change.names.values()}
         imported = _imported(names, file, roots, settings)
         ours.drop(names - imported)
-        for change in changes:
-            failed |= not _made(change, imported)
+        failed |= not _made(ours, imported, destructive_tools(roots))
     if failed:
         raise typer.Exit(1)
 
 
 def _chosen(names: Sequence[str]) -> tuple[Client, ...]:
-    from pytools_hybrid.jobs.setup import known_clients
+    from toolimport.clients import Client
 
-    known = known_clients(
+    known = Client.known(
         system=sys.platform, environment=os.environ, home=Path.home(), folder=Path.cwd()
     )
     listed = ", ".join(it.name for it in known)
@@ -138,10 +137,10 @@ def _chosen(names: Sequence[str]) -> tuple[Client, ...]:
     return chosen
 
 
-def _is_agreed(changes: Sequence[Change], *, yes: bool) -> bool:
+def _is_agreed(ours: ServersFile, *, yes: bool) -> bool:
     """Show what is going to change, and ask for confirmation."""
     is_any = False
-    for change in changes:
+    for change in ours.changes:
         diff = change.diff()
         print_lines(diff)
         if not diff:
@@ -171,46 +170,47 @@ def _imported(names: set[str], file: Path, roots: Sequence[Path], settings: Sett
     return {report.server for report in reports if not report.error and report.tools}
 
 
-def _made(change: Change, imported: set[str]) -> bool:
-    """Apply a change and report it; return whether it was complete."""
-    from pytools_hybrid.jobs.setup import Configuration, SetupError, destructive_tools
+def _made(ours: ServersFile, imported: set[str], asking: Sequence[str]) -> bool:
+    """Apply the changes and report them; return whether they were complete."""
+    from toolimport import ToolImportError
 
-    client = change.client
-    try:
-        is_changed = change.make(imported)
-    except SetupError as error:
-        say(f"{client.title}: {error}")
-        return False
-    left = [theirs for (_, theirs), name in change.names.items() if name not in imported]
-    if left:
-        say(f"{client.title}: {', '.join(left)} could not be imported, and stays in the client")
-    if not is_changed:
-        return not left
-    if not client.moves:
-        say(f"{client.title} now searches its tools through pytools-hybrid; {client.next_step}")
-    elif Configuration.read(client).has_moved:
-        say(f"{client.title} now finds its tools through pytools-hybrid; {client.next_step}")
-    else:
-        say(
-            f"{client.title} now starts pytools-hybrid, but none of its servers was imported; "
-            f"{client.next_step}"
-        )
-    if asking := destructive_tools(change.roots) if client.moves else ():
-        say(
-            f"{client.title} asks you before calling {', '.join(asking)}, annotated as destructive "
-            "by the server; if the client cannot ask, the call is refused"
-        )
-    return not left
+    is_complete = True
+    for change in ours.changes:
+        client = change.client
+        try:
+            is_changed = change.make(imported)
+        except ToolImportError as error:
+            is_complete = False
+            say(f"{client.title}: {error}")
+            continue
+        left = [theirs for (_, theirs), name in change.names.items() if name not in imported]
+        if left:
+            is_complete = False
+            say(f"{client.title}: {', '.join(left)} could not be imported, and stays in the client")
+        if not is_changed:
+            continue
+        done = "now finds its tools through pytools-hybrid"
+        if not client.moves:
+            done = "now searches its tools through pytools-hybrid"
+        elif not client.has_moved:
+            done = "now starts pytools-hybrid, but none of its servers was imported"
+        say(f"{client.title} {done}; {client.next_step}")
+        if asking and client.moves:
+            say(
+                f"{client.title} asks you before calling {', '.join(asking)}, annotated as "
+                "destructive by the server; if the client cannot ask, the call is refused"
+            )
+    return is_complete
 
 
 def _undo(clients: Sequence[Client]) -> None:
-    from pytools_hybrid.jobs.setup import Configuration, SetupError
+    from toolimport import ToolImportError
 
     failed = False
     for client in clients:
         try:
-            say(f"{client.file}: {Configuration.read(client).undo()}")
-        except SetupError as error:
+            say(f"{client.file}: {client.undo()}")
+        except ToolImportError as error:
             failed = True
             say(f"{client.title}: {error}")
     if failed:

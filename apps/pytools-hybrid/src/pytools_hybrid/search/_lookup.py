@@ -180,16 +180,16 @@ class _Names:
 
 def _imported(roots: Roots) -> dict[str, _Names]:
     """Return the names of imported tools by their paths, whether the index has them or not."""
-    from toolimport.runtime import imported_names
+    from toolimport.runtime import imported_servers
 
     found: dict[str, _Names] = {}
     for (number, root), layout in product(enumerate(roots), roots.layouts):
         folders, _, file = layout.pattern.rpartition("/")
         if file != "{name}.py":
             continue
-        for folder, server, tools in imported_names(root, folders.replace("{category}", "*")):
-            inside = folder.relative_to(root).as_posix()
-            names = _names_in(layout, inside, server, tuple(tools.items()))
+        for it in imported_servers(root, folders.replace("{category}", "*")):
+            inside = it.folder.relative_to(root).as_posix()
+            names = _names_in(layout, inside, it.name, tuple(it.tools.items()))
             found |= {roots.stored(number, path): it for path, it in names.items()}
     return found
 

@@ -8,16 +8,18 @@ import os
 import selectors
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from toolimport.runtime._link import Link
-from toolimport.system import start_thread, started_executor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from concurrent.futures import Future
 
-    from toolimport.connect import Parameters
+    from mcp_types import ErrorData, InputRequest, InputResponse
+
+    from toolimport.clients._servers import Parameters
+    from toolimport.runtime._connection import Connection
+    from toolimport.runtime._runner import ClientHandlers
 
     Key = tuple[str, str, frozenset[str]]
 
@@ -31,7 +33,7 @@ _NAME = "pytools-runtime"
 
 
 class Background:
-    """An event loop in a thread, and its links; started at the first call."""
+    """An event loop in a thread, and its connections; started at the first call."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -39,16 +41,11 @@ class Background:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._jobs: set[Future[Any]] = set()
-        # Each loop has its own links: while one is being closed, another may start.
-        self._links: dict[asyncio.AbstractEventLoop, dict[Key, Link]] = {}
+        # Each loop has its own: while one is being closed, another may start.
+        self._connections: dict[asyncio.AbstractEventLoop, dict[Key, Connection]] = {}
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a job in the loop and wait for it; interrupting the wait cancels the job.
-
-        Raises:
-            CancelledError: The background was closed in the meantime.
-            RuntimeError: It was called from a job, which would wait for itself.
-        """
+        """Run a job in the loop and wait for it; interrupting the wait cancels the job."""
         future = self._submitted(job)
         try:
             return future.result()
@@ -59,11 +56,7 @@ class Background:
             self._jobs.discard(future)
 
     async def awaited(self, job: Coroutine[Any, Any, T]) -> T:
-        """Run a job in the loop for a task of another loop; cancelling the task cancels the job.
-
-        Raises:
-            RuntimeError: The background was closed in the meantime, or it was called from a job.
-        """
+        """Run a job in the loop for a task of another loop; cancelling the task cancels the job."""
         future = self._submitted(job)
         try:
             return await asyncio.wrap_future(future)
@@ -95,18 +88,21 @@ class Background:
             raise
         return future
 
-    def link(self, key: Key, find: Callable[[], Parameters]) -> Link:
-        """Return the link for a file, a server in it, and abilities; must be called in the loop."""
-        links = self._links.setdefault(asyncio.get_running_loop(), {})
-        if key not in links:
-            _, name, abilities = key
-            links[key] = Link(name, find, abilities)
-        return links[key]
+    def connection(self, key: Key, find: Callable[[], Parameters]) -> Connection:
+        """Return a server's connection; must be called in the loop."""
+        # Imported only now, with the library.
+        from toolimport.runtime._connection import Connection
+
+        connections = self._connections.setdefault(asyncio.get_running_loop(), {})
+        if key not in connections:
+            _, name, capabilities = key
+            connections[key] = Connection(name, find, capabilities)
+        return connections[key]
 
     def is_connected(self, file: str, name: str) -> bool:
         """Return whether a server has an open connection; from any thread."""
-        links = [link for by_key in tuple(self._links.values()) for link in tuple(by_key.items())]
-        return any(link.is_open for key, link in links if key[:2] == (file, name))
+        found = [it for by_key in tuple(self._connections.values()) for it in tuple(by_key.items())]
+        return any(connection.is_open for key, connection in found if key[:2] == (file, name))
 
     def close(self) -> None:
         """End all connections, jobs and the thread; the next call starts again."""
@@ -121,7 +117,7 @@ class Background:
         # Cancel jobs first, because one that finds its connection closed might open another.
         for job in tuple(jobs):
             job.cancel()
-        closing = asyncio.run_coroutine_threadsafe(self._close_links(), loop)
+        closing = asyncio.run_coroutine_threadsafe(self._close_all(), loop)
         try:
             closing.result(_CLOSE_SECONDS)
         except TimeoutError:
@@ -129,13 +125,13 @@ class Background:
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join(_CLOSE_SECONDS)
-            self._links.pop(loop, None)
+            self._connections.pop(loop, None)
 
-    async def _close_links(self) -> None:
+    async def _close_all(self) -> None:
         loop = asyncio.get_running_loop()
-        while links := self._links.pop(loop, None):
+        while connections := self._connections.pop(loop, None):
             # Concurrently: a server that does not exit is only killed after seconds.
-            closing = (link.close() for link in links.values())
+            closing = (connection.close() for connection in connections.values())
             await asyncio.gather(*closing, return_exceptions=True)
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -143,16 +139,24 @@ class Background:
             loop = _new_loop()
             thread = threading.Thread(target=_serve, args=(loop,), name=_NAME, daemon=True)
             try:
-                # Once the main thread has ended, executors accept no work in any version.
-                if threading.main_thread().is_alive():
-                    loop.set_default_executor(started_executor(_NAME))
-                start_thread(thread)
+                thread.start()
             except BaseException:
                 loop.close()
                 raise
             self._loop, self._thread = loop, thread
             _at_exit(self)
         return self._loop
+
+
+def in_this_loop(client: ClientHandlers) -> ClientHandlers:
+    """Return handlers that can be asked from other loops, and answer in the current one."""
+    loop = asyncio.get_running_loop()
+
+    async def answer(request: InputRequest) -> InputResponse | ErrorData:
+        job = cast("Coroutine[Any, Any, InputResponse | ErrorData]", client.answer(request))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(job, loop))
+
+    return replace(client, answer=answer)
 
 
 def _drop(job: Coroutine[Any, Any, Any]) -> None:
@@ -211,7 +215,7 @@ def _at_exit(running: Background) -> None:
 
 
 def _close_or_wait(running: Background) -> None:
-    """Close now, or after the threads that the interpreter waits for, which may make calls."""
+    """Close after non-daemon threads have finished, which may make calls."""
     others = (
         it
         for it in threading.enumerate()

@@ -5,26 +5,58 @@ from __future__ import annotations
 # Imported early, because this fails once the main thread has ended.
 import concurrent.futures.thread  # noqa: F401
 import os
+from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from toolimport.errors import ToolCallError, ToolImportError
+from toolimport._errors import ServerError, ServersFileError, ToolCallError, ToolImportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Hashable
     from pathlib import Path
 
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import CallToolResult, RequestParamsMeta
+    from mcp_types import (
+        CallToolResult,
+        ErrorData,
+        InputRequest,
+        InputResponse,
+        LoggingLevel,
+        LoggingMessageNotificationParams,
+    )
     from pydantic import BaseModel
 
-    from toolimport.connect import Parameters
+    from toolimport.clients._servers import Parameters
     from toolimport.runtime._background import Background
-    from toolimport.runtime._questions import Caller, LogMessage
+    from toolimport.runtime._requests import Call
 
 _SECONDS = 120.0
 _LOG_MESSAGES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientHandlers:
+    """The client that makes a call, and answers the server's requests during it.
+
+    Attributes:
+        answer: Answers a request for the user's input (elicitation), a message by the model
+            (sampling), or the roots.
+        capabilities: The kinds of requests it can answer: "elicitation", "sampling",
+            "sampling.tools", "roots". Servers learn them on connecting, so different capabilities
+            need different connections.
+        client: Identifies the client: calls with equal values can answer each other's requests.
+        on_log: Called with the server's log messages during the call, whose `logger` begins with
+            the server's name; of a flood, with the last ones.
+        log_level: The minimum level; servers with older protocols may send lower ones.
+    """
+
+    answer: Callable[[InputRequest], Awaitable[InputResponse | ErrorData]]
+    capabilities: frozenset[str]
+    client: Hashable
+    on_log: Callable[[LoggingMessageNotificationParams], Awaitable[None]] | None = None
+    log_level: LoggingLevel | None = None
 
 
 class ToolRunner:
@@ -71,8 +103,6 @@ class ToolRunner:
         Cancelling it cancels the call on the server. Arguments, result and errors are those of
         `run_sync`.
         """
-        from toolimport.runtime._arguments import arguments_of
-
         result = await self.forward(tool_name, arguments_of(tool_args))
         return self._converted(tool_name, self._succeeded(tool_name, result), result_model)
 
@@ -84,12 +114,13 @@ class ToolRunner:
         Raises:
             ToolCallError: The tool failed, or could not be called.
         """
-        from toolimport.runtime._arguments import arguments_of
         from toolimport.runtime._background import background
+        from toolimport.runtime._requests import Call
 
         arguments, running = arguments_of(tool_args), background()
         with self._explaining(tool_name):
-            result = running.run(self._job(running, tool_name, arguments))
+            call = Call(tool=tool_name, arguments=arguments, seconds=self.call_seconds())
+            result = running.run(self._called(running, call))
         return self._succeeded(tool_name, result)
 
     async def forward(
@@ -99,7 +130,7 @@ class ToolRunner:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
-        caller: Caller | None = None,
+        client: ClientHandlers | None = None,
     ) -> CallToolResult:
         """Call a tool from an event loop; cancelling the call also cancels it on the server.
 
@@ -109,7 +140,7 @@ class ToolRunner:
             meta: The metadata to send with them.
             on_progress: Called in this loop with the progress that the server reports; if many
                 reports come at once, only with the last.
-            caller: Answers the server's questions during the call, in this loop. Without one,
+            client: Answers the server's requests during the call, in this loop. Without one,
                 servers learn that they cannot ask.
 
         Returns:
@@ -118,32 +149,29 @@ class ToolRunner:
         Raises:
             ToolCallError: The tool could not be called.
         """
-        from toolimport.runtime._background import background
-        from toolimport.runtime._progress import Relay
+        from toolimport.runtime._background import background, in_this_loop
+        from toolimport.runtime._requests import Call, Relay
 
-        running, given = background(), dict(arguments)
-        there = caller and caller.in_this_loop()
+        running = background()
         with self._explaining(tool_name):
             async with AsyncExitStack() as relays:
-                on_log, report = caller and caller.on_log, on_progress
-                log: Callable[[LogMessage], None] | None = None
-                if on_progress is not None:
-                    report = (await relays.enter_async_context(Relay(on_progress, 1))).progress
-                if on_log is not None:
-                    log = (await relays.enter_async_context(Relay(on_log, _LOG_MESSAGES))).put
-                job = self._job(
-                    running,
-                    tool_name,
-                    given,
+                call = Call(
+                    tool=tool_name,
+                    arguments=dict(arguments),
+                    seconds=self.call_seconds(),
                     meta=meta,
-                    on_progress=report,
-                    on_log=log,
-                    caller=there,
+                    client=client and in_this_loop(client),
                 )
-                return await running.awaited(job)
+                if on_progress is not None:
+                    relay = await relays.enter_async_context(Relay(on_progress, 1))
+                    call.on_progress = relay.progress
+                if client is not None and client.on_log is not None:
+                    relay = await relays.enter_async_context(Relay(client.on_log, _LOG_MESSAGES))
+                    call.on_log = relay.put
+                return await running.awaited(self._called(running, call))
 
     def check(self) -> None:
-        """Raise `ServerError` if the configuration is incomplete, without opening a connection."""
+        """Raise `ToolImportError` if the configuration is incomplete, without connecting."""
         self._parameters(self._file())
 
     def is_connected(self) -> bool:
@@ -152,9 +180,25 @@ class ToolRunner:
 
         return background().is_connected(str(self._file()), self.server_name)
 
+    @staticmethod
+    def call_seconds() -> float:
+        """Return how many seconds a call may take, from the variable `PYTOOLS_CALL_TIMEOUT`.
+
+        Raises:
+            ValueError: The variable is not a time in seconds.
+        """
+        text = os.environ.get("PYTOOLS_CALL_TIMEOUT") or str(_SECONDS)
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            raise ValueError(f"PYTOOLS_CALL_TIMEOUT is {text!r}, which is not a time in seconds")
+        return seconds
+
     def _succeeded(self, tool_name: str, result: CallToolResult) -> CallToolResult:
         """Return a result, or raise `ToolCallError` if it is a failure or has no usable part."""
-        from toolimport.runtime._answers import note_of, text_of
+        from toolimport._connect._results import note_of, text_of
 
         if result.is_error:
             text = text_of(result) or "the server reported a failure without a reason"
@@ -172,9 +216,11 @@ class ToolRunner:
         self, tool_name: str, result: CallToolResult, result_model: type[BaseModel] | None
     ) -> Any:  # noqa: ANN401
         """Return what `run_sync` returns."""
-        from toolimport.runtime._answers import answer_of
+        from toolimport._connect._results import text_of
 
-        answer = answer_of(result)
+        answer: Any = result.structured_content
+        if answer is None:
+            answer = text_of(result)
         if result_model is None:
             return answer
         from pydantic import ValidationError
@@ -192,65 +238,41 @@ class ToolRunner:
                 answer=answer,
             ) from None
 
-    async def _job(
-        self,
-        running: Background,
-        tool_name: str,
-        arguments: dict[str, Any],
-        *,
-        meta: Mapping[str, Any] | None = None,
-        on_progress: ProgressFnT | None = None,
-        on_log: Callable[[LogMessage], None] | None = None,
-        caller: Caller | None = None,
-    ) -> CallToolResult:
+    async def _called(self, running: Background, call: Call) -> CallToolResult:
         file = self._file()
-        abilities: frozenset[str] = caller.abilities if caller else frozenset()
-        key = (str(file), self.server_name, abilities)
-        link = running.link(key, lambda: self._parameters(file))
-        sent = None if meta is None else cast("RequestParamsMeta", dict(meta))
-        return await link.call(
-            tool_name,
-            arguments,
-            self._seconds(tool_name),
-            meta=sent,
-            on_progress=on_progress,
-            on_log=on_log,
-            caller=caller,
-        )
+        capabilities: frozenset[str] = call.client.capabilities if call.client else frozenset()
+        key = (str(file), self.server_name, capabilities)
+        return await running.connection(key, lambda: self._parameters(file)).call(call)
 
     @contextmanager
     def _explaining(self, tool_name: str) -> Generator[None]:
         """Convert any error of a call into `ToolCallError`."""
-        from toolimport.errors import ServerError
-
         try:
             yield
-        except TimeoutError:
-            raise ToolCallError(
-                self.server_name,
-                tool_name,
-                f"no answer within {self._seconds(tool_name):g} s; "
-                "the variable PYTOOLS_CALL_TIMEOUT sets this limit",
-            ) from None
         except ToolCallError:
             raise
+        except TimeoutError:
+            problem = (
+                f"no answer within {self.call_seconds():g} s; "
+                "the variable PYTOOLS_CALL_TIMEOUT sets this limit"
+            )
         except ServerError as error:
-            raise ToolCallError(self.server_name, tool_name, error.detail) from None
+            problem = error.reason
         except (CancelledError, RuntimeError) as error:
             problem = str(error) or "the connection was closed in the meantime"
-            raise ToolCallError(self.server_name, tool_name, problem) from None
-        except ToolImportError as error:
-            raise ToolCallError(self.server_name, tool_name, str(error)) from None
+        except (ToolImportError, ValueError) as error:
+            problem = str(error)
+        else:
+            return
+        raise ToolCallError(self.server_name, tool_name, problem)
 
     def _file(self) -> Path:
-        from toolimport.connect import full_path
+        from toolimport.clients._servers import full_path
 
-        named = os.environ.get("PYTOOLS_SERVERS") or self.servers_file
-        return full_path(named)
+        return full_path(os.environ.get("PYTOOLS_SERVERS") or self.servers_file)
 
     def _parameters(self, file: Path) -> Parameters:
-        from toolimport.connect import read_servers
-        from toolimport.errors import ServerError, ServersFileError
+        from toolimport.clients._servers import read_servers
 
         try:
             entries = read_servers(file)
@@ -268,27 +290,24 @@ class ToolRunner:
             "in the variable PYTOOLS_SERVERS",
         )
 
-    def _seconds(self, tool_name: str) -> float:
-        try:
-            return call_seconds()
-        except ValueError as error:
-            raise ToolCallError(self.server_name, tool_name, str(error)) from None
 
+def arguments_of(params: Any) -> dict[str, Any]:  # noqa: ANN401 - a stranger's model
+    """Return the arguments to send: what was given, by the server's names.
 
-def call_seconds() -> float:
-    """Return how many seconds a call may take, from the variable `PYTOOLS_CALL_TIMEOUT`.
+    Defaults are left to the server, and None that was given is sent as null.
 
     Raises:
-        ValueError: The variable is not a time in seconds.
+        TypeError: `params` is neither an instance of a module's `Params` nor a mapping.
     """
-    text = os.environ.get("PYTOOLS_CALL_TIMEOUT") or str(_SECONDS)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ValueError(f"PYTOOLS_CALL_TIMEOUT is {text!r}, which is not a time in seconds")
-    return seconds
+    if isinstance(params, Mapping):
+        return dict(cast("Mapping[str, Any]", params))
+    if not hasattr(params, "model_dump"):
+        raise TypeError(f"parameters must be a Params object or a mapping, not {params!r}")
+    # In generated models the default of an enum is a plain string, about which pydantic warns.
+    arguments = params.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+    if not isinstance(arguments, dict):
+        raise TypeError(f"parameters must be an object, not {arguments!r}")
+    return cast("dict[str, Any]", arguments)
 
 
 def close() -> None:

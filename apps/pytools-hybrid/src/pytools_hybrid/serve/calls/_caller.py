@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import toolscan
 from mcp.types import ElicitRequest, ErrorData
-from toolimport.runtime import imported_tool
+from toolimport.runtime import ImportedTool
 from toolindex import ToolFilter
 
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import CallToolResult, InputRequest, InputResponse
-    from toolimport.runtime import Caller, ImportedTool
+    from toolimport.runtime import ClientHandlers
     from toolindex import ToolEntry
 
     from pytools_hybrid.search import ToolSearch
@@ -104,7 +104,7 @@ class ToolCaller:
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
         confirm: Confirm | None = None,
-        client: Caller | None = None,
+        client: ClientHandlers | None = None,
         search_of: Callable[[str], str | None] | None = None,
     ) -> CallToolResult:
         """Call a tool, and record whether it worked and how long it took.
@@ -152,7 +152,7 @@ class ToolCaller:
         meta: Mapping[str, Any] | None,
         on_progress: ProgressFnT | None,
         confirm: Confirm | None,
-        client: Caller | None,
+        client: ClientHandlers | None,
         search_id: str | None,
     ) -> CallToolResult:
         callee = tool.callee()
@@ -165,7 +165,7 @@ class ToolCaller:
         timed = _Timed(tool.entry.id.category, client)
         try:
             result = await callee.call(
-                arguments, meta=meta, on_progress=on_progress, caller=timed.caller()
+                arguments, meta=meta, on_progress=on_progress, client=timed.caller()
             )
         except Exception:
             # Not a cancellation, which says nothing about the tool.
@@ -191,7 +191,7 @@ class ToolCaller:
         if not settings.outside_links and not _is_inside(module, root):
             refusal = "its file is outside the root, behind a symbolic link"
             return CallableTool(entry=entry, refusal=refusal)
-        imported = imported_tool(module)
+        imported = ImportedTool.read(module)
         if imported is None:
             return self._python_tool(entry, root, relative)
         if imported.input_schema is None:
@@ -244,7 +244,7 @@ class ToolCaller:
 class _Timed:
     """Times a call, without the client's time for answers, and names the server that asks."""
 
-    def __init__(self, server: str, client: Caller | None) -> None:
+    def __init__(self, server: str, client: ClientHandlers | None) -> None:
         self._server = server
         self._client = client
         self._started = self._asked_at = time.perf_counter()
@@ -255,7 +255,7 @@ class _Timed:
     def seconds(self) -> float:
         return time.perf_counter() - self._started - self._waited
 
-    def caller(self) -> Caller | None:
+    def caller(self) -> ClientHandlers | None:
         return self._client and replace(self._client, answer=self._answer)
 
     async def _answer(self, request: InputRequest) -> InputResponse | ErrorData:

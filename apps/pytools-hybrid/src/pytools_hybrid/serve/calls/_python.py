@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.types import CallToolResult, TextContent
-from toolimport.runtime import argument_problems, call_seconds
+from toolimport.runtime import ImportedTool, ToolRunner
 
 from pytools_hybrid.search import module_name
 from pytools_hybrid.serve.calls._process import RunResult, run_tool
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcp.shared.dispatcher import ProgressFnT
-    from toolimport.runtime import Caller
+    from toolimport.runtime import ClientHandlers
     from toolscan import ToolRecord
 
 _DEEPEST = 100
@@ -45,7 +45,7 @@ class PythonTool:
 
     def problems(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return what is wrong with some arguments, in at most two sentences."""
-        return argument_problems(self.input_schema, arguments)
+        return ImportedTool.argument_problems(self.input_schema, arguments)
 
     async def call(
         self,
@@ -53,10 +53,10 @@ class PythonTool:
         *,
         meta: Mapping[str, Any] | None = None,
         on_progress: ProgressFnT | None = None,
-        caller: Caller | None = None,
+        client: ClientHandlers | None = None,
     ) -> CallToolResult:
         """Run the tool, which gets no metadata and cannot ask questions."""
-        del meta, on_progress, caller
+        del meta, on_progress, client
         python = str(self.python or sys.executable)
         root = self.root.resolve()
         call = {
@@ -70,7 +70,9 @@ class PythonTool:
         }
         try:
             async with self.slots:
-                return _result(await run_tool(call, python=python, seconds=call_seconds()))
+                return _result(
+                    await run_tool(call, python=python, seconds=ToolRunner.call_seconds())
+                )
         except ValueError as error:
             return _failed(str(error))
         except OSError as error:

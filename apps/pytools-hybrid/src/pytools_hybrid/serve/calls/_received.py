@@ -14,7 +14,6 @@ from mcp.types import (
     ErrorData,
     TextContent,
 )
-from toolimport.runtime import note_of, with_note
 
 from pytools_hybrid.text import readable
 
@@ -37,12 +36,13 @@ def received(result: CallToolResult) -> CallToolResult:
 
     Notes on invalid parts, and on numbers that JSON lacks, follow as a text.
     """
-    notes = [note_of(result)]
-    result = with_note(result, "")
+    given = dict(result.meta or {})
+    # The note of toolimport, which no server can set.
+    notes = [str(given.pop("toolimport/note", ""))]
     structured = _finite(result.structured_content)
     if structured is not result.structured_content:
         notes.append("NaN and infinite numbers were replaced by text, because JSON has none.")
-    meta = {key: it for key, it in (result.meta or {}).items() if not key.startswith(PROTOCOL)}
+    meta = {key: it for key, it in given.items() if not key.startswith(PROTOCOL)}
     content = list(result.content)
     if any(block.type == "resource_link" for block in content):
         content.append(TextContent(type="text", text=_LINKED))

@@ -28,7 +28,7 @@ from mcp.types import (
     LoggingMessageNotificationParams,
 )
 from mcp.types.version import is_version_at_least
-from toolimport.runtime import Caller, call_seconds
+from toolimport.runtime import ClientHandlers, ToolRunner
 
 from pytools_hybrid.serve.mcp._log_levels import LogLevels, is_wanted
 from pytools_hybrid.serve.mcp._offered import InputRequired, session_of
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, InputRequest, InputResponse, LoggingLevel
-    from toolimport.runtime import LogMessage
 
 # From this version on, a server asks by answering a call with questions, and the client repeats the
 # call with the answers.
@@ -84,27 +83,24 @@ class Asker:
         """Whether the client can be asked by answering its call with questions."""
         return self._by_answer and bool(self._abilities)
 
-    def caller(self) -> Caller:
+    def caller(self) -> ClientHandlers:
         """Return the client as a tool's server sees it."""
-        return Caller(
+        return ClientHandlers(
             answer=self.ask,
-            abilities=self._abilities,
+            capabilities=self._abilities,
             # Without a session, the next call may come from another client.
             client=session_of(self.context) or object(),
             on_log=self.log,
             log_level=self._log_level,
         )
 
-    async def log(self, message: LogMessage) -> None:
+    async def log(self, message: LoggingMessageNotificationParams) -> None:
         """Pass a log message of the tool's server on to the client."""
         if not is_wanted(message.level, self._log_level):
             return
         data = message.data
-        params = LoggingMessageNotificationParams(
-            level=message.level,
-            logger=": ".join(filter(None, (message.server, message.logger))),
-            data=readable(data) if isinstance(data, str) else "" if data is None else data,
-        )
+        data = readable(data) if isinstance(data, str) else "" if data is None else data
+        params = message.model_copy(update={"data": data})
         await self.context.session.send_notification(
             LoggingMessageNotification(params=params), self.context.request_id
         )
@@ -201,7 +197,7 @@ class HeldCalls:
             return task.result()
         state = secrets.token_hex(8)
         later = asyncio.get_running_loop().call_later
-        ending = later(_PATIENCE * call_seconds(), self._give_up, state)
+        ending = later(_PATIENCE * ToolRunner.call_seconds(), self._give_up, state)
         self._held[state] = asker, task, ending
         questions = InputRequiredResult(input_requests=asking.result(), request_state=state)
         raise InputRequired(questions)

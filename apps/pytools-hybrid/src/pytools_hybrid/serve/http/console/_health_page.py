@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
-    from toolimport.runtime import ImportedServer
 
     from pytools_hybrid.reports.doctor import Finding
     from pytools_hybrid.search import ToolSearch
@@ -69,7 +68,7 @@ class HealthPage:
             self._quick = await asyncio.to_thread(self._diagnosed, quick=True)
         roots, servers, size = await asyncio.to_thread(self._looked_at)
         visible = {it.category for it in await search.categories()}
-        servers = [it for it in servers if it.category in visible]
+        servers = [it for it in servers if it["category"] in visible]
         return {
             **state,
             "refresh": query.refresh,
@@ -148,10 +147,21 @@ class HealthPage:
             "generation": str(state.generation),
         }
 
-    def _looked_at(self) -> tuple[list[tuple[str, bool]], list[ImportedServer], int]:
+    def _looked_at(self) -> tuple[list[tuple[str, bool]], list[dict[str, Any]], int]:
         """Inspect the disk: the roots, the servers imported into them, the index."""
         roots = self._search.roots
-        servers = [server for root in roots for server in imported_servers(root)]
+        servers: list[dict[str, Any]] = [
+            {
+                "name": it.name,
+                "category": it.folder.name,
+                "tools": len(it.tools),
+                "imported_at": it.imported_at,
+                "problem": it.problem(),
+                "is_connected": it.is_connected(),
+            }
+            for root in roots
+            for it in imported_servers(root)
+        ]
         # An index on a server has an address instead of a path, so its size is 0.
         size = size_on_disk(Path(self._search.index.store.where))
         return [(str(root), is_folder(root)) for root in roots], servers, size

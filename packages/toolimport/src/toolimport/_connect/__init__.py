@@ -1,0 +1,1 @@
+"""Connecting to MCP servers, whose messages may be slightly invalid."""

@@ -1,0 +1,1 @@
+"""Generating Python tools from MCP servers: `mcptools/<server>/<tool>.py` for each tool."""

@@ -1,0 +1,717 @@
+"""Generating pydantic models from schemas with datamodel-code-generator, the extra `generate`."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import threading
+import warnings
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+from math import prod
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from toolimport._errors import ToolImportError
+from toolimport._schemas import (
+    MANY,
+    NAMED,
+    ONE,
+    argument_validator,
+    as_meant,
+    mapped,
+    target_of,
+    without_patterns,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pydantic import BaseModel, JsonValue
+
+_HEADER = "# toolimport"
+_FUTURE = "from __future__ import annotations\n"
+_MODULES = frozenset(
+    {
+        *("__future__", "typing", "enum", "pydantic", "datetime", "decimal", "uuid", "ipaddress"),
+        *("pathlib", "collections.abc", "typing_extensions", "annotated_types"),
+    }
+)
+# Classes, and functions of pydantic that create types: `Field(…)`, `constr(…)`.
+_CALLED = re.compile(r"[A-Z]\w*|con[a-z]+")
+_PATTERN = "a pattern that pydantic does not know was left out"
+_ANYTHING = """\
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class {name}(BaseModel):
+    model_config = ConfigDict(
+        extra="allow",
+    )
+"""
+
+_PLAIN = frozenset(
+    {
+        *("type", "enum", "const", "default", "title", "description", "required"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems"),
+        *("minProperties", "maxProperties", "minContains", "maxContains"),
+        *("dependentRequired", "deprecated", "readOnly", "writeOnly"),
+    }
+)
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
+# What pydantic's expressions mean otherwise than those of JavaScript: classes of Unicode without
+# some characters, other ends, and sets in brackets.
+_OTHERWISE = re.compile(r"\\[WDSBbAzZ]|\[[^\]]*(?:\[|&&|--|~~)")
+FORMAT = "x-format"
+"""The keyword for a format, which the models only mention."""
+_DEEPEST = 60
+_MOST_PARTS = 20_000
+_MOST_COMBINATIONS = 500
+# The generator takes quadratic time for choices.
+_MOST_CHOICES = 1_000
+_OWN = frozenset({"params", "result"})
+_SHOWN = 100
+_MOST = 16
+_MOST_SAMPLED = 40
+_MOST_WHOLE = 400
+_MOST_STEPS = 3_000
+_DEEPEST_SAMPLE = 6
+_KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
+_RULES = {
+    "object": {"properties", "required", "additionalProperties"},
+    "array": {"items", "prefixItems"},
+    "string": {"minLength", "maxLength", "pattern"},
+    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+}
+_NOTHING: Any = object()
+_UNKNOWN = "other-property"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The sources of a tool's `Params` and `Result`, and what differs from its schemas."""
+
+    params: str
+    result: str
+    notes: tuple[str, ...]
+
+
+def require_generator() -> None:
+    """Check that the generator is installed."""
+    try:
+        import datamodel_code_generator  # noqa: F401
+        import filelock  # noqa: F401
+    except ImportError:
+        raise ToolImportError("generate", "install 'toolimport[generate]'") from None
+
+
+def generator_version() -> str:
+    """Return the generator's version, because different versions generate different models."""
+    from importlib.metadata import version
+
+    return version("datamodel-code-generator")
+
+
+def models_of(input_schema: object, output_schema: object | None) -> Models:
+    """Generate the models of a tool; for an unsupported schema, one that allows anything."""
+    params, notes = _model(input_schema, "Params")
+    result, more = ("", ()) if output_schema is None else _model(output_schema, "Result")
+    if any(isinstance(it, ast.ClassDef) and it.name == "Params" for it in ast.parse(result).body):
+        # This class would replace the tool's own Params.
+        result = _ANYTHING.format(name="Result")
+        more = ("Result allows anything: its schema has a part called Params",)
+    return Models(
+        params=params,
+        result=result.replace(_FUTURE, "", 1),
+        notes=tuple(dict.fromkeys((*notes, *more))),
+    )
+
+
+def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
+    try:
+        cleaned, notes = cleaned_schema(schema)
+        _Size(cleaned).of(cleaned)
+        cleaned = renamed_parts(cleaned)
+        if name == "Params" and "object" not in cleaned.get("type", "object"):
+            raise ValueError("its schema is not that of an object")
+    except (ValueError, TypeError) as error:
+        return _ANYTHING.format(name=name), (f"{name} allows anything: {error}",)
+    samples = Samples(cleaned)
+    cleaned = without_defaults(cleaned, samples.is_valid)
+    values, plain = samples.values(), without_patterns(cleaned)
+    may_be_empty = samples.is_valid({}, cleaned)
+    forms = [
+        _Form(schema, by_name, has_enums, may_be_empty)
+        for schema in (cleaned, plain)
+        for by_name in (True, False)
+        for has_enums in (True, False)
+    ]
+    problem, closest = "", None
+    for form in forms:
+        try:
+            source, model = form.built(name)
+        except Exception as error:  # noqa: BLE001 - of any kind: other tools go on
+            problem = problem or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            continue
+        wrong = refused(model, values)
+        if not wrong:
+            return source, (*notes, _PATTERN) if form.schema is plain else notes
+        closest = closest or (form, wrong)
+    if closest is not None:
+        source, more = _loosened(*closest, name, values)
+        if source:
+            return source, (*notes, *more)
+        problem = f"no model accepts {', '.join(closest[1].values())}, which its schema allows"
+    return _ANYTHING.format(name=name), (f"{name} allows anything: {problem[:200]}",)
+
+
+def _loosened(
+    form: _Form, wrong: Mapping[str, str], name: str, values: list[JsonValue]
+) -> tuple[str, tuple[str, ...]]:
+    """Let properties be anything until all values are accepted; return "" if that fails."""
+    notes: list[str] = []
+    while names := sorted(wrong.keys() & form.schema.get("properties", {}).keys()):
+        notes += [f"{it} may be anything: pydantic refuses or changes {wrong[it]}" for it in names]
+        properties = dict(form.schema["properties"])
+        for it in names:
+            about = properties[it].get("description") if isinstance(properties[it], dict) else None
+            properties[it] = {} if about is None else {"description": about}
+        form = replace(form, schema=form.schema | {"properties": properties})
+        try:
+            source, model = form.built(name)
+        except Exception:  # noqa: BLE001 - of any kind: other tools go on
+            break
+        wrong = refused(model, values)
+        if not wrong:
+            return source, tuple(notes)
+        if wrong.keys() >= set(names):
+            break
+    return "", ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a model is generated.
+
+    Attributes:
+        by_name: Whether a field can be given by its name in Python, besides the server's.
+        has_enums: Whether choices become enums, which accept true for 1; otherwise literals.
+        may_be_empty: Whether a model without fields can be made without an argument.
+    """
+
+    schema: dict[str, Any]
+    by_name: bool
+    has_enums: bool
+    may_be_empty: bool
+
+    def built(self, name: str) -> tuple[str, type[BaseModel]]:
+        """Return the source of a model, and the model."""
+        source = self._source(name, by_name=False)
+        # Names that are invalid in Python get aliases.
+        if self.by_name and "alias=" in source:
+            source = self._source(name, by_name=True)
+        return source, _model_in(source, name, _names_of(self.schema), by_name=self.by_name)
+
+    def _source(self, name: str, *, by_name: bool) -> str:
+        from collections import defaultdict
+
+        from datamodel_code_generator import generate
+        from datamodel_code_generator.enums import DataModelType, InputFileType
+        from datamodel_code_generator.format import DatetimeClassType, Formatter, PythonVersion
+        from datamodel_code_generator.model.base import ALL_MODEL
+        from datamodel_code_generator.parser import LiteralType
+
+        config = {"config": {"use_enum_values": True}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = generate(
+                json.dumps(self.schema),
+                input_file_type=InputFileType.JsonSchema,
+                class_name=name,
+                output_model_type=DataModelType.PydanticV2BaseModel,
+                target_python_version=PythonVersion.PY_311,
+                extra_template_data=defaultdict(dict, {ALL_MODEL: config}),
+                field_extra_keys_without_x_prefix={FORMAT},
+                enum_field_as_literal=None if self.has_enums else LiteralType.All,
+                use_double_quotes=True,
+                use_union_operator=False,
+                use_standard_collections=False,
+                use_specialized_enum=False,
+                output_datetime_class=DatetimeClassType.Datetime,
+                allow_population_by_field_name=by_name,
+                allow_remote_refs=False,
+                custom_file_header=_HEADER,
+                formatters=[Formatter.BUILTIN],
+            )
+        if not isinstance(made, str):
+            raise TypeError("the generator returned several modules")
+        if self.may_be_empty:
+            made = re.sub(
+                rf"^(class {name}\(RootModel.*\n    root: (?:(?! = ).)+)$",
+                r"\1 = {}",
+                made,
+                flags=re.M,
+            )
+        # Pydantic would drop unknown arguments.
+        made = re.sub(r"(ConfigDict\(\n)(?!\s*extra=)", r'\1        extra="allow",\n', made)
+        if re.search(r"^    model_\w+: ", made, flags=re.M):
+            # It would warn about these names.
+            made = made.replace("ConfigDict(\n", "ConfigDict(\n        protected_namespaces=(),\n")
+        return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
+
+
+def _names_of(schema: dict[str, Any]) -> set[str]:
+    """Return the names of fields that a model must have, if the schema lists them plainly."""
+    is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys()
+    return set(schema.get("properties", ())) if is_plain else set()
+
+
+def _model_in(source: str, name: str, names: set[str], *, by_name: bool) -> type[BaseModel]:
+    """Check the generated source, and return its model if that can be built.
+
+    Importing a module runs it, so it may contain nothing but models; and models that cannot be
+    built would make it useless.
+    """
+    tree = ast.parse(source)
+    for node in tree.body:
+        if not _is_expected(node):
+            raise ValueError(
+                f"the generator wrote something that is not a model, in line {node.lineno}"
+            )
+    from pydantic import BaseModel
+
+    module = ModuleType(f"_toolimport_models_{threading.get_ident()}")
+    # pydantic looks up names in the module of a class.
+    sys.modules[module.__name__] = module
+    try:
+        with warnings.catch_warnings():
+            # Pydantic warns about fields that shadow an attribute of BaseModel, but they work.
+            warnings.simplefilter("ignore")
+            exec(compile(tree, f"<{name}>", "exec"), vars(module))  # noqa: S102 - looked at above
+            model = vars(module).get(name)
+            if not (isinstance(model, type) and issubclass(model, BaseModel)):
+                raise TypeError("the generator created no model for it")
+            model.model_rebuild()
+            model.model_json_schema()
+            fields = model.model_fields.items()
+            found = {key if it.alias is None else it.alias for key, it in fields}
+            if by_name and any(map(_is_ambiguous, vars(module).values())):
+                raise ValueError("the name of a field is another field's name on the server")
+            if not names <= found:
+                raise ValueError(f"the generator left out {', '.join(sorted(names - found))}")
+            return model
+    finally:
+        del sys.modules[module.__name__]
+
+
+def _is_ambiguous(model: Any) -> bool:  # noqa: ANN401 - anything in a module
+    """Return whether an argument can be meant for two fields of a model, by name or alias."""
+    fields = dict(getattr(model, "model_fields", {})) if isinstance(model, type) else {}
+    owners = {key if it.alias is None else it.alias: key for key, it in fields.items()}
+    return any(owners.get(key, key) != key for key in fields)
+
+
+def _is_expected(node: ast.stmt) -> bool:
+    match node:
+        case ast.ImportFrom(module=module, level=0):
+            return module in _MODULES
+        case ast.ClassDef(decorator_list=[], bases=bases):
+            return all(
+                isinstance(it, ast.Name | ast.Subscript) for it in bases
+            ) and _calls_no_strangers(node)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="model_rebuild"), args=[])):
+            return True
+        case ast.Assign() | ast.AnnAssign():
+            return _calls_no_strangers(node)
+        case _:
+            return False
+
+
+def _calls_no_strangers(node: ast.stmt) -> bool:
+    return all(
+        (isinstance(it.func, ast.Name) and _CALLED.fullmatch(it.func.id))
+        or (isinstance(it.func, ast.Attribute) and it.func.attr == "model_validate")
+        for it in ast.walk(node)
+        if isinstance(it, ast.Call)
+    )
+
+
+def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Keep only JSON Schema's keywords, and references into the schema itself.
+
+    The generator has additional keywords, with which a server could make it import any module, and
+    it would follow references to files and addresses.
+
+    Returns:
+        The schema of an object, and notes on what was left out.
+
+    Raises:
+        ValueError: It is nested too deeply.
+    """
+    notes: dict[str, None] = {}
+    given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    made = _cleaned(as_meant(given), notes, 0)
+    cleaned: dict[str, JsonValue] = made if isinstance(made, dict) else {}
+    if "properties" in cleaned or not {"anyOf", "oneOf", "allOf", "$ref"} & cleaned.keys():
+        cleaned.setdefault("type", "object")
+    if cleaned.get("type") == "object":
+        cleaned.setdefault("properties", {})
+    return cleaned, tuple(notes)
+
+
+def without_defaults(
+    schema: dict[str, Any], is_valid: Callable[[JsonValue, JsonValue], bool]
+) -> dict[str, Any]:
+    """Leave out defaults that the schema itself does not allow."""
+
+    def plain(node: dict[str, JsonValue]) -> JsonValue:
+        if "default" in node and not is_valid(node["default"], node):
+            del node["default"]
+        return node
+
+    return cast("dict[str, Any]", mapped(cast("JsonValue", schema), plain))
+
+
+def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
+    """Rename parts with the names of a module's own models, `Params` and `Result`.
+
+    Otherwise the generator would use these names for the parts, and others for the models.
+    """
+    others: dict[str, str] = {}
+    for key in ("$defs", "definitions"):
+        names = schema.get(key, {})
+        for name in names:
+            path = f"#/{key}/{name}"
+            # A schema that is just a reference to a part may use the model's name.
+            if re.sub(r"[\W_]+", "", name).lower() in _OWN and schema.get("$ref") != path:
+                other = f"{name}Item"
+                while other in names:
+                    other += "_"
+                others[path] = other
+    return cast("dict[str, Any]", _renamed(schema, "#", others)) if others else schema
+
+
+class _Size:
+    """Counts the parts and combinations of a schema, all of which the generator would expand."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = schema
+        self._parts = 0
+        self._known: dict[str, int] = {}
+
+    def of(self, value: JsonValue) -> int:
+        """Return the number of alternatives of a part."""
+        if isinstance(value, list):
+            for item in value:
+                self.of(item)
+        if not isinstance(value, dict):
+            return 1
+        self._parts += 1
+        alternatives, common = 0, 1
+        for key, item in value.items():
+            if key in {"anyOf", "oneOf"} and isinstance(item, list):
+                alternatives += sum(map(self.of, item))
+            elif key == "allOf" and isinstance(item, list):
+                common *= prod(self._merged(it) for it in item)
+            else:
+                self.of(item)
+        found = max(alternatives, 1) * common
+        if found > _MOST_COMBINATIONS or self._parts > _MOST_PARTS:
+            raise ValueError("its schema has too many parts, or combinations of them")
+        return found
+
+    def _merged(self, part: JsonValue) -> int:
+        """Count a part of `allOf`, whose references the generator resolves."""
+        reference = part.get("$ref") if isinstance(part, dict) else None
+        if not isinstance(reference, str):
+            return self.of(part)
+        _, _, path = reference.partition("/")
+        kind, _, name = path.partition("/")
+        if kind not in {"$defs", "definitions"} or "/" in name:
+            return self.of(part)
+        if reference not in self._known:
+            self._known[reference] = 1  # for a part that refers to itself
+            self._known[reference] = self.of(self._schema.get(kind, {}).get(name))
+        return self._known[reference]
+
+
+def _renamed(value: JsonValue, path: str, others: Mapping[str, str]) -> JsonValue:
+    if isinstance(value, list):
+        return [_renamed(item, "", others) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made: dict[str, JsonValue] = {}
+    for key, item in value.items():
+        here = f"{path}/{key}" if path in {"#", "#/$defs", "#/definitions"} else ""
+        if key == "$ref" and isinstance(item, str):
+            # References to parts of the part have the same prefix.
+            start, rest = "/".join(item.split("/")[:3]), item.split("/")[3:]
+            if start in others:
+                made[key] = "/".join([*start.split("/")[:2], others[start], *rest])
+                continue
+        made[others.get(here, key)] = _renamed(item, here, others)
+    return made
+
+
+def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str, JsonValue] | bool:
+    if isinstance(schema, bool) or not isinstance(schema, dict):
+        return schema is not False
+    if depth > _DEEPEST:
+        raise ValueError("its schema is nested too deeply")
+    kept: dict[str, JsonValue] = {}
+    for key, value in schema.items():
+        if key == "$ref":
+            if isinstance(value, str) and value.startswith("#"):
+                kept[key] = value
+            else:
+                notes["a reference out of its schema was ignored"] = None
+        elif key in ONE:
+            kept[key] = (
+                [_cleaned(item, notes, depth + 1) for item in value]
+                if isinstance(value, list)
+                else value
+                if isinstance(value, bool)
+                else _cleaned(value, notes, depth + 1)
+            )
+        elif key in MANY and isinstance(value, list):
+            kept[key] = [_cleaned(item, notes, depth + 1) for item in value]
+        elif key in NAMED and isinstance(value, dict):
+            kept[key] = {name: _cleaned(item, notes, depth + 1) for name, item in value.items()}
+        elif key == "enum" and isinstance(value, list) and len(value) > _MOST_CHOICES:
+            notes[f"a list of more than {_MOST_CHOICES:,} choices was left out"] = None
+        elif key == "pattern" and isinstance(value, str) and _OTHERWISE.search(value):
+            notes["a pattern that pydantic would read in another way was left out"] = None
+        elif key in _PLAIN:
+            kept[key] = value
+        elif key == "format" and isinstance(value, str):
+            # A type for a format would change some values and refuse others.
+            kept[FORMAT] = value
+    _without_other_rules(kept)
+    for limit in ("Minimum", "Maximum"):
+        # In draft 4 this is a boolean.
+        if isinstance(excluded := kept.get(f"exclusive{limit}"), bool):
+            del kept[f"exclusive{limit}"]
+            if excluded and limit.lower() in kept:
+                kept[f"exclusive{limit}"] = kept.pop(limit.lower())
+    if not {"enum", "const"} & kept.keys():
+        kept |= {"type": _exact(kept["type"])} if "type" in kept else {}
+    return kept
+
+
+def _without_other_rules(kept: dict[str, JsonValue]) -> None:
+    """Leave out rules for other properties where the generator would apply them to all."""
+    properties, patterns = kept.get("properties"), kept.get("patternProperties")
+    is_map = isinstance(patterns, dict) and len(patterns) == 1 and not properties
+    if patterns and not (is_map and kept.get("additionalProperties") is False):
+        for key in ("patternProperties", *_CLOSING):
+            kept.pop(key, None)
+    if properties:
+        for key in _CLOSING:
+            if isinstance(kept.get(key), dict):
+                del kept[key]
+
+
+def _exact(kinds: JsonValue) -> JsonValue:
+    """Allow integers besides floats, which cannot hold long ones; booleans come last."""
+    listed = kinds if isinstance(kinds, list) else [kinds]
+    if "number" in listed and "integer" not in listed:
+        return _exact(["integer", *listed])
+    # As the first one, pydantic would take 1.0 for true.
+    return sorted(listed, key="boolean".__eq__) if isinstance(kinds, list) else kinds
+
+
+def refused(model: type[BaseModel], samples: list[JsonValue]) -> dict[str, str]:
+    """Return the properties whose values a model refuses or changes, and an example of each.
+
+    What concerns no single property has the name "".
+    """
+    from pydantic import ValidationError
+
+    found: dict[str, str] = {}
+    for sample in samples:
+        try:
+            # As callers do; a result is validated, which is the same.
+            given = model(**sample) if isinstance(sample, dict) else model.model_validate(sample)
+            made = given.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+        except ValidationError as error:
+            places = {str((*it["loc"], "")[0]) for it in error.errors(include_url=False)}
+        except Exception:  # noqa: BLE001 - of a stranger's schema
+            places = {""}
+        else:
+            if _are_equal(sample, made):
+                continue
+            places = {""}
+            if isinstance(sample, dict):
+                places = {
+                    key
+                    for key in sample.keys() | made.keys()
+                    if not _are_equal(sample.get(key, _NOTHING), made.get(key, _NOTHING))
+                }
+        for place in places:
+            value = sample.get(place) if isinstance(sample, dict) else sample
+            found.setdefault(place, json.dumps(value)[:_SHOWN])
+    return found
+
+
+def _are_equal(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Return whether two values are equal in JSON, where 1.0 is 1, but true is not."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        ours, theirs = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return ours.keys() == theirs.keys() and all(
+            _are_equal(value, theirs[key]) for key, value in ours.items()
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = zip_longest(cast("list[Any]", one), cast("list[Any]", other), fillvalue=_NOTHING)
+        return all(_are_equal(*pair) for pair in pairs)
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+class Samples:
+    """Makes values that a cleaned schema allows."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = cast("JsonValue", schema)
+        validator = argument_validator(json.dumps(schema))
+        # One that allows anything stands for a schema that is invalid or large.
+        is_usable = validator is not None and validator.schema.keys() != {"type"}
+        self._validator: Any = validator if is_usable else None
+        self._left = _MOST_STEPS
+
+    def values(self) -> list[JsonValue]:
+        """Return a handful of values."""
+        if self._validator is None:
+            return []
+        return self._of(self._schema, 0)
+
+    def is_valid(self, value: JsonValue, schema: JsonValue) -> bool:
+        """Return whether a part of the schema certainly allows a value."""
+        try:
+            return bool(self._validator.evolve(schema=schema).is_valid(value))
+        except Exception:  # noqa: BLE001 - of a stranger's schema
+            return False
+
+    def _of(self, schema: JsonValue, depth: int) -> list[JsonValue]:
+        self._left -= 1
+        if schema is False or depth > _DEEPEST_SAMPLE or self._left < 0:
+            return []
+        node = schema if isinstance(schema, dict) else {}
+        most = _MOST_SAMPLED if "enum" in node else _MOST if depth else _MOST_WHOLE
+        valid = (it for it in self._candidates(node, depth) if self.is_valid(it, node))
+        return list(islice(valid, most))
+
+    def _candidates(self, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
+        if "default" in node:
+            yield node["default"]
+        if "const" in node:
+            yield node["const"]
+        if isinstance(choices := node.get("enum"), list):
+            yield from choices
+        if "const" in node or "enum" in node:
+            return
+        if "$ref" in node:
+            rest = {key: it for key, it in node.items() if key != "$ref"}
+            target = target_of(node["$ref"], self._schema)
+            yield from self._of(_both(target, rest), depth + 1)
+            return
+        for key in ("anyOf", "oneOf"):
+            if isinstance(parts := node.get(key), list):
+                rest = {name: it for name, it in node.items() if name != key}
+                yield from _in_turn(self._of(_both(part, rest), depth + 1) for part in parts)
+                return
+        if isinstance(parts := node.get("allOf"), list):
+            merged: JsonValue = {name: it for name, it in node.items() if name != "allOf"}
+            for part in parts:
+                whole = isinstance(part, dict) and target_of(part.get("$ref"), self._schema)
+                merged = _both(whole or part, merged)
+            yield from self._of(merged, depth + 1)
+            return
+        # Without a type, a rule for one kind allows every other kind, but is not meant to.
+        meant = [kind for kind, rules in _RULES.items() if not rules.isdisjoint(node)]
+        kinds = node.get("type", meant or list(_KINDS))
+        for kind in kinds if isinstance(kinds, list) else [kinds]:
+            yield from self._of_kind(str(kind), node, depth)
+
+    def _of_kind(self, kind: str, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
+        match kind:
+            case "object":
+                yield from self._objects(node, depth)
+            case "array":
+                yield from self._arrays(node, depth)
+            case "string" if "pattern" not in node:
+                length = node.get("minLength", 0)
+                length = min(length, 1000) if isinstance(length, int) else 0
+                yield "text".ljust(length, "x")
+                yield "é".ljust(length, "x")
+                yield "x" * length
+            case "integer" | "number":
+                limits = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+                ends = [it for key in limits if isinstance(it := node.get(key), int | float)]
+                step = node.get("multipleOf")
+                steps = [step] if isinstance(step, int | float) else []
+                yield from (1, 1.0, 10**20, 0, -1, *steps)
+                yield from (end + off for end in ends for off in (0, 1, -1))
+                if kind == "number":
+                    yield from (0.5, *(end + off for end in ends for off in (0.5, -0.5)))
+            case "boolean":
+                yield from (True, False)
+            case "null":
+                yield None
+            case _:
+                pass
+
+    def _objects(self, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
+        properties = node.get("properties")
+        named: dict[str, JsonValue] = properties if isinstance(properties, dict) else {}
+        required = node.get("required")
+        needed = set(map(str, required)) if isinstance(required, list) else set[str]()
+        values = {name: self._of(it, depth + 1) for name, it in named.items()}
+        values |= {name: ["x"] for name in needed - named.keys()}
+        values = {name: its for name, its in values.items() if its}
+        least = {name: its[0] for name, its in values.items() if name in needed}
+        yield least
+        if "propertyNames" not in node:  # which may have a pattern
+            others = self._of(node.get("additionalProperties", True), depth + 1)
+            values |= {_UNKNOWN: others[:2]} if others else {}
+        # All values in a few objects, and each of them without the others.
+        for number in range(max(map(len, values.values()), default=0)):
+            yield {name: its[number % len(its)] for name, its in values.items()}
+        yield from _in_turn([{**least, name: it} for it in its] for name, its in values.items())
+
+    def _arrays(self, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
+        items, least = node.get("items", True), node.get("minItems", 0)
+        if isinstance(items, list):
+            return
+        values = self._of(items, depth + 1)
+        places = node.get("prefixItems")
+        firsts = [self._of(it, depth + 1)[:1] for it in places] if isinstance(places, list) else []
+        first = [value for its in firsts for value in its]
+        more = min(least, 20) - len(first) if isinstance(least, int) else 0
+        yield [*first, *values]
+        yield first
+        yield from ([*first, *[value] * max(more, 1)] for value in values)
+
+
+def _in_turn(lists: Iterable[list[JsonValue]]) -> Iterator[JsonValue]:
+    """Yield the first value of each list, then the second of each, and so on."""
+    for values in zip_longest(*lists, fillvalue=_NOTHING):
+        yield from (it for it in values if it is not _NOTHING)
+
+
+def _both(part: JsonValue, rest: JsonValue) -> JsonValue:
+    """Return a schema that requires two, as far as samples are concerned."""
+    if not isinstance(part, dict) or not isinstance(rest, dict):
+        return rest if part is True else part
+    made = {**rest, **part}
+    for key in ("properties", "$defs", "definitions"):
+        ours, theirs = rest.get(key), part.get(key)
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            made[key] = {**ours, **theirs}
+    ours, theirs = rest.get("required"), part.get("required")
+    if isinstance(ours, list) and isinstance(theirs, list):
+        made["required"] = [*ours, *theirs]
+    return made
