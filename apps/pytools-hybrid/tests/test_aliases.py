@@ -8,8 +8,8 @@ from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
 from pytools_hybrid.index import SQLiteStore
 from pytools_hybrid.search import Reranking, SearchRequest
 from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery
-from pytools_hybrid.serve.mcp._search_tools import SearchArguments
-from pytools_hybrid.serve.mcp._tool import read_arguments
+from pytools_hybrid.serve.mcp._tools import read_arguments
+from pytools_hybrid.serve.operations import SearchArguments
 from pytools_hybrid.settings import ALIASES, AliasError, renamed
 from toolembed.providers import current_name
 from toolindex import ToolFilter

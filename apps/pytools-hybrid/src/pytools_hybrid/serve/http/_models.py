@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from pytools_hybrid.index import Recording  # noqa: TC001 - the type of a field
-from pytools_hybrid.serve.results import ToolResult
+from pytools_hybrid.serve.operations import API_FIELDS, ToolResult, offered
 
 
 class CoverageModel(BaseModel):
@@ -17,31 +17,7 @@ class CoverageModel(BaseModel):
     vectors: int
 
 
-class ChannelScoreModel(BaseModel):
-    """A tool's rank and score in one channel."""
-
-    rank: int = Field(description="Its place in the channel's list, from 1")
-    score: float = Field(description="The channel's score, on its own scale")
-    contribution: float = Field(
-        description="The score minus that of tools that merely resemble the request"
-    )
-
-
-class FoundToolModel(ToolResult):
-    """A tool that was found, and why."""
-
-    duplicates: list[str] = Field(
-        description="Ids of near-identical tools of its server that were left out"
-    )
-    tags: list[str] = Field(description="The tags that the tool declares")
-    success_rate: float | None = Field(
-        ge=0, le=1, description="The share of successes among its outcomes; null without any"
-    )
-    avg_latency_ms: float | None = Field(
-        ge=0, description="The mean latency of its successes; null without any"
-    )
-    score_breakdown: dict[str, ChannelScoreModel] = Field(description="By channel")
-    reason: str = Field(description="Why it was found, in one line")
+_FoundTool: Any = offered("FoundTool", ToolResult, {name: name for name in API_FIELDS}, BaseModel)
 
 
 class SearchMetadataModel(BaseModel):
@@ -67,7 +43,7 @@ class SearchAnswerModel(BaseModel):
     """The tools found, best first."""
 
     query: str
-    results: list[FoundToolModel]
+    results: list[_FoundTool]  # pyright: ignore[reportInvalidTypeForm]
     metadata: SearchMetadataModel
 
 

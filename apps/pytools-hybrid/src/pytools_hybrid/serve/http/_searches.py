@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from toolindex import ToolFilter
 
 from pytools_hybrid.errors import IndexNotReadyError
-from pytools_hybrid.search import Scope, SearchMode, breakdown, check_categories, reason
+from pytools_hybrid.search import Scope, SearchMode, check_categories
 from pytools_hybrid.serve.http._json import index_state, json_response
 from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
-from pytools_hybrid.serve.results import shared_meta, tool_results
+from pytools_hybrid.serve.operations import API_FIELDS, shared_meta, tool_results
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -23,20 +22,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from pytools_hybrid.index import Follower
-    from pytools_hybrid.search import FoundTool, SearchResponse, ToolSearch
+    from pytools_hybrid.search import SearchResponse, ToolSearch
     from pytools_hybrid.serve.http._limits import Slots
 
 _LANGUAGES = {"python", "py", "python3"}
-
-
-def _use(found: FoundTool) -> dict[str, Any]:
-    outcomes = found.outcomes
-    latency = None if outcomes is None else outcomes.mean_latency_ms
-    return {
-        "tags": list(found.entry.tags),
-        "success_rate": None if outcomes is None else round(outcomes.success_rate, 6),
-        "avg_latency_ms": None if latency is None else round(latency, 3),
-    }
 
 
 class Searches:
@@ -149,19 +138,8 @@ class Searches:
         filters: Mapping[str, Any],
         milliseconds: float,
     ) -> Response:
-        shown = tool_results(response, self._search.roots)
-        results = [
-            result.model_dump(exclude_unset=True)
-            | {
-                "duplicates": list(found.duplicates),
-                **_use(found),
-                "score_breakdown": {
-                    name: asdict(score) for name, score in breakdown(found).items()
-                },
-                "reason": reason(found),
-            }
-            for result, found in zip(shown, response.tools, strict=True)
-        ]
+        shown = tool_results(response, self._search.roots, API_FIELDS)
+        results = [result.as_dict(API_FIELDS) for result in shown]
         rerank = response.rerank
         metadata = {
             "result_count": len(results),
