@@ -14,15 +14,14 @@ import uvicorn
 from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.errors import IndexNotReadyError, PytoolsError, RootUnreadableError
 from pytools_hybrid.serve.http import _limits
+from pytools_hybrid.serve.http._access import PUBLIC, Gate, HostRule
+from pytools_hybrid.serve.http._api import Searches, add_operations, create_api
 from pytools_hybrid.serve.http._connections import ConnectionLimit, LimitedProtocol
 from pytools_hybrid.serve.http._descriptors import room_for_connections
-from pytools_hybrid.serve.http._ending import AnswerWhenCut
-from pytools_hybrid.serve.http._hosts import HostRule
-from pytools_hybrid.serve.http._limits import BodyLimit, Slots
+from pytools_hybrid.serve.http._limits import AnswerWhenCut, BodyLimit, Slots
 from pytools_hybrid.serve.http._metrics import CountRequests
 from pytools_hybrid.serve.http._problems import ProblemError, exception_handlers
-from pytools_hybrid.serve.http._searches import Searches
-from pytools_hybrid.serve.http._security import PUBLIC, Gate
+from pytools_hybrid.serve.operations import Service
 from starlette.applications import Starlette
 from starlette.routing import Route
 
@@ -89,14 +88,15 @@ def asking(app):
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
-@pytest.mark.parametrize("path", ["/search?q=pdf", "/filtered?query=pdf&category=pdf"])
+@pytest.mark.parametrize("path", ["/search?q=pdf", "/api/v1/tools/search?query=pdf"])
 async def test_searches_that_wait_for_the_index_keep_their_slots(settings, toolbox, path):
     made = settings(watch=False, embedding_model="none")
     async with ToolSearch(toolbox, made, refresh=False) as search:
         # The follower is never started, so all searches wait for the index.
         follower = Follower(search.index)
-        searches = Searches(search, follower, Slots(at_work=1, waiting=1))
-        app = application(("/search", searches.short), ("/filtered", searches.filtered))
+        app = create_api(exception_handlers=exception_handlers())
+        slots = Slots(at_work=1, waiting=1)
+        add_operations(app, Searches(Service(search, follower), slots))
         async with asking(app) as client:
             calls = {asyncio.create_task(client.get(path)) for _ in range(3)}
             done, waiting = await asyncio.wait(

@@ -154,6 +154,30 @@ class Arguments(BaseModel):
                 raise PydanticCustomError("string_too_long", "too long", {"max_length": MAX_NAME})
         return given
 
+    @classmethod
+    def of(
+        cls,
+        given: BaseModel,
+        names: Mapping[str, str] | None = None,
+        **more: Any,  # noqa: ANN401 - any arguments
+    ) -> Self:
+        """Return the arguments that an interface has validated, by their own names.
+
+        Args:
+            given: An instance of a model that `offered` has made of this one.
+            names: The names here of fields that have another name there.
+            **more: Further arguments.
+        """
+        names = names or {}
+        told = {names.get(name, name): value for name, value in given}
+        told_names = {names.get(name, name) for name in given.model_fields_set}
+        known = {
+            name: told[name]
+            for name, field in cls.model_fields.items()
+            if name in told_names or (field.is_required() and name in told)
+        }
+        return cls.model_construct(**known, **more)
+
 
 class NoArguments(Arguments):
     """No arguments."""
@@ -187,7 +211,9 @@ class SearchArguments(Arguments):
         Field(description="Only tools with all of these tags"),
     ] = None
     max_latency_ms: Annotated[
-        float | None, Brief(""), Field(ge=0, description="Maximum median latency")
+        float | None,
+        Brief(""),
+        Field(ge=0, allow_inf_nan=False, description="Maximum median latency"),
     ] = None
     min_success_rate: Annotated[
         float | None, Brief(""), Field(ge=0, le=1, description="Minimum share of successes")
@@ -205,15 +231,6 @@ class SearchArguments(Arguments):
     detail: Annotated[
         Literal["full", "summary"], Brief(""), Field(description="How much of each docstring")
     ] = "full"
-
-    @classmethod
-    def of(cls, given: BaseModel, names: Mapping[str, str]) -> Self:
-        """Return the arguments that an interface was given, by the names that they have there."""
-        renamed = ((names.get(name, name), value) for name, value in given)
-        # Validated by the same fields, except that no value stands for the default.
-        return cls.model_construct(
-            **{name: it for name, it in renamed if name in cls.model_fields and it is not None}
-        )
 
     def request(self, settings: Settings) -> SearchRequest:
         """Return the request, with what the settings say about the rest.
@@ -292,28 +309,21 @@ class ListArguments(Arguments):
 
 
 def offered(
-    name: str,
-    model: type[BaseModel],
-    fields: Mapping[str, str],
-    base: type[M],
-    **changed: tuple[Any, Any],
+    model: type[BaseModel], fields: Mapping[str, str], base: type[M], **changed: tuple[Any, Any]
 ) -> type[M]:
     """Create a model of some fields of another, in order.
 
     Args:
-        name: The name of the new model.
         model: The model that has the fields.
         fields: The names of the fields there, by their new names.
-        base: The class of the new model.
-        **changed: New fields that are not there, or are different, each with a type and a default.
+        base: The base of the new model.
+        **changed: The type and default of new fields that differ.
     """
     made: dict[str, Any] = {}
     for new, old in fields.items():
-        made[new] = changed.get(new)
-        if new not in changed:
-            field = copy(model.model_fields[old])
-            made[new] = field.annotation, field
-    return create_model(name, __base__=base, **made)
+        field = copy(model.model_fields[old])
+        made[new] = changed.get(new, (field.annotation, field))
+    return create_model(model.__name__, __base__=base, **made)
 
 
 class ToolResult(BaseModel):

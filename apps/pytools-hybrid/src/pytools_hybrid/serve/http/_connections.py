@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pytools_hybrid.serve.http._access import LET_IN
 from pytools_hybrid.serve.http._descriptors import MOST_CONNECTIONS
 from pytools_hybrid.serve.http._problems import ProblemError
-from pytools_hybrid.serve.http._security import LET_IN
 
 if TYPE_CHECKING:
     import asyncio

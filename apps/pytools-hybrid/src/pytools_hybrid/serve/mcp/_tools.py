@@ -297,8 +297,8 @@ def _search_arguments(limit: int) -> type[SearchArguments]:
 def _search_results(fields: Iterable[str]) -> type[BaseModel]:
     """Return the model of the results, and of nothing else: some clients unwrap a lone `result`."""
     names = {name: name for name in (*fields, "note")}
-    result: Any = offered("SearchResult", ToolResult, names, BaseModel)
-    results = list[result]  # pyright: ignore[reportInvalidTypeForm]
+    result: Any = offered(ToolResult, names, BaseModel)
+    results = list[result]
     return create_model("SearchResults", result=(results, ...))
 
 
@@ -350,7 +350,7 @@ def report_outcome(service: Service, recent: RecentSearches) -> OperationTool[Ou
     return OperationTool(
         operation=REPORT,
         arguments=REPORT.arguments,
-        result=offered("OutcomeAnswer", Outcome, names, BaseModel),
+        result=offered(Outcome, names, BaseModel),
         about=about,
         run=run,
         hints=_RECORDS,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.serve.http._access import check_exposure
 from pytools_hybrid.serve.http._app import create_app
 from pytools_hybrid.serve.http._connections import ConnectionLimit, LimitedProtocol
 from pytools_hybrid.serve.http._descriptors import NEW_AT_ONCE, room_for_connections
-from pytools_hybrid.serve.http._security import check_exposure
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
