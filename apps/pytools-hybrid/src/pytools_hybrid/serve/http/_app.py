@@ -16,7 +16,7 @@ from pytools_hybrid.serve.http._api import (
     create_api,
     finish,
 )
-from pytools_hybrid.serve.http._limits import AnswerWhenCut, BodyLimit, Slots
+from pytools_hybrid.serve.http._limits import BodyLimit, Slots
 from pytools_hybrid.serve.http._metrics import CountRequests, Metrics
 from pytools_hybrid.serve.http._problems import exception_handlers
 from pytools_hybrid.serve.http.console import Console
@@ -70,7 +70,6 @@ def create_app(
     app = create_api(
         middleware=[
             Middleware(CountRequests),
-            Middleware(AnswerWhenCut),
             Middleware(
                 Gate,
                 hosts=HostRule(settings.host, settings.allowed_hosts),

@@ -1,4 +1,4 @@
-"""Limits on concurrent searches and on bodies, and the end of requests when the server stops."""
+"""Limits on concurrent searches and on the bodies of requests."""
 
 from __future__ import annotations
 
@@ -132,33 +132,3 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return next_message
-
-
-class AnswerWhenCut:
-    """Asks clients of interrupted requests to try again; a response that has begun just ends."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        has_begun = False
-
-        async def send_noted(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_noted)
-        except asyncio.CancelledError:
-            # Requests are only cancelled when the server stops, not when a client disconnects.
-            if not has_begun:
-                headers = {"Retry-After": "1", "Connection": "close"}
-                problem = ProblemError(
-                    503, "the server is shutting down; try again", headers=headers
-                )
-                await problem.response(scope)(scope, receive, send)
