@@ -158,7 +158,19 @@ class ToolSearch:
         if None not in (limit, top_k) and limit != top_k:
             raise ValueError("top_k is another name for limit, and they differ; give one of them")
         limit = top_k if limit is None else limit
-        request = self._request(query, mode, scope, where, limit, threshold)
+        request = (
+            query
+            if isinstance(query, SearchRequest)
+            else search_request(
+                self.settings,
+                query,
+                mode=mode,
+                scope=scope,
+                where=where,
+                limit=limit,
+                threshold=threshold,
+            )
+        )
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
             raise SettingsError(
@@ -262,7 +274,19 @@ class ToolSearch:
 
         `name` and its errors are those of `find`, and the other arguments those of `search`.
         """
-        request = self._request(query, mode, scope, where, limit, threshold)
+        request = (
+            query
+            if isinstance(query, SearchRequest)
+            else search_request(
+                self.settings,
+                query,
+                mode=mode,
+                scope=scope,
+                where=where,
+                limit=limit,
+                threshold=threshold,
+            )
+        )
         id_ = str((await self.find(name)).id)
         asked = replace(request, place_of=id_)
         response = await self._answer(asked)
@@ -275,27 +299,6 @@ class ToolSearch:
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),
             min_confidence=asked.min_confidence,
-        )
-
-    def _request(
-        self,
-        query: str | SearchRequest,
-        mode: SearchMode,
-        scope: Scope,
-        where: ToolFilter | None,
-        limit: int | None,
-        threshold: float | None,
-    ) -> SearchRequest:
-        if isinstance(query, SearchRequest):
-            return query
-        return search_request(
-            self.settings,
-            query,
-            mode=mode,
-            scope=scope,
-            where=where,
-            limit=limit,
-            threshold=threshold,
         )
 
     async def similar(self, name: str, *, limit: int = 5) -> tuple[FoundTool, ...]:

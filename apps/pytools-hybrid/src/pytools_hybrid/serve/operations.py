@@ -56,33 +56,6 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.calls import ToolCaller
     from pytools_hybrid.settings import Roots, Settings
 
-__all__ = [
-    "CALL",
-    "CATEGORIES",
-    "DESCRIBE",
-    "LIST",
-    "META_PREFIX",
-    "REPORT",
-    "SEARCH",
-    "Arguments",
-    "Brief",
-    "CallArguments",
-    "CallableDescription",
-    "DescribeArguments",
-    "ListArguments",
-    "NoArguments",
-    "Operation",
-    "Outcome",
-    "OutcomeArguments",
-    "SearchArguments",
-    "Service",
-    "ToolResult",
-    "answer_meta",
-    "offered",
-    "shared_meta",
-    "tool_results",
-]
-
 A = TypeVar("A", bound="Arguments")
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R")
