@@ -13,10 +13,10 @@ import uvicorn
 from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.errors import IndexNotReadyError, PytoolsError, RootUnreadableError
 from pytools_hybrid.serve.http import _limits, _run
-from pytools_hybrid.serve.http._access import PUBLIC, Gate, HostRule
-from pytools_hybrid.serve.http._api import Searches, add_operations, create_api
+from pytools_hybrid.serve.http._access import IS_ANONYMOUS, AccessMiddleware, HostRule
+from pytools_hybrid.serve.http._api import SearchEndpoints, add_operations, create_api
 from pytools_hybrid.serve.http._connections import LimitedProtocol
-from pytools_hybrid.serve.http._limits import BodyLimit, Slots
+from pytools_hybrid.serve.http._limits import BodyLimit, SearchLimit
 from pytools_hybrid.serve.http._metrics import CountRequests
 from pytools_hybrid.serve.http._problems import ProblemError, exception_handlers
 from pytools_hybrid.serve.operations import Service
@@ -34,7 +34,7 @@ def anyio_backend():
 
 
 async def test_slots_limit_running_and_waiting_searches_and_refuse_others():
-    slots, done, working, most = Slots(at_work=2, waiting=3), asyncio.Event(), 0, 0
+    slots, done, working, most = SearchLimit(at_work=2, waiting=3), asyncio.Event(), 0, 0
 
     async def work():
         nonlocal working, most
@@ -57,7 +57,7 @@ async def test_slots_limit_running_and_waiting_searches_and_refuse_others():
 
 
 async def test_a_failed_or_cancelled_search_frees_its_slot():
-    slots = Slots(at_work=1, waiting=0)
+    slots = SearchLimit(at_work=1, waiting=0)
 
     async def fail():
         async with slots.taken():
@@ -93,8 +93,8 @@ async def test_searches_that_wait_for_the_index_keep_their_slots(settings, toolb
         # The follower is never started, so all searches wait for the index.
         follower = Follower(search.index)
         app = create_api(exception_handlers=exception_handlers())
-        slots = Slots(at_work=1, waiting=1)
-        add_operations(app, Searches(Service(search, follower), slots))
+        slots = SearchLimit(at_work=1, waiting=1)
+        add_operations(app, SearchEndpoints(Service(search, follower), slots))
         async with asking(app) as client:
             calls = {asyncio.create_task(client.get(path)) for _ in range(3)}
             done, waiting = await asyncio.wait(
@@ -311,7 +311,7 @@ LAST = ASKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 def guarded(app):
-    return Gate(app, hosts=HostRule("127.0.0.1", ()), token=TOKEN)
+    return AccessMiddleware(app, hosts=HostRule("127.0.0.1", ()), token=TOKEN)
 
 
 async def test_a_new_connection_replaces_the_oldest_one_without_an_accepted_request():
@@ -382,7 +382,7 @@ async def test_requests_without_the_token_start_one_at_a_time_and_delay_no_other
 
     async def work(scope, receive, send):
         nonlocal started
-        if PUBLIC in scope:
+        if IS_ANONYMOUS in scope:
             started += 1
         else:
             for _ in range(10):
@@ -396,7 +396,7 @@ async def test_requests_without_the_token_start_one_at_a_time_and_delay_no_other
         answered += client.status == 401
         return client.status
 
-    gate = Gate(work, hosts=HostRule("127.0.0.1", ()), token=TOKEN, console=Pages())
+    gate = AccessMiddleware(work, hosts=HostRule("127.0.0.1", ()), token=TOKEN, console=Pages())
     strangers = [asyncio.create_task(ask(path)) for path in ("/", "/search") for _ in range(300)]
     await asyncio.sleep(0)
     known = await ask("/search", authorization=b"Bearer secret")

@@ -465,7 +465,7 @@ class Operation(Generic[A, R]):
 
 async def _search(
     service: Service,
-    asked: SearchArguments,
+    arguments: SearchArguments,
     progress: Callable[..., Awaitable[None]] | None = None,
     *,
     rerank: bool | None = None,
@@ -473,9 +473,9 @@ async def _search(
 ) -> SearchResponse:
     search = service.search
     await service.follower.ready(progress)
-    if asked.categories and search.index.sync.filling is None:
-        check_categories(asked.categories, {it.category for it in await search.categories()})
-    request = asked.request(search.settings)
+    if arguments.categories and search.index.sync.filling is None:
+        check_categories(arguments.categories, {it.category for it in await search.categories()})
+    request = arguments.request(search.settings)
     response = await search.search(request, rerank=rerank, record=record)
     if response.early:
         # A client that only reads structured content could mistake an empty list for an answer.
@@ -485,11 +485,11 @@ async def _search(
 
 async def _describe(
     service: Service,
-    asked: DescribeArguments,
+    arguments: DescribeArguments,
     progress: Callable[..., Awaitable[None]] | None = None,
 ) -> ToolDescription:
     await service.follower.looked(progress)
-    described = await service.search.describe(asked.id, asked.detail)
+    described = await service.search.describe(arguments.id, arguments.detail)
     if service.caller is None:
         return described
     # Its MCP server's schema instead of the Python signature and schema.
@@ -506,36 +506,36 @@ async def _describe(
 
 async def _call(
     service: Service,
-    asked: CallArguments,
+    arguments: CallArguments,
     progress: Callable[..., Awaitable[None]] | None = None,
     **client: Any,  # noqa: ANN401 - those of `ToolCaller.call`
 ) -> CallToolResult:
     if service.caller is None:
         raise ValueError("this server calls no tools")
     await service.follower.looked(progress)
-    return await service.caller.call(asked.id, asked.arguments, **client)
+    return await service.caller.call(arguments.id, arguments.arguments, **client)
 
 
 async def _report(
     service: Service,
-    asked: OutcomeArguments,
+    arguments: OutcomeArguments,
     progress: Callable[..., Awaitable[None]] | None = None,
     search_of: Callable[[str], str | None] | None = None,
 ) -> Outcome:
     await service.follower.looked(progress)
-    tool_id = str((await service.search.find(asked.tool_id)).id)
+    tool_id = str((await service.search.find(arguments.tool_id)).id)
     recording = await service.search.record_outcome(
         tool_id,
-        success=asked.success,
-        latency_ms=asked.latency_ms,
-        search_id=asked.search_id or (search_of and search_of(tool_id)),
+        success=arguments.success,
+        latency_ms=arguments.latency_ms,
+        search_id=arguments.search_id or (search_of and search_of(tool_id)),
     )
     is_written = recording is Recording.WRITTEN
     return Outcome(tool_id=tool_id, recorded=is_written, state=recording)
 
 
-async def _list(browser: ToolBrowser, asked: ListArguments) -> ListedTools:
-    return ListedTools(await asyncio.to_thread(browser.tools, asked.categories))
+async def _list(browser: ToolBrowser, arguments: ListArguments) -> ListedTools:
+    return ListedTools(await asyncio.to_thread(browser.tools, arguments.categories))
 
 
 async def _categories(browser: ToolBrowser, _: NoArguments) -> Categories:

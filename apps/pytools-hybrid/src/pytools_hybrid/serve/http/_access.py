@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pytools_hybrid.serve.http._problems import ProblemError
     from pytools_hybrid.settings import Settings
 
-PUBLIC = "pytools.public"
+IS_ANONYMOUS = "pytools.is_anonymous"
 """The key that marks the scope of a request without the token."""
 
-LET_IN = "pytools.let_in"
+ON_ACCEPTED = "pytools.on_accepted"
 """The key in a scope's state for the function to call when the request is accepted."""
 
 _HEALTH = "/health"
@@ -183,7 +183,7 @@ class Pages(Protocol):
         ...
 
 
-class Gate:
+class AccessMiddleware:
     """Passes on requests that are addressed to this server and have its token.
 
     Requests with the token come first: of all others, including those for the login page, only one
@@ -210,8 +210,8 @@ class Gate:
             await self._app(scope, receive, send)
             return
         problem = self._problem(scope)
-        if problem is None and PUBLIC not in scope:
-            scope.get("state", {}).get(LET_IN, _nobody_waits)()
+        if problem is None and IS_ANONYMOUS not in scope:
+            scope.get("state", {}).get(ON_ACCEPTED, _ignore)()
         else:
             async with self._turn:
                 await asyncio.sleep(0)
@@ -242,10 +242,10 @@ class Gate:
         if console is not None and console.owns(scope["path"]):
             # The cookie is not valid for other paths, so no other page can call a tool with it.
             if not console.is_logged_in(scope):
-                scope[PUBLIC] = True
+                scope[IS_ANONYMOUS] = True
             return None
         if scope["path"] == _HEALTH and not _values(scope, b"authorization"):
-            scope[PUBLIC] = True
+            scope[IS_ANONYMOUS] = True
             return None
         if scope["path"] in _OAUTH or _WELL_KNOWN in scope["path"]:
             return ProblemError(
@@ -275,7 +275,7 @@ def _is_embedded(scope: Scope) -> bool:
     return is_foreign and _values(scope, b"sec-fetch-dest") != ["document"]
 
 
-def _nobody_waits() -> None:
+def _ignore() -> None:
     return
 
 

@@ -21,7 +21,7 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.index import Recording
 from pytools_hybrid.search import SearchMode, SearchResponse, ToolDescription
-from pytools_hybrid.serve.http._access import PUBLIC
+from pytools_hybrid.serve.http._access import IS_ANONYMOUS
 from pytools_hybrid.serve.http._parameters import (
     EXAMPLE_ID,
     CallBody,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 
     from pytools_hybrid.search import ToolSearch
-    from pytools_hybrid.serve.http._limits import Slots
+    from pytools_hybrid.serve.http._limits import SearchLimit
     from pytools_hybrid.serve.http._metrics import Metrics
 
 _LANGUAGES = {"python", "py", "python3"}
@@ -234,10 +234,10 @@ async def _check_json(request: Request) -> None:
         raise ProblemError(400, "the body is not valid JSON") from None
 
 
-class Searches:
+class SearchEndpoints:
     """Answers searches."""
 
-    def __init__(self, service: Service, slots: Slots) -> None:
+    def __init__(self, service: Service, slots: SearchLimit) -> None:
         self.service = service
         self._slots = slots
 
@@ -251,7 +251,7 @@ class Searches:
     async def found(
         self,
         request: Request,
-        asked: SearchArguments,
+        arguments: SearchArguments,
         *,
         rerank: bool | None = None,
         record: bool = True,
@@ -270,7 +270,7 @@ class Searches:
             if await request.is_disconnected():
                 raise ProblemError(408, "the client has disconnected")
             started = time.perf_counter()
-            response = await SEARCH.run(self.service, asked, rerank=rerank, record=record)
+            response = await SEARCH.run(self.service, arguments, rerank=rerank, record=record)
             return response, 1000 * (time.perf_counter() - started)
 
     async def answer(
@@ -282,7 +282,7 @@ class Searches:
         language: str | None = None,
     ) -> Response:
         """Answer a request for a search."""
-        asked, search = search_arguments(given), self.service.search
+        arguments, search = search_arguments(given), self.service.search
         if rerank and search.settings.rerank_model is None:
             raise ProblemError(
                 409, "no language model to rerank with: start the server with --rerank"
@@ -295,7 +295,7 @@ class Searches:
             )
             milliseconds = 0.0
         else:
-            response, milliseconds = await self.found(request, asked, rerank=rerank)
+            response, milliseconds = await self.found(request, arguments, rerank=rerank)
         results = tool_results(response, search.roots, API_FIELDS)
         reranked = response.rerank
         metadata = {
@@ -310,7 +310,7 @@ class Searches:
             "rerank": reranked.as_dict() if reranked is not None else None,
         }
         shown = [result.as_dict(API_FIELDS) for result in results]
-        return json_response({"query": asked.query, "results": shown, "metadata": metadata})
+        return json_response({"query": arguments.query, "results": shown, "metadata": metadata})
 
 
 Id = Annotated[
@@ -365,7 +365,7 @@ def add_status(api: FastAPI, search: ToolSearch | None, metrics: Metrics) -> Non
                 content = await _health(search)
             except ToolIndexError as error:
                 content, status = {"status": "failing", "notes": [str(error)]}, _UNAVAILABLE
-        if request.scope.get(PUBLIC):
+        if request.scope.get(IS_ANONYMOUS):
             content = {"status": content["status"]}
         headers = {"Retry-After": "5"} if status == _UNAVAILABLE else None
         return json_response(content, status=status, headers=headers)
@@ -432,7 +432,7 @@ async def _index_state(search: ToolSearch) -> dict[str, Any]:
     }
 
 
-def add_operations(api: FastAPI, searches: Searches) -> None:
+def add_operations(api: FastAPI, searches: SearchEndpoints) -> None:
     """Add the endpoints over an index."""
     service = searches.service
     plain = replace(service, caller=None)

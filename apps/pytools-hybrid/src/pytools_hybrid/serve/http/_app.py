@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.middleware import Middleware
 
-from pytools_hybrid.serve.http._access import Gate, HostRule
+from pytools_hybrid.serve.http._access import AccessMiddleware, HostRule
 from pytools_hybrid.serve.http._api import (
-    Searches,
+    SearchEndpoints,
     add_operations,
     add_status,
     create_api,
     finish,
 )
-from pytools_hybrid.serve.http._limits import BodyLimit, Slots
+from pytools_hybrid.serve.http._limits import BodyLimit, SearchLimit
 from pytools_hybrid.serve.http._metrics import CountRequests, Metrics
 from pytools_hybrid.serve.http._problems import exception_handlers
 from pytools_hybrid.serve.http.console import Console
@@ -50,7 +50,7 @@ def create_app(
     token = settings.token.get_secret_value() if settings.token is not None else None
     searches = console = None
     if search is not None and follower is not None:
-        searches = Searches(_service(search, follower), Slots())
+        searches = SearchEndpoints(_service(search, follower), SearchLimit())
         if settings.console:
             console = Console(searches, token=token)
     mcp = server.streamable_http_app(
@@ -71,7 +71,7 @@ def create_app(
         middleware=[
             Middleware(CountRequests),
             Middleware(
-                Gate,
+                AccessMiddleware,
                 hosts=HostRule(settings.host, settings.allowed_hosts),
                 token=token,
                 console=console,

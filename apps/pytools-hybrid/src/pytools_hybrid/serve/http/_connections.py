@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pytools_hybrid.serve.http._access import LET_IN
+from pytools_hybrid.serve.http._access import ON_ACCEPTED
 
 if TYPE_CHECKING:
     import asyncio
@@ -56,7 +56,7 @@ class LimitedProtocol(H11Protocol):
         super().handle_events()
         # None before the first request, although uvicorn's annotation excludes it.
         if self.scope is not None:  # pyright: ignore[reportUnnecessaryComparison]
-            self.scope.setdefault("state", {})[LET_IN] = self._accept
+            self.scope.setdefault("state", {})[ON_ACCEPTED] = self._accept
 
     def send_400_response(self, msg: str) -> None:
         """Refuse data that is not HTTP, once."""

@@ -136,7 +136,7 @@ def _connection(session: Any) -> Connection:  # noqa: ANN401 - see below
     return connection
 
 
-class Asker:
+class ClientQuestions:
     """Asks a client in the way that its protocol version provides.
 
     Args:
@@ -248,15 +248,19 @@ class Asker:
             await self._news.wait()
 
 
-class HeldCalls:
+class SuspendedCalls:
     """Calls that are in progress while their clients answer questions."""
 
     def __init__(self, levels: LogLevels) -> None:
         self._levels = levels
-        self._held: dict[str, tuple[Asker, asyncio.Task[CallToolResult], asyncio.Handle]] = {}
+        self._held: dict[
+            str, tuple[ClientQuestions, asyncio.Task[CallToolResult], asyncio.Handle]
+        ] = {}
 
     async def answer(
-        self, context: Context[None, Any], call: Callable[[Asker], Awaitable[CallToolResult]]
+        self,
+        context: Context[None, Any],
+        call: Callable[[ClientQuestions], Awaitable[CallToolResult]],
     ) -> CallToolResult:
         """Make a call, or continue the one that this call repeats.
 
@@ -271,7 +275,7 @@ class HeldCalls:
             ending.cancel()
             asker.go_on(context)
         else:
-            asker = Asker(context, self._levels)
+            asker = ClientQuestions(context, self._levels)
             if not asker.is_held:
                 return await call(asker)
             task = asyncio.ensure_future(call(asker))

@@ -10,7 +10,7 @@ from mcp.types.version import is_version_at_least
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.serve.mcp._asking import Asker, HeldCalls, Progress
+from pytools_hybrid.serve.mcp._asking import ClientQuestions, Progress, SuspendedCalls
 from pytools_hybrid.serve.mcp._tools import ALWAYS_LOADED, READS, OperationTool
 from pytools_hybrid.serve.operations import CALL, CallArguments
 from pytools_hybrid.text import readable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.serve.calls import ToolCaller
     from pytools_hybrid.serve.mcp._asking import LogLevels
-    from pytools_hybrid.serve.mcp._tools import Inventory, RecentSearches
+    from pytools_hybrid.serve.mcp._tools import CategorySummary, RecentSearches
     from pytools_hybrid.serve.operations import Service
 
 _log = logging.getLogger("pytools_hybrid")
@@ -34,16 +34,16 @@ _ANYTHING = ToolAnnotations(
 
 
 def call_tool(
-    calls: Calls, inventory: Inventory, *, read_only: bool
+    calls: Calls, summary: CategorySummary, *, read_only: bool
 ) -> OperationTool[CallArguments]:
     """Create the tool; with `read_only` it only calls tools that are annotated as read-only."""
 
     async def about() -> str:
         # Codex finds tools by the words of their descriptions.
-        return f"{_ABOUT} {await inventory.sentence(counted=False)}".rstrip()
+        return f"{_ABOUT} {await summary.sentence(counted=False)}".rstrip()
 
-    async def run(asked: CallArguments, progress: Progress) -> CallToolResult:
-        return await calls.answer(asked, progress, was_searched=True)
+    async def run(arguments: CallArguments, progress: Progress) -> CallToolResult:
+        return await calls.answer(arguments, progress, was_searched=True)
 
     return OperationTool(
         operation=CALL,
@@ -86,8 +86,8 @@ class PinnedTool:
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
         """Answer a call."""
-        asked = CallArguments.model_construct(id=self._id, arguments=dict(given))
-        return await self._calls.answer(asked, progress)
+        arguments = CallArguments.model_construct(id=self._id, arguments=dict(given))
+        return await self._calls.answer(arguments, progress)
 
 
 def pinned_tools(ids: Sequence[str], taken: Sequence[str], calls: Calls) -> list[PinnedTool]:
@@ -109,10 +109,10 @@ class Calls:
         self.service = service
         self.caller = caller
         self._recent = recent
-        self._held = HeldCalls(levels)
+        self._held = SuspendedCalls(levels)
 
     async def answer(
-        self, asked: CallArguments, client: Progress, *, was_searched: bool = False
+        self, arguments: CallArguments, client: Progress, *, was_searched: bool = False
     ) -> CallToolResult:
         """Call a tool, and pass its server's questions on to the client.
 
@@ -120,19 +120,19 @@ class Calls:
         """
         context = client.context
         if context is None:
-            return await CALL.run(self.service, asked)
+            return await CALL.run(self.service, arguments)
         await self.service.follower.looked(client)
 
         def search_of(found_id: str) -> str | None:
             return self._recent.search_of(client.session, found_id)
 
-        async def call(asker: Asker) -> CallToolResult:
+        async def call(asker: ClientQuestions) -> CallToolResult:
             async def report(progress: float, total: float | None, message: str | None) -> None:
                 await asker.context.report_progress(progress, total, message)
 
             return await CALL.run(
                 self.service,
-                asked,
+                arguments,
                 meta=client.meta or None,
                 on_progress=report,
                 confirm=asker.confirmed,

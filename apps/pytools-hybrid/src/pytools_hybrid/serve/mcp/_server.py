@@ -21,7 +21,7 @@ from pytools_hybrid.serve.browse import ToolBrowser
 from pytools_hybrid.serve.mcp._asking import InputRequired, LogLevels, Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
 from pytools_hybrid.serve.mcp._tools import (
-    Inventory,
+    CategorySummary,
     RecentSearches,
     ServerTool,
     browsing_tools,
@@ -185,9 +185,9 @@ def _over_the_index(
 
         caller = ToolCaller(search)
     service = Service(search, follower, caller)
-    inventory, recent = Inventory(service), RecentSearches()
+    summary, recent = CategorySummary(service), RecentSearches()
     tools: list[ServerTool] = [
-        search_tools(service, inventory, recent),
+        search_tools(service, summary, recent),
         describe_tool(service),
         report_outcome(service, recent),
     ]
@@ -195,6 +195,6 @@ def _over_the_index(
         from pytools_hybrid.serve.mcp._call_tool import Calls, call_tool, pinned_tools
 
         calls = Calls(service, caller, recent, levels)
-        tools.insert(2, call_tool(calls, inventory, read_only=settings.read_only))
+        tools.insert(2, call_tool(calls, summary, read_only=settings.read_only))
         tools += pinned_tools(settings.pin, [tool.name for tool in tools], calls)
     return tools

@@ -230,7 +230,7 @@ def answer(
 
 
 def search_tools(
-    service: Service, inventory: Inventory, recent: RecentSearches
+    service: Service, summary: CategorySummary, recent: RecentSearches
 ) -> OperationTool[SearchArguments]:
     """Create the tool; if the service calls tools, results say how to call them."""
     caller, fields = service.caller, AGENT_FIELDS
@@ -241,12 +241,12 @@ def search_tools(
 
     async def about() -> str:
         begin = _ABOUT_SEARCH if caller is None else _ABOUT_CALLABLE
-        return f"{begin} {await inventory.sentence()}".rstrip()
+        return f"{begin} {await summary.sentence()}".rstrip()
 
-    async def run(asked: SearchArguments, progress: Progress) -> CallToolResult:
-        response = await SEARCH.run(service, asked, progress)
+    async def run(arguments: SearchArguments, progress: Progress) -> CallToolResult:
+        response = await SEARCH.run(service, arguments, progress)
         found = tool_results(response, service.search.roots)
-        if asked.detail == "summary":
+        if arguments.detail == "summary":
             for result, tool in zip(found, response.tools, strict=True):
                 result.description = readable(tool.summary)
         results = [_shortened(result) for result in found]
@@ -316,8 +316,8 @@ def describe_tool(service: Service) -> OperationTool[DescribeArguments]:
     async def about() -> str:
         return "Show how to call a tool: signature and JSON Schemas."
 
-    async def run(asked: DescribeArguments, progress: Progress) -> CallToolResult:
-        described = await DESCRIBE.run(service, asked, progress)
+    async def run(arguments: DescribeArguments, progress: Progress) -> CallToolResult:
+        described = await DESCRIBE.run(service, arguments, progress)
         return answer(described.model_dump(exclude_none=True))
 
     return OperationTool(
@@ -338,11 +338,11 @@ def report_outcome(service: Service, recent: RecentSearches) -> OperationTool[Ou
     async def about() -> str:
         return "Report whether a tool that was used worked; later searches take it into account."
 
-    async def run(asked: OutcomeArguments, progress: Progress) -> CallToolResult:
+    async def run(arguments: OutcomeArguments, progress: Progress) -> CallToolResult:
         def search_of(tool_id: str) -> str | None:
             return recent.search_of(progress.session, tool_id)
 
-        outcome = await REPORT.run(service, asked, progress, search_of)
+        outcome = await REPORT.run(service, arguments, progress, search_of)
         structured = outcome.model_dump(mode="json", exclude={"tool_id"})
         return answer(structured, _REPORTED[outcome.state])
 
@@ -364,8 +364,8 @@ def browsing_tools(browser: ToolBrowser) -> list[ServerTool]:
         async def about() -> str:
             return description
 
-        async def run(asked: Arguments, _: Progress) -> CallToolResult:
-            return answer((await operation.run(browser, asked)).model_dump())
+        async def run(arguments: Arguments, _: Progress) -> CallToolResult:
+            return answer((await operation.run(browser, arguments)).model_dump())
 
         return OperationTool(
             operation=operation,
@@ -381,7 +381,7 @@ def browsing_tools(browser: ToolBrowser) -> list[ServerTool]:
     ]
 
 
-class Inventory:
+class CategorySummary:
     """Reports which categories of tools exist."""
 
     def __init__(self, service: Service) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Scope
 
-    from pytools_hybrid.serve.http._api import Searches
+    from pytools_hybrid.serve.http._api import SearchEndpoints
     from pytools_hybrid.serve.http.console._site import Site
 
 
@@ -37,7 +37,7 @@ class Console:
         token: The token to log in with; None if anyone may use the pages.
     """
 
-    def __init__(self, searches: Searches, *, token: str | None) -> None:
+    def __init__(self, searches: SearchEndpoints, *, token: str | None) -> None:
         self.sessions: Sessions = Sessions(token)
         self._searches = searches
         self._has_token = token is not None

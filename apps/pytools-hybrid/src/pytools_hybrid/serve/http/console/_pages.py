@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from toolscan import ScanIssue
 
     from pytools_hybrid.search import FoundTool, Placement, SearchRequest, ToolSearch
-    from pytools_hybrid.serve.http._api import Searches
+    from pytools_hybrid.serve.http._api import SearchEndpoints
     from pytools_hybrid.settings import Settings
 
 _UNKNOWN = 500
@@ -90,7 +90,7 @@ def wanted(request: Request) -> dict[str, str]:
     return {name: value for name, value in given.items() if value not in {"", _USUAL.get(name)}}
 
 
-async def search_page(request: Request, searches: Searches) -> Mapping[str, Any]:
+async def search_page(request: Request, searches: SearchEndpoints) -> Mapping[str, Any]:
     """Return the values of the search page.
 
     Raises:
@@ -116,21 +116,21 @@ async def search_page(request: Request, searches: Searches) -> Mapping[str, Any]
         "problem": None,
     }
     try:
-        asked = search_arguments(read_form(SearchForm, request))
-        if not asked.query.strip():
+        arguments = search_arguments(read_form(SearchForm, request))
+        if not arguments.query.strip():
             return values
         record = _TYPING not in request.headers
-        response, milliseconds = await searches.found(request, asked, record=record)
+        response, milliseconds = await searches.found(request, arguments, record=record)
     except Exception as error:
         # The page still has the form, so that the request can be corrected.
         problem = problem_of(request, error)
         if problem.status == _UNKNOWN:
             raise
         return values | {"problem": problem}
-    terms = await search.terms(asked.query, [found.id for found in response.tools])
+    terms = await search.terms(arguments.query, [found.id for found in response.tools])
     results = [_result(found, terms.get(found.id, {}), search.settings) for found in response.tools]
     return values | {
-        "query": asked.query,
+        "query": arguments.query,
         "results": results,
         "notes": response.notes,
         "milliseconds": milliseconds,
@@ -161,7 +161,7 @@ class CatalogueForm(Parameters):
     page: Annotated[int, Field(ge=1, le=100_000)] = 1
 
 
-async def catalogue_page(request: Request, searches: Searches) -> Mapping[str, Any]:
+async def catalogue_page(request: Request, searches: SearchEndpoints) -> Mapping[str, Any]:
     """Return the values of the catalogue: all categories, or the tools of some.
 
     Raises:
@@ -169,24 +169,24 @@ async def catalogue_page(request: Request, searches: Searches) -> Mapping[str, A
         UnknownCategoryError: A requested category does not exist.
         DatabaseError: The index cannot be read.
     """
-    asked = read_form(CatalogueForm, request)
+    arguments = read_form(CatalogueForm, request)
     search = searches.service.search
     async with searches.turn():
         categories = await search.categories()
         listed: Sequence[Any] = categories
-        if asked.category:
-            check_categories(asked.category, {it.category for it in categories})
-            source = None if asked.scope is Scope.ALL else asked.scope.value
-            listed = await search.entries(ToolFilter(categories=asked.category, source=source))
+        if arguments.category:
+            check_categories(arguments.category, {it.category for it in categories})
+            source = None if arguments.scope is Scope.ALL else arguments.scope.value
+            listed = await search.entries(ToolFilter(categories=arguments.category, source=source))
     issues = left_out(search)
-    first = _ON_A_PAGE * (asked.page - 1)
+    first = _ON_A_PAGE * (arguments.page - 1)
     return {
-        "category": ", ".join(asked.category or ()),
-        "scope": asked.scope.value,
+        "category": ", ".join(arguments.category or ()),
+        "scope": arguments.scope.value,
         "titles": _TITLES,
-        "page": asked.page,
+        "page": arguments.page,
         "pages": max(-(-len(listed) // _ON_A_PAGE), 1),
-        "tools": len(listed) if asked.category else sum(it.tools for it in categories),
+        "tools": len(listed) if arguments.category else sum(it.tools for it in categories),
         "listed": listed[first : first + _ON_A_PAGE],
         "issues": [(search.roots.shown(it.path), it.detail) for it in issues[:_SHOWN_ISSUES]],
         "more_issues": len(issues[_SHOWN_ISSUES:]),
@@ -201,7 +201,7 @@ def left_out(search: ToolSearch) -> list[ScanIssue]:
     return [it for it in search.index.sync.left_out if it.reason is not Reason.PRIVATE]
 
 
-async def tool_page(request: Request, searches: Searches) -> Mapping[str, Any]:
+async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str, Any]:
     """Return the values of a tool's page.
 
     Raises:
@@ -210,15 +210,15 @@ async def tool_page(request: Request, searches: Searches) -> Mapping[str, Any]:
         AmbiguousToolError: Several tools have that name.
         DatabaseError: The index cannot be read.
     """
-    asked = search_arguments(read_form(SearchForm, request))
+    arguments = search_arguments(read_form(SearchForm, request))
     search = searches.service.search
-    sought = asked.request(search.settings)
+    sought = arguments.request(search.settings)
     async with searches.turn():
         entry = await search.find(request.path_params["id"])
         id_ = str(entry.id)
         tool = await search.describe(id_, DetailLevel.FULL)
         similar = await search.similar(id_)
-        placement = await search.place(sought, id_) if asked.query.strip() else None
+        placement = await search.place(sought, id_) if arguments.query.strip() else None
     file = search.roots.locate(entry.path)[0] / FILE_NAME
     refused = (await search.index.refused()).get(id_)
     return {
@@ -238,11 +238,11 @@ async def tool_page(request: Request, searches: Searches) -> Mapping[str, Any]:
         "output_schema": _json(tool.output_schema),
         "changed": _changed(search, entry.path),
         "similar": similar,
-        "query": asked.query,
+        "query": arguments.query,
         "wanted": wanted(request),
         "placement": placement,
         "verdict": "" if placement is None else verdict(placement, sought),
-        "use_case": use_case(id_, asked.query, file) if placement is not None else None,
+        "use_case": use_case(id_, arguments.query, file) if placement is not None else None,
         "capabilities": str(file),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -13,7 +12,7 @@ from urllib.parse import parse_qs, quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from pytools_hybrid.serve.http._access import PUBLIC, NetworkLocation, is_same_origin
+from pytools_hybrid.serve.http._access import IS_ANONYMOUS, NetworkLocation, is_same_origin
 from pytools_hybrid.serve.http._problems import ProblemError, problem_of
 from pytools_hybrid.serve.http.console._console import console_path, tool_path
 from pytools_hybrid.serve.http.console._health import HealthPage
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from pytools_hybrid.serve.http._api import Searches
+    from pytools_hybrid.serve.http._api import SearchEndpoints
     from pytools_hybrid.serve.http.console._console import Sessions
 
 # Every page has untrusted text: none of it may run, load or send anything, and our own scripts
@@ -54,7 +53,7 @@ class Site:
         has_token: Whether a token is needed to log in.
     """
 
-    def __init__(self, searches: Searches, sessions: Sessions, *, has_token: bool) -> None:
+    def __init__(self, searches: SearchEndpoints, sessions: Sessions, *, has_token: bool) -> None:
         self._sessions = sessions
         self._searches = searches
         self._usage = UsagePage(searches.service.search)
@@ -71,7 +70,6 @@ class Site:
             finalize=_readable,
         )
         self._templates.filters["tool_path"] = tool_path
-        self._is_prepared = False
 
     async def search(self, request: Request) -> Response:
         """Answer `GET /`."""
@@ -129,12 +127,12 @@ class Site:
 
     async def enter(self, request: Request) -> Response:
         """Answer `GET /console/enter`: open a session for the first user of an invitation."""
-        is_asked = request.method == "GET" and request.scope.get(PUBLIC)
+        is_asked = request.method == "GET" and request.scope.get(IS_ANONYMOUS)
         code = request.query_params.get("code", "")
         name = self._sessions.accept(code) if is_asked else None
         if name is not None:
             return self._logged_in(request, name, "/", is_secure=False)
-        if request.scope.get(PUBLIC):
+        if request.scope.get(IS_ANONYMOUS):
             return self._login(
                 "/", "This address works only once, and has already been used. Was that not you?"
             )
@@ -177,7 +175,7 @@ class Site:
     async def _page(
         self, request: Request, template: str, make: Callable[[], Awaitable[Mapping[str, Any]]]
     ) -> Response:
-        if request.scope.get(PUBLIC):
+        if request.scope.get(IS_ANONYMOUS):
             query = f"?{request.url.query}" if request.url.query else ""
             return self._login(console_path(quote(request.scope["path"]) + query))
         try:
@@ -188,17 +186,7 @@ class Site:
                 raise
             return self._problem(problem, request.query_params.get("q", ""))
         shown: ProblemError | None = values.get("problem")
-        page = self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
-        if not self._is_prepared:
-            # Compiling a template takes longer than making most pages, and another page will
-            # probably follow.
-            self._is_prepared = True
-            asyncio.get_running_loop().run_in_executor(None, self._prepare)
-        return page
-
-    def _prepare(self) -> None:
-        for name in self._templates.list_templates():
-            self._templates.get_template(name)
+        return self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
 
     def _problem(self, problem: ProblemError, query: str = "") -> Response:
         values = {"problem": problem, "query": query}
