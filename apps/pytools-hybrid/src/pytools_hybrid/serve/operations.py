@@ -165,11 +165,13 @@ class SearchArguments(Arguments):
         Field(description="What the tool should do, in plain language"),
     ]
     mode: Annotated[
-        SearchMode,
+        Literal["hybrid", "bm25", "vector", "fuzzy"],
         Brief("bm25: words; vector: meaning; hybrid: both; fuzzy: misspelt names"),
         Field(description="Which channels to search"),
-    ] = SearchMode.HYBRID
-    scope: Annotated[Scope, Brief(""), Field(description="Whose tools")] = Scope.ALL
+    ] = "hybrid"
+    scope: Annotated[
+        Literal["all", "gentools", "mcptools"], Brief(""), Field(description="Whose tools")
+    ] = "all"
     limit: Annotated[
         int, Brief(""), Field(ge=1, le=MAX_LIMIT, description="Maximum number of results")
     ] = DEFAULT_LIMIT
@@ -221,8 +223,8 @@ class SearchArguments(Arguments):
         return search_request(
             settings,
             self.query,
-            mode=self.mode,
-            scope=self.scope,
+            mode=SearchMode(self.mode),
+            scope=Scope(self.scope),
             where=where,
             limit=self.limit if "limit" in self.model_fields_set else None,
             threshold=self.threshold,
@@ -234,10 +236,10 @@ class DescribeArguments(Arguments):
 
     id: Annotated[str, Field(description="Or a name that only one tool has")]
     detail: Annotated[
-        DetailLevel,
+        Literal["summary", "schema", "full"],
         Brief("full adds docstring, examples, usage"),
         Field(description="How much to return"),
-    ] = DetailLevel.SCHEMA
+    ] = "schema"
 
 
 class CallArguments(Arguments):
@@ -489,7 +491,7 @@ async def _describe(
     progress: Callable[..., Awaitable[None]] | None = None,
 ) -> ToolDescription:
     await service.follower.looked(progress)
-    described = await service.search.describe(arguments.id, arguments.detail)
+    described = await service.search.describe(arguments.id, DetailLevel(arguments.detail))
     if service.caller is None:
         return described
     # Its MCP server's schema instead of the Python signature and schema.
