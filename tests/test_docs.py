@@ -40,6 +40,7 @@ DOCUMENTS = sorted(SITE["documents"](ROOT))
 ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "docs/cli.md": "tests/test_docs_pages.py",
+    "docs/server.md": "tests/test_docs_pages.py",
     "docs/datum.md": "tests/test_docs_pages.py",
     "docs/guides/adapters.md": "tests/adapters/test_guide.py",
     "docs/guides/agents.md": "tests/test_guides.py",

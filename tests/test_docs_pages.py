@@ -29,7 +29,7 @@ def printed_by(script, environment, folder):
     ).stdout
 
 
-@pytest.mark.parametrize("page", ["cli", "settings"])
+@pytest.mark.parametrize("page", ["cli", "server", "settings"])
 def test_a_generated_page_is_up_to_date(page, environment, tmp_path):
     shown = (DOCS / f"{page}.md").read_text("utf-8")
 
@@ -83,7 +83,7 @@ def test_the_terms_of_the_glossary_are_in_alphabetical_order():
         ("README.md", "docs/architecture.md", "architecture.md"),
         ("README.md", "packages/toolscan", "packages/toolscan/README.md"),
         ("docs/architecture.md", "../benchmarks/RESULTS.md", "benchmarks/RESULTS.md"),
-        ("docs/guides/http.md", "agents.md#rerank", "agents.md#rerank"),
+        ("docs/guides/http.md", "agents.md#call_tool", "agents.md#call_tool"),
         ("docs/guides/agents.md", "../../examples/README.md", "../examples/README.md"),
         ("packages/toolscan/README.md", "../toolindex", "../toolindex/README.md"),
         ("README.md", "https://ai.pydantic.dev/models/", "https://ai.pydantic.dev/models/"),

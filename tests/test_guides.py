@@ -117,14 +117,6 @@ def assert_shown(text, shown):
         assert text == shown
 
 
-def defaults(properties):
-    return {name: str(schema.get("default", "")) for name, schema in properties.items()}
-
-
-def told_defaults(table):
-    return {name: rest[0] for name, rest in table.items() if len(rest) > 1}
-
-
 async def test_each_call_in_the_guide_for_agents_returns_the_shown_answer(connect, indexed):
     calls = re.findall(
         r"^```json call\n(.*?)^```\n.*?^```text answer\n(.*?)^```", AGENTS, re.M | re.S
@@ -141,20 +133,6 @@ async def test_each_call_in_the_guide_for_agents_returns_the_shown_answer(connec
         (block,) = result.content
         for line, shown in zip(block.text.splitlines(), answer.splitlines(), strict=True):
             assert_shown(line, shown)
-
-
-async def test_the_guide_for_agents_has_every_tool_with_its_arguments_and_their_defaults(
-    connect, clone
-):
-    tools = {}
-    for profile in ("all", "call"):
-        async with connect("--root", "examples/tools", "--tools", profile) as client:
-            tools |= {tool.name: tool for tool in (await client.list_tools()).tools}
-
-    assert re.findall(r"^### `(\w+)`", AGENTS, re.M) == list(tools)
-    for tool in tools.values():
-        told = told_defaults(rows(section(AGENTS, f"`{tool.name}`")))
-        assert told == defaults(tool.input_schema["properties"])
 
 
 async def test_the_guide_for_agents_has_every_key_of_meta(connect, clone):
@@ -197,24 +175,6 @@ def test_each_request_in_the_guide_to_the_api_returns_the_shown_answer(serving, 
             )
 
             assert_shown(response.text, answer)
-
-
-def test_the_guide_to_the_api_has_every_path_parameter_and_metric(serving):
-    arguments = ("--root", "examples/tools", "--tools", "call", "--token", "secret")
-    with serving(*arguments) as client:
-        client.headers["Authorization"] = "Bearer secret"
-        client.get("/search", params={"q": "merge two pdf files"})
-        paths = client.get("/openapi.json").json()["paths"]
-        metrics = client.get("/metrics").text
-
-    assert set(re.findall(r"^## `(\w+ \S+)`", HTTP, re.M)) == {
-        f"{method.upper()} {path}" for path, methods in paths.items() for method in methods
-    }
-    for path in ("/search", "/api/v1/tools/search"):
-        parameters = {it["name"]: it["schema"] for it in paths[path]["get"]["parameters"]}
-        assert told_defaults(rows(section(HTTP, f"`GET {path}`"))) == defaults(parameters)
-    families = set(re.findall(r"^# TYPE (\w+) (?:counter|histogram|gauge)$", metrics, re.M))
-    assert rows(section(HTTP, "`GET /metrics`")).keys() == families
 
 
 def test_the_transcript_is_up_to_date(environment, tmp_path):

@@ -173,7 +173,13 @@ class SearchArguments(Arguments):
         Literal["all", "gentools", "mcptools"], Brief(""), Field(description="Whose tools")
     ] = "all"
     limit: Annotated[
-        int, Brief(""), Field(ge=1, le=MAX_LIMIT, description="Maximum number of results")
+        int,
+        Brief(""),
+        Field(
+            ge=1,
+            le=MAX_LIMIT,
+            description="Maximum number of results; the default can be configured",
+        ),
     ] = DEFAULT_LIMIT
     categories: Annotated[
         list[str] | None,
