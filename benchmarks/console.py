@@ -56,7 +56,6 @@ async def measure(folder: Path, tools: int) -> None:
             "use, 30 days, the first time": ["/console/use?days=30"],
             "use, 30 days, again": ["/console/use?days=30"] * REQUESTS,
             "health": ["/console/health"] * REQUESTS,
-            "docs": ["/docs"] * REQUESTS,
             "tool": [f"/console/tools/{id_}" for id_ in shown],
             "tool, and its place": [
                 f"/console/tools/{id_}?q={query}" for id_, query in zip(shown, asked, strict=True)

@@ -2,6 +2,9 @@
 
 usage: uv run python benchmarks/house.py [--root DIR] [--files]
 
+The parameters of a search are defined by a class or a function of the app that declares at least
+four of them, and a found tool by a class that declares at least four of its fields.
+
 A room is a folder below the app's package. The number of floors is the length of the longest chain
 of imports between rooms; a circle is a set of rooms that import each other; an arrow up is an
 import against the order of the layers in `pyproject.toml`. A profiler in every thread counts the
@@ -37,6 +40,15 @@ APP = "pytools_hybrid"
 SOURCES = sorted([*ROOT.glob("packages/*/src/*"), *ROOT.glob("apps/*/src/*")])
 TOOL = '"""Dance a waltz."""\n\n\ndef run(partner: str) -> str:\n    """Dance a waltz."""\n'
 PAUSE_SECONDS = 1.5
+LEAST_FIELDS = 4
+PARAMETERS = (
+    *("query|q|text", "mode", "scope", "limit|top_k", "threshold|min_confidence", "where"),
+    *("categories|category", "tags"),
+)
+TOOL_FIELDS = (
+    *("id|tool_id", "name", "category", "source", "description", "score", "confidence"),
+    *("match_type", "signature", "path"),
+)
 
 
 def room(module: str) -> str:
@@ -115,6 +127,31 @@ def print_lines() -> None:
     print(f"source lines, app {lines(app):,}, all {lines(SOURCES):,}")
     tests = [*ROOT.glob("packages/*/tests"), *ROOT.glob("apps/*/tests"), ROOT / "tests"]
     print(f"test lines {lines(tests):,}")
+
+
+def print_definitions() -> None:
+    """Print how often the app defines the parameters of a search, and a found tool."""
+    (folder,) = (it for it in SOURCES if it.name == APP)
+    nodes = [
+        node
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    ]
+
+    def fields(node: ast.AST) -> set[str]:
+        if isinstance(node, ast.ClassDef):
+            declared = (it.target for it in node.body if isinstance(it, ast.AnnAssign))
+            return {it.id for it in declared if isinstance(it, ast.Name)}
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return {it.arg for it in (*node.args.args, *node.args.kwonlyargs)}
+        return set()
+
+    def defines(node: ast.AST, names: tuple[str, ...]) -> bool:
+        return sum(not fields(node).isdisjoint(it.split("|")) for it in names) >= LEAST_FIELDS
+
+    parameters = sum(defines(it, PARAMETERS) for it in nodes)
+    tools = sum(defines(it, TOOL_FIELDS) for it in nodes if isinstance(it, ast.ClassDef))
+    print(f"definitions of a search's parameters {parameters}, of a found tool {tools}")
 
 
 class Trace:
@@ -209,6 +246,7 @@ def main() -> None:
     asked = parser.parse_args()
     print_rooms()
     print_lines()
+    print_definitions()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         tree = Path(shutil.copytree(asked.root, Path(folder, "tools")))

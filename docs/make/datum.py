@@ -291,7 +291,7 @@ others' scores are their shares of it.
 
 def answer(tools: ToolSearch, response: SearchResponse) -> None:
     """Show the answer that an agent gets."""
-    from pytools_hybrid.serve.results import answer_meta, tool_results
+    from pytools_hybrid.serve.operations import answer_meta, tool_results
 
     first = tool_results(response, tools.roots)[0].model_dump(exclude_unset=True)
     first |= {name: round(first[name], 2) for name in ("score", "confidence")}

@@ -17,7 +17,6 @@ PAGES = {
     "tool": "/console/tools/mcptools:github:create_issue?q=report+a+bug",
     "use": "/console/use",
     "health": "/console/health",
-    "docs": "/docs",
     "no such tool": "/console/tools/creat_issue",
 }
 PHONE = {"width": 360, "height": 740}

@@ -7,10 +7,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
 from pytools_hybrid.index import SQLiteStore
 from pytools_hybrid.search import Reranking, SearchRequest
-from pytools_hybrid.serve.http._parameters import SearchQuery, ToolSearchQuery
-from pytools_hybrid.serve.mcp._search_tools import SearchArguments
-from pytools_hybrid.serve.mcp._tool import read_arguments
-from pytools_hybrid.settings import ALIASES, AliasError, renamed
+from pytools_hybrid.serve.mcp._tools import read_arguments
+from pytools_hybrid.serve.operations import SearchArguments
+from pytools_hybrid.settings import ALIASES
 from toolembed.providers import current_name
 from toolindex import ToolFilter
 
@@ -69,18 +68,13 @@ def test_alpha_must_be_between_0_and_1(monkeypatch, alpha):
         Settings.from_flags({})
 
 
-def test_aliases_are_accepted_over_mcp_and_http():
+def test_aliases_are_accepted_over_mcp():
     asked = SearchArguments.model_validate({"query": "x", "top_k": 3, "min_confidence": 0.2})
     assert (asked.limit, asked.threshold) == (3, 0.2)
-    assert renamed({"q": "x", "top_k": ["3"]}, SearchQuery.model_fields)["limit"] == ["3"]
-    long = renamed({"query": "x", "limit": ["3"]}, ToolSearchQuery.model_fields)
-    assert ToolSearchQuery(query="x", top_k=int(long["top_k"][0]), threshold=0.2).top_k == 3
     with pytest.raises(ValueError, match="top_k"):
         SearchArguments.model_validate({"query": "x", "limit": 2, "top_k": 3})
     with pytest.raises(ToolError, match="top_k is another name for limit, and they differ"):
         read_arguments(SearchArguments, {"query": "x", "limit": 2, "top_k": 3})
-    with pytest.raises(AliasError, match="another name for limit, and they differ"):
-        renamed({"limit": ["2"], "top_k": ["3"]}, SearchQuery.model_fields)
 
 
 def test_top_k_is_an_alias_of_limit_in_python(settings, root):

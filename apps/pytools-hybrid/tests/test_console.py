@@ -1,17 +1,15 @@
 """The console: its pages, and the attacks that it prevents."""
 
 import json
-import shlex
 import sys
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from itertools import pairwise
 from types import SimpleNamespace
 from urllib.parse import quote, urlencode
 
 import httpx2
 import pytest
-from pytools_hybrid.serve.http.console import _plots, _sessions
+from pytools_hybrid.serve.http.console import _console, _drawing
 
 from .conftest import serving
 
@@ -71,7 +69,7 @@ def _one_day(monkeypatch):
         def now(cls, tz=None):
             return now
 
-    monkeypatch.setattr(_plots, "datetime", Today)
+    monkeypatch.setattr(_drawing, "datetime", Today)
     monkeypatch.setattr("time.time", now.timestamp)
 
 
@@ -326,42 +324,6 @@ async def test_only_a_form_of_this_server_can_run_all_checks(browse):
         assert check in health.text
 
 
-async def test_docs_show_a_working_command_for_every_operation(browse, toolbox):
-    async with browse(token="secret") as browser:
-        await log_in(browser)
-        docs = Page(await browser.get("/docs"))
-        browser.headers["authorization"] = "Bearer secret"
-        document = (await browser.get("/openapi.json")).json()
-        commands = [it for it in docs.texts if it.startswith("curl ")]
-        answers = [await sent(browser, command) for command in commands]
-
-    operations = [it for path in document["paths"].values() for it in path.values()]
-    ids = {it.get("id") for _, it in docs.elements}
-    links = {it["href"].removeprefix("#") for it in docs.all("a") if it["href"].startswith("#")}
-    assert len(commands) == len(operations)
-    assert {it["operationId"] for it in operations} <= ids
-    assert {f"schema-{name}" for name in document["components"]["schemas"]} <= ids
-    assert links <= ids
-    assert all("Bearer $PYTOOLS_TOKEN" in command for command in commands)
-    assert {answer.status_code for answer in answers} <= {200, 201}, [it.text for it in answers]
-    for it in operations:
-        for parameter in it.get("parameters", ()):
-            assert parameter["description"] in docs.text
-
-
-async def sent(browser, command):
-    """Send the request of a curl command."""
-    words = shlex.split(command.replace("\\\n", ""))
-    url = next(word for word in words if word.startswith("http://"))
-    given = list(pairwise(words))
-    fields = [value for name, value in given if name == "--data-urlencode"]
-    body = [value for name, value in given if name == "--data"]
-    if body:
-        headers = {"content-type": "application/json"}
-        return await browser.post(url, content=body[0], headers=headers)
-    return await browser.get(url, params=[field.split("=", 1) for field in fields])
-
-
 MISTAKES = [
     ("/?q=a&limit=0", 422, "limit"),
     ("/?q=a&mode=none", 422, "mode"),
@@ -406,7 +368,6 @@ async def test_texts_of_tools_and_requests_are_never_interpreted_as_html_or_temp
         "/console/tools",
         "/console/use",
         "/console/health",
-        "/docs",
     ]
     async with browse(token="secret") as browser:
         pages = [Page(await browser.get(path)) for path in paths]
@@ -487,7 +448,7 @@ ELSEWHERE = (
 
 async def test_guessing_tokens_does_not_lock_others_out(browse, monkeypatch):
     now = 1.0
-    monkeypatch.setattr(_sessions, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(_console, "time", SimpleNamespace(monotonic=lambda: now))
     async with browse(token="secret") as browser:
         app = browser._transport.app
         other = httpx2.ASGITransport(app, client=("192.0.2.7", 5000))

@@ -17,7 +17,7 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Follower
 from pytools_hybrid.index import _follow as upkeep
 from pytools_hybrid.reports.doctor._embedder import look_at_embedder
-from pytools_hybrid.serve.results import answer_meta
+from pytools_hybrid.serve.operations import answer_meta
 from toolembed import Backoff, EmbeddingError, _provider
 
 from .conftest import PATIENCE

@@ -3,7 +3,7 @@
 import pytest
 from pytools_hybrid import Settings, SettingsError
 from pytools_hybrid.serve.http import check_exposure
-from pytools_hybrid.serve.http._hosts import HostRule, NetworkLocation
+from pytools_hybrid.serve.http._access import HostRule, NetworkLocation
 
 
 def settings(**flags):

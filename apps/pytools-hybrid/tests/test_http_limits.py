@@ -1,7 +1,6 @@
 """Limits on concurrent searches, bodies and connections, and on waiting for slow clients."""
 
 import asyncio
-import json
 import logging
 import socket
 import sys
@@ -13,16 +12,14 @@ import pytest
 import uvicorn
 from pytools_hybrid import Follower, ToolSearch
 from pytools_hybrid.errors import IndexNotReadyError, PytoolsError, RootUnreadableError
-from pytools_hybrid.serve.http import _limits
-from pytools_hybrid.serve.http._connections import ConnectionLimit, LimitedProtocol
-from pytools_hybrid.serve.http._descriptors import room_for_connections
-from pytools_hybrid.serve.http._ending import AnswerWhenCut
-from pytools_hybrid.serve.http._hosts import HostRule
-from pytools_hybrid.serve.http._limits import BodyLimit, Slots
+from pytools_hybrid.serve.http import _limits, _run
+from pytools_hybrid.serve.http._access import IS_ANONYMOUS, AccessMiddleware, HostRule
+from pytools_hybrid.serve.http._api import SearchEndpoints, add_operations, create_api
+from pytools_hybrid.serve.http._connections import LimitedProtocol
+from pytools_hybrid.serve.http._limits import BodyLimit, SearchLimit
 from pytools_hybrid.serve.http._metrics import CountRequests
 from pytools_hybrid.serve.http._problems import ProblemError, exception_handlers
-from pytools_hybrid.serve.http._searches import Searches
-from pytools_hybrid.serve.http._security import PUBLIC, Gate
+from pytools_hybrid.serve.operations import Service
 from starlette.applications import Starlette
 from starlette.routing import Route
 
@@ -37,7 +34,7 @@ def anyio_backend():
 
 
 async def test_slots_limit_running_and_waiting_searches_and_refuse_others():
-    slots, done, working, most = Slots(at_work=2, waiting=3), asyncio.Event(), 0, 0
+    slots, done, working, most = SearchLimit(at_work=2, waiting=3), asyncio.Event(), 0, 0
 
     async def work():
         nonlocal working, most
@@ -60,7 +57,7 @@ async def test_slots_limit_running_and_waiting_searches_and_refuse_others():
 
 
 async def test_a_failed_or_cancelled_search_frees_its_slot():
-    slots = Slots(at_work=1, waiting=0)
+    slots = SearchLimit(at_work=1, waiting=0)
 
     async def fail():
         async with slots.taken():
@@ -89,14 +86,15 @@ def asking(app):
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
-@pytest.mark.parametrize("path", ["/search?q=pdf", "/filtered?query=pdf&category=pdf"])
+@pytest.mark.parametrize("path", ["/search?q=pdf", "/api/v1/tools/search?query=pdf"])
 async def test_searches_that_wait_for_the_index_keep_their_slots(settings, toolbox, path):
     made = settings(watch=False, embedding_model="none")
     async with ToolSearch(toolbox, made, refresh=False) as search:
         # The follower is never started, so all searches wait for the index.
         follower = Follower(search.index)
-        searches = Searches(search, follower, Slots(at_work=1, waiting=1))
-        app = application(("/search", searches.short), ("/filtered", searches.filtered))
+        app = create_api(exception_handlers=exception_handlers())
+        slots = SearchLimit(at_work=1, waiting=1)
+        add_operations(app, SearchEndpoints(Service(search, follower), slots))
         async with asking(app) as client:
             calls = {asyncio.create_task(client.get(path)) for _ in range(3)}
             done, waiting = await asyncio.wait(
@@ -237,9 +235,9 @@ async def test_a_client_that_disconnects_during_its_body_is_counted(counted):
 
 
 @asynccontextmanager
-async def serving(app, **limit):
+async def serving(app, most=1000):
     """Serve an application with our protocol, and yield the address."""
-    http = partial(LimitedProtocol, limit=ConnectionLimit(**limit))
+    http = partial(LimitedProtocol, others={}, most=most)
     config = uvicorn.Config(app, http=http, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -280,14 +278,12 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
         CHUNKED + b"zz\r\n",
     ],
 )
-async def test_an_invalid_http_request_is_a_problem(caplog, sent):
+async def test_an_invalid_http_request_is_refused_once(caplog, sent):
     async with serving(BodyLimit(echo, largest=4, of_paths={})) as address:
-        head, _, body = (await exchange(address, sent)).partition(b"\r\n\r\n")
+        head, _, _ = (await exchange(address, sent)).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 400 ")
-    assert b"application/problem+json" in head
     assert b"connection: close" in head.lower()
-    assert json.loads(body)["status"] == 400
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
@@ -315,7 +311,7 @@ LAST = ASKED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 def guarded(app):
-    return Gate(app, hosts=HostRule("127.0.0.1", ()), token=TOKEN)
+    return AccessMiddleware(app, hosts=HostRule("127.0.0.1", ()), token=TOKEN)
 
 
 async def test_a_new_connection_replaces_the_oldest_one_without_an_accepted_request():
@@ -386,7 +382,7 @@ async def test_requests_without_the_token_start_one_at_a_time_and_delay_no_other
 
     async def work(scope, receive, send):
         nonlocal started
-        if PUBLIC in scope:
+        if IS_ANONYMOUS in scope:
             started += 1
         else:
             for _ in range(10):
@@ -400,7 +396,7 @@ async def test_requests_without_the_token_start_one_at_a_time_and_delay_no_other
         answered += client.status == 401
         return client.status
 
-    gate = Gate(work, hosts=HostRule("127.0.0.1", ()), token=TOKEN, console=Pages())
+    gate = AccessMiddleware(work, hosts=HostRule("127.0.0.1", ()), token=TOKEN, console=Pages())
     strangers = [asyncio.create_task(ask(path)) for path in ("/", "/search") for _ in range(300)]
     await asyncio.sleep(0)
     known = await ask("/search", authorization=b"Bearer secret")
@@ -414,42 +410,11 @@ async def test_requests_without_the_token_start_one_at_a_time_and_delay_no_other
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 @pytest.mark.parametrize(
-    ("soft", "hard", "raised", "connections"),
-    [
-        (256, 256, 256, 96),
-        (1024, 1024, 1024, 864),
-        (256, 1_048_576, 2048, 1000),
-        (1_048_576, 1_048_576, 1_048_576, 1000),
-        (64, 64, 64, 16),
-    ],
+    ("files", "connections"), [(256, 96), (1024, 864), (1_048_576, 1000), (64, 16)]
 )
-def test_the_limit_of_open_files_limits_connections(monkeypatch, soft, hard, raised, connections):
+def test_the_limit_of_open_files_limits_connections(monkeypatch, files, connections):
     import resource
 
-    limits = (soft, hard)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
 
-    def note(_, new):
-        nonlocal limits
-        limits = new
-
-    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
-    monkeypatch.setattr(resource, "setrlimit", note)
-
-    assert (room_for_connections(), limits) == (connections, (raised, hard))
-
-
-async def test_an_interrupted_request_is_answered_with_try_again():
-    waiting = asyncio.Event()
-
-    async def wait(_scope, _receive, _send):
-        waiting.set()
-        await asyncio.Event().wait()
-
-    client = Client()
-    app = AnswerWhenCut(wait)
-    task = asyncio.create_task(app(post(), client.receive, client.send))
-    await waiting.wait()
-    task.cancel()
-    await task
-
-    assert client.status == 503
+    assert _run._most_connections() == connections

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import Scope, SearchMode, ToolSearch
-from pytools_hybrid.serve.results import tool_results
+from pytools_hybrid.serve.operations import tool_results
 from toolindex import FilterError, ToolFilter
 
 CREATE = "mcptools:github:create_issue"

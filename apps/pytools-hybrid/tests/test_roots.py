@@ -16,7 +16,7 @@ from pytools_hybrid.jobs.evaluate import Evaluator, configurations
 from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
 from pytools_hybrid.serve.browse import ToolBrowser, Tools
 from pytools_hybrid.serve.mcp import create_server
-from pytools_hybrid.serve.results import tool_results
+from pytools_hybrid.serve.operations import tool_results
 from pytools_hybrid.settings import Roots
 from toolindex import ForeignRootError, ToolFilter
 from toolscan import scan

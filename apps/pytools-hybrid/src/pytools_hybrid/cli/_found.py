@@ -61,7 +61,7 @@ def print_answer(answer: Answer, roots: Roots, output: str) -> None:
 
 
 def _as_json(answer: Answer, roots: Roots) -> dict[str, Any]:
-    from pytools_hybrid.serve.results import tool_results
+    from pytools_hybrid.serve.operations import tool_results
 
     response = answer.response
     results = zip(tool_results(response, roots), response.tools, strict=True)

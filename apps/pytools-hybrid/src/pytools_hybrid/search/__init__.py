@@ -20,6 +20,7 @@ from pytools_hybrid.search._lookup import (
 )
 from pytools_hybrid.search._notes import why_no_tools
 from pytools_hybrid.search._query_vectors import QueryEmbedder
+from pytools_hybrid.search._request import search_request
 from pytools_hybrid.search._rerank import Reranking
 from pytools_hybrid.search._tool_search import ToolSearch
 from pytools_hybrid.search._tuning import Tuning, TuningFile, remove_tuning, write_tuning
@@ -69,6 +70,7 @@ __all__ = [
     "observed",
     "reason",
     "remove_tuning",
+    "search_request",
     "short",
     "why_no_tools",
     "write_tuning",

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 def search_request(
     settings: Settings,
-    policy: ToolFilter,
     query: str,
-    mode: SearchMode,
-    scope: Scope,
-    where: ToolFilter | None,
-    limit: int | None,
-    threshold: float | None,
+    *,
+    mode: SearchMode = SearchMode.HYBRID,
+    scope: Scope = Scope.ALL,
+    where: ToolFilter | None = None,
+    limit: int | None = None,
+    threshold: float | None = None,
 ) -> SearchRequest:
-    """Return the request for a caller's arguments, restricted by the policy.
+    """Return the request for a caller's arguments, restricted by the policy of the settings.
 
     Raises:
         ValueError: An argument is out of range or of another type, which not all callers check.
@@ -33,7 +33,7 @@ def search_request(
     limit = settings.limit if limit is None else limit
     threshold = settings.threshold if threshold is None else threshold
     _check(query, limit, threshold)
-    where = under_policy(policy, where)
+    where = under_policy(settings.policy, where)
     if Scope(scope) is not Scope.ALL:
         where = replace(where, source=Scope(scope).value)
     return SearchRequest(

@@ -120,7 +120,7 @@ class ToolSearch:
 
     async def search(
         self,
-        query: str,
+        query: str | SearchRequest,
         *,
         mode: SearchMode = SearchMode.HYBRID,
         scope: Scope = Scope.ALL,
@@ -134,7 +134,8 @@ class ToolSearch:
         """Find the tools that fit a request, best first.
 
         Args:
-            query: The request in plain language; any string is answered.
+            query: The request in plain language; any string is answered. Or the whole request,
+                in which case the arguments from `mode` to `threshold` are not used.
             mode: Words and meaning together, or one of them.
             scope: Which source's tools.
             where: A filter for tools.
@@ -157,8 +158,18 @@ class ToolSearch:
         if None not in (limit, top_k) and limit != top_k:
             raise ValueError("top_k is another name for limit, and they differ; give one of them")
         limit = top_k if limit is None else limit
-        request = search_request(
-            self.settings, self.policy, query, mode, scope, where, limit, threshold
+        request = (
+            query
+            if isinstance(query, SearchRequest)
+            else search_request(
+                self.settings,
+                query,
+                mode=mode,
+                scope=scope,
+                where=where,
+                limit=limit,
+                threshold=threshold,
+            )
         )
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
@@ -247,7 +258,7 @@ class ToolSearch:
 
     async def place(
         self,
-        query: str,
+        query: str | SearchRequest,
         name: str,
         *,
         mode: SearchMode = SearchMode.HYBRID,
@@ -263,17 +274,27 @@ class ToolSearch:
 
         `name` and its errors are those of `find`, and the other arguments those of `search`.
         """
-        id_ = str((await self.find(name)).id)
-        request = search_request(
-            self.settings, self.policy, query, mode, scope, where, limit, threshold
+        request = (
+            query
+            if isinstance(query, SearchRequest)
+            else search_request(
+                self.settings,
+                query,
+                mode=mode,
+                scope=scope,
+                where=where,
+                limit=limit,
+                threshold=threshold,
+            )
         )
+        id_ = str((await self.find(name)).id)
         asked = replace(request, place_of=id_)
         response = await self._answer(asked)
         ids = [id_, *(tool.id for tool in response.tools if tool.id != id_)]
         return placed(
             id_,
             response,
-            terms=await self.terms(query, ids),
+            terms=await self.terms(request.text, ids),
             passes=await self.index.look(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),

@@ -20,7 +20,7 @@ from pytools_hybrid.serve.calls._forms import compact_form
 from pytools_hybrid.serve.calls._python import PythonTool
 from pytools_hybrid.serve.calls._received import received, shown_question
 from pytools_hybrid.serve.calls._trust import is_trusted
-from pytools_hybrid.serve.results import META_PREFIX
+from pytools_hybrid.serve.operations import META_PREFIX
 from pytools_hybrid.telemetry import CALLS, observe, request_source
 from pytools_hybrid.text import one_line
 

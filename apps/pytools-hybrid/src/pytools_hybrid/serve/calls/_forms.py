@@ -1,15 +1,31 @@
-"""The schema of a tool's arguments in one short line, for models."""
+"""How a tool's arguments are shown to models, which pay for every token."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from pytools_hybrid.text import one_line
+from pytools_hybrid.serve.operations import ToolResult
+from pytools_hybrid.text import first_sentences, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pytools_hybrid.serve.calls._caller import CallableTool
+
+CALLABLE_FIELDS = (
+    *("id", "description", "confidence", "hints"),
+    *("input_schema", "input", "not_callable", "also"),
+)
+"""The fields of a result for an agent that calls tools."""
+
+# Nine in ten answers with five tools have at most 700 tokens (benchmarks/tokens.py). Agents that
+# need more call describe_tool.
+_FIRST_DESCRIPTION, _DESCRIPTION = 400, 160
+_WHOLE_CHARACTERS, _FORM_CHARACTERS = 900, 240
+_DEEPEST_SCHEMA = 40
+_NAMED = {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+_DATA = {"const", "default", "enum", "examples", "required"}
 _DEEPEST = 5
 _CHOICES = 12
 _CHOICE_CHARACTERS = 40
@@ -122,3 +138,69 @@ def _target(reference: str, whole: Mapping[str, Any]) -> object:
             return None
         found = cast("dict[str, object]", found).get(key.replace("~1", "/").replace("~0", "~"))
     return found
+
+
+def callable_results(
+    results: Sequence[ToolResult], tools: Iterable[CallableTool]
+) -> list[ToolResult]:
+    """Return results with each tool's input: the first tool's schema, one line for the others."""
+    return [
+        _result(result, tool, is_first=place == 0)
+        for place, (result, tool) in enumerate(zip(results, tools, strict=True))
+    ]
+
+
+def _result(result: ToolResult, tool: CallableTool, *, is_first: bool) -> ToolResult:
+    length = _FIRST_DESCRIPTION if is_first else _DESCRIPTION
+    told: dict[str, Any] = {
+        "id": result.id,
+        "description": _beginning(result.description, length),
+        "confidence": result.confidence,
+    }
+    if tool.hints:
+        told["hints"] = list(tool.hints)
+    if result.also:
+        told["also"] = result.also
+    if tool.refusal:
+        return ToolResult.model_construct(**told, not_callable=tool.refusal)
+    if tool.schema is None:
+        return ToolResult.model_construct(**told, input="see describe_tool")
+    if is_first:
+        whole = _without_titles(tool.schema, _DEEPEST_SCHEMA)
+        if len(json.dumps(whole)) <= _WHOLE_CHARACTERS:
+            return ToolResult.model_construct(**told, input_schema=whole)
+    length = _WHOLE_CHARACTERS if is_first else _FORM_CHARACTERS
+    return ToolResult.model_construct(**told, input=compact_form(tool.schema, length=length))
+
+
+def _beginning(text: str, length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{first_sentences(line, length)} …"
+
+
+def _without_titles(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """Return a schema without the titles that generators derive from names.
+
+    Anything nested too deeply becomes an empty schema, which allows any value.
+    """
+    return {
+        key: _untitled(key, value, depth)
+        for key, value in schema.items()
+        if key != "title" or not isinstance(value, str)
+    }
+
+
+def _untitled(key: str, value: object, depth: int) -> object:
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        return {}
+    if isinstance(value, list):
+        kind = key if key in _DATA else ""
+        return [_untitled(kind, item, depth - 1) for item in cast("list[object]", value)]
+    inner = cast("dict[str, object]", value)
+    if key in _DATA or key in _NAMED:
+        # A key "title" is a property's name here.
+        kind = key if key in _DATA else ""
+        return {name: _untitled(kind, item, depth - 1) for name, item in inner.items()}
+    return _without_titles(inner, depth - 1)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.serve.http._security import check_exposure
+from pytools_hybrid.serve.http._access import check_exposure
 
 if TYPE_CHECKING:
     from pytools_hybrid.serve.http._app import create_app
-    from pytools_hybrid.serve.http._serve import AddressError, serve_http
+    from pytools_hybrid.serve.http._run import AddressError, serve_http
 
 __all__ = ["AddressError", "check_exposure", "create_app", "serve_http"]
 
-_HOMES = {"create_app": "_app", "AddressError": "_serve", "serve_http": "_serve"}
+_HOMES = {"create_app": "_app", "AddressError": "_run", "serve_http": "_run"}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name

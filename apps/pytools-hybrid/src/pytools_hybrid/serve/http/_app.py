@@ -6,30 +6,27 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import Route
 
-from pytools_hybrid.serve.http._ending import AnswerWhenCut
-from pytools_hybrid.serve.http._hosts import HostRule
-from pytools_hybrid.serve.http._json import json_response
-from pytools_hybrid.serve.http._limits import BodyLimit, Slots
+from pytools_hybrid.serve.http._access import AccessMiddleware, HostRule
+from pytools_hybrid.serve.http._api import (
+    SearchEndpoints,
+    add_operations,
+    add_status,
+    create_api,
+    finish,
+)
+from pytools_hybrid.serve.http._limits import BodyLimit, SearchLimit
 from pytools_hybrid.serve.http._metrics import CountRequests, Metrics
-from pytools_hybrid.serve.http._openapi import openapi_document
-from pytools_hybrid.serve.http._parameters import NoQuery, read_query
 from pytools_hybrid.serve.http._problems import exception_handlers
-from pytools_hybrid.serve.http._searches import Searches
-from pytools_hybrid.serve.http._security import Gate
-from pytools_hybrid.serve.http._status import Status
-from pytools_hybrid.serve.http._tools import Calls, Tools
 from pytools_hybrid.serve.http.console import Console
+from pytools_hybrid.serve.operations import Service
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from fastapi import FastAPI
     from mcp.server.mcpserver import MCPServer
-    from starlette.requests import Request
-    from starlette.responses import Response
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import ToolSearch
@@ -48,33 +45,14 @@ def create_app(
     follower: Follower | None,
     server: MCPServer[None],
     settings: Settings,
-) -> Starlette:
+) -> FastAPI:
     """Create the application for an open `ToolSearch`, or without one for MCP alone."""
-    status = Status(search, Metrics(search, server))
-    calls = search is not None and settings.tools == "call"
-    document = openapi_document(
-        has_index=search is not None, has_token=settings.token is not None, calls=calls
-    )
-
-    async def openapi(request: Request) -> Response:
-        read_query(NoQuery, request)
-        return json_response(document)
-
-    routes = [
-        Route("/health", status.health),
-        Route("/metrics", status.metrics),
-        Route("/openapi.json", openapi),
-    ]
     token = settings.token.get_secret_value() if settings.token is not None else None
-    console = None
+    searches = console = None
     if search is not None and follower is not None:
-        if calls:
-            routes.append(_calling(search, follower))
-        searches = Searches(search, follower, Slots())
-        routes += _over_the_index(search, follower, searches)
+        searches = SearchEndpoints(_service(search, follower), SearchLimit())
         if settings.console:
-            console = Console(search, searches, document, token=token)
-            routes += console.routes()
+            console = Console(searches, token=token)
     mcp = server.streamable_http_app(
         streamable_http_path=_MCP_PATH,
         max_request_body_size=_MCP_BODY,
@@ -85,17 +63,15 @@ def create_app(
     )
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         async with mcp.router.lifespan_context(mcp):
             yield
 
-    app = Starlette(
-        routes=[*routes, *mcp.routes],
+    app = create_api(
         middleware=[
             Middleware(CountRequests),
-            Middleware(AnswerWhenCut),
             Middleware(
-                Gate,
+                AccessMiddleware,
                 hosts=HostRule(settings.host, settings.allowed_hosts),
                 token=token,
                 console=console,
@@ -105,26 +81,19 @@ def create_app(
         exception_handlers=exception_handlers(),
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False
+    add_status(app, search, Metrics(search, server))
+    if searches is not None:
+        add_operations(app, searches)
+    finish(app, has_token=token is not None)
+    app.router.routes += [*(console.routes() if console is not None else ()), *mcp.routes]
     app.state.console = console
     return app
 
 
-def _calling(search: ToolSearch, follower: Follower) -> Route:
+def _service(search: ToolSearch, follower: Follower) -> Service:
+    if search.settings.tools != "call":
+        return Service(search, follower)
     # Imported here, because most servers call no tools.
     from pytools_hybrid.serve.calls import ToolCaller
 
-    calls = Calls(ToolCaller(search), follower)
-    return Route("/api/v1/tools/{id:path}/call", calls.call, methods=["POST"])
-
-
-def _over_the_index(search: ToolSearch, follower: Follower, searches: Searches) -> list[Route]:
-    tools = Tools(search, follower)
-    return [
-        Route("/search", searches.short),
-        Route("/api/v1/tools/search", searches.filtered),
-        # An id contains file names, and any other string needs an answer too.
-        Route("/api/v1/tools/{id:path}", tools.describe),
-        Route("/api/v1/stats", tools.statistics),
-        Route("/api/v1/outcomes", tools.report, methods=["POST"]),
-    ]
+    return Service(search, follower, ToolCaller(search))

@@ -27,7 +27,7 @@ _DISCARDED = 4 * 1024 * 1024
 _DISCARD_SECONDS = 2.0
 
 
-class Slots:
+class SearchLimit:
     """Limits how many searches run at once and how many wait; the others have to try again."""
 
     def __init__(self, at_work: int = _AT_WORK, waiting: int = _WAITING) -> None:

@@ -1,19 +1,35 @@
-"""The parameters of requests, and reading them from the query or the body."""
+"""The parameters of requests, and what is wrong with them."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from pytools_hybrid.search import MAX_NAMES, DetailLevel, Scope, SearchMode
+from pytools_hybrid.search import MAX_NAMES
 from pytools_hybrid.serve.http._limits import MAX_QUERY
 from pytools_hybrid.serve.http._problems import FieldError, ProblemError
-from pytools_hybrid.settings import MAX_LIMIT, AliasError, renamed
+from pytools_hybrid.serve.operations import (
+    CallArguments,
+    DescribeArguments,
+    OutcomeArguments,
+    SearchArguments,
+    offered,
+)
+from pytools_hybrid.settings import AliasError, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from starlette.requests import Request
 
@@ -26,20 +42,17 @@ _SHOWN = 100
 _LARGEST_TIME = 1e11
 _SHOWN_ERRORS = 20
 _LONGEST_NAME = 500
-
-
-def _written(pattern: str, kind: str, read: Callable[[str], Any]) -> BeforeValidator:
-    """Return a validator that only accepts JSON notation: pydantic would read ` 1_0 ` as ten."""
-    compiled = re.compile(pattern, re.ASCII)
-
-    def validate(value: object) -> object:
-        if not isinstance(value, str):
-            return value
-        if not compiled.fullmatch(value):
-            raise ValueError(f"give {kind}")
-        return read(value)
-
-    return BeforeValidator(validate)
+_NOTATIONS: dict[type, tuple[str, str, Callable[[str], Any]]] = {
+    int: ("-?(0|[1-9][0-9]{0,20})", "a whole number", int),
+    float: (
+        r"-?(0|[1-9][0-9]{0,400})(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?",
+        "a number",
+        float,
+    ),
+    bool: ("true|false", "true or false", "true".__eq__),
+}
+# The names of a search's arguments in URLs.
+_ARGUMENTS = {"q": "query", "top_k": "limit", "category": "categories"}
 
 
 def _names(value: list[str]) -> list[str]:
@@ -50,17 +63,6 @@ def _names(value: list[str]) -> list[str]:
     return names
 
 
-_whole = _written("-?(0|[1-9][0-9]{0,20})", "a whole number", int)
-_number = _written(
-    r"-?(0|[1-9][0-9]{0,400})(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?", "a number", float
-)
-# The notation is the last annotation, because a schema only shows bounds that precede it.
-Flag = Annotated[bool, _written("true|false", "true or false", "true".__eq__)]
-Results = Annotated[int, Field(ge=1, le=MAX_LIMIT), _whole]
-Share = Annotated[float, Field(ge=0, le=1), _number]
-Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _number]
-Seconds = Annotated[float, Field(ge=0, le=_LARGEST_TIME), _number]
-Words = Annotated[str, Field(max_length=MAX_QUERY)]
 Names = Annotated[
     list[
         Annotated[
@@ -77,43 +79,68 @@ Names = Annotated[
 ]
 
 
-class Query(BaseModel):
+class Parameters(BaseModel):
     """The parameters in the query of a URL."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_their_names(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return renamed(given, cls.model_fields)
 
-class NoQuery(Query):
+    @field_validator("*", mode="before")
+    @classmethod
+    def _in_json_notation(cls, value: object, info: ValidationInfo) -> object:
+        """Read a number as JSON does: pydantic would read ` 1_0 ` as ten."""
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        for kind, (pattern, what, read) in _NOTATIONS.items():
+            if isinstance(value, str) and kind in (annotation, *get_args(annotation)):
+                if not re.fullmatch(pattern, value, re.ASCII):
+                    raise ValueError(f"give {what}")
+                return read(value)
+        return value
+
+
+class NoParameters(Parameters):
     """No parameters."""
 
 
-class SearchQuery(Query):
+def _of_a_search(*names: str) -> type[Parameters]:
+    query = Annotated[
+        str,
+        Field(max_length=MAX_QUERY, description="What the tool should do, in plain language"),
+    ]
+    category = Field(
+        None,
+        description="Only tools of any of these categories; repeated, or separated by commas",
+    )
+    tags = Field(None, description="Only tools with all of these tags; as for category")
+    return offered(
+        SearchArguments,
+        {name: _ARGUMENTS.get(name, name) for name in names},
+        Parameters,
+        q=(query, ...),
+        query=(query, ...),
+        category=(Names | None, category),
+        tags=(Names | None, tags),
+    )
+
+
+class SearchQuery(_of_a_search("q", "limit", "threshold", "mode", "scope")):
     """A short search."""
 
-    q: Annotated[Words, Field(description="What the tool should do, in plain language")]
-    limit: Annotated[
-        Results, Field(description="Maximum number of results; the default can be configured")
-    ] = 5
-    threshold: Annotated[
-        Share, Field(description="The lowest confidence; the default can be configured")
-    ] = 0.0
-    mode: Annotated[SearchMode, Field(description="Which channels to search")] = SearchMode.HYBRID
-    scope: Annotated[Scope, Field(description="Whose tools")] = Scope.ALL
 
-
-class ToolSearchQuery(Query):
+class ToolSearchQuery(
+    _of_a_search(
+        *("query", "top_k", "threshold", "category", "tags"),
+        *("max_latency_ms", "min_success_rate", "unknown"),
+    )
+):
     """A search with filters."""
 
-    query: Annotated[Words, Field(description="What the tool should do, in plain language")]
-    top_k: Annotated[
-        Results, Field(description="Maximum number of results; the default can be configured")
-    ] = 5
-    threshold: Annotated[
-        Share | None,
-        Field(description="The lowest confidence; by default the server's setting"),
-    ] = None
     use_llm: Annotated[
-        Flag | None,
+        bool | None,
         Field(
             description="Whether a language model may reorder the first results; by default the "
             "server's setting. Requires a server started with --rerank."
@@ -127,155 +154,117 @@ class ToolSearchQuery(Query):
             description="The language that tools are written in; all of them are Python",
         ),
     ] = None
-    category: Annotated[
-        Names | None,
-        Field(
-            description="Only tools of any of these categories; repeated, or separated by commas"
-        ),
-    ] = None
-    tags: Annotated[
-        Names | None, Field(description="Only tools with all of these tags; as for category")
-    ] = None
-    max_latency_ms: Annotated[
-        Milliseconds | None,
-        Field(description="Leave out tools whose median latency is known to be above this"),
-    ] = None
-    min_success_rate: Annotated[
-        Share | None,
-        Field(description="Leave out tools whose share of successes is known to be below this"),
-    ] = None
-    unknown: Annotated[
-        Literal["include", "exclude"],
-        Field(description="What to do with tools whose latency or share of successes is unknown"),
-    ] = "include"
 
 
-class DescribeQuery(Query):
+class SearchForm(
+    _of_a_search("q", "mode", "scope", "category", "tags", "threshold", "limit"),
+):
+    """The form of the console."""
+
+    q: Annotated[str, Field(max_length=MAX_QUERY)] = ""
+
+
+class DescribeQuery(offered(DescribeArguments, {"detail": "detail"}, Parameters)):
     """Parameters of a description."""
 
-    detail: Annotated[DetailLevel, Field(description="How much to return")] = DetailLevel.SCHEMA
 
-
-class StatisticsQuery(Query):
+class StatisticsQuery(Parameters):
     """Parameters of the statistics."""
 
     since: Annotated[
-        Seconds | None,
-        Field(description="Leave out older records, in seconds since 1970"),
+        float | None,
+        Field(ge=0, le=_LARGEST_TIME, description="Leave out older records, in seconds since 1970"),
     ] = None
 
 
-class OutcomeReport(BaseModel):
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+_TOOL_ID = Field(min_length=1, max_length=_LONGEST_NAME, examples=[EXAMPLE_ID])
+
+
+class OutcomeReport(
+    offered(
+        OutcomeArguments,
+        {name: name for name in OutcomeArguments.model_fields},
+        _Body,
+        tool_id=(Annotated[str, _TOOL_ID], ...),
+    )
+):
     """The outcome of using a tool."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    tool_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME, examples=[EXAMPLE_ID])]
-    success: Annotated[bool, Field(description="Whether the tool worked", examples=[True])]
-    latency_ms: Annotated[
-        float | None, Field(ge=0, allow_inf_nan=False, description="How long it took")
-    ] = None
-    search_id: Annotated[
-        str | None,
-        Field(max_length=_LONGEST_NAME, description="The search that found it"),
-    ] = None
-
-
-class CallBody(BaseModel):
+class CallBody(offered(CallArguments, {"arguments": "arguments"}, _Body)):
     """The arguments of a call."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    arguments: Annotated[
-        dict[str, Any], Field(description="The arguments, as described by the tool's input schema")
-    ] = Field({})
+def search_arguments(given: Parameters) -> SearchArguments:
+    """Return the arguments of a search by their own names."""
+    return SearchArguments.of(given, _ARGUMENTS)
 
 
-def read_query(model: type[Q], request: Request, *, skip_empty: bool = False) -> Q:
-    """Parse the query of a request; a `ProblemError` lists everything that is wrong with it.
+def read_form(model: type[Q], request: Request) -> Q:
+    """Parse the query of a form, where an empty field counts as missing.
 
-    With `skip_empty`, empty values count as missing, because forms send empty fields.
+    Raises:
+        ProblemError: It lists everything that is wrong with it.
     """
-    fields = model.model_fields
-    given: dict[str, list[str]] = {}
+    given: dict[str, Any] = {}
     for name, value in request.query_params.multi_items():
-        if value or not skip_empty:
+        if value:
             given.setdefault(name, []).append(value)
-    errors: list[FieldError] = []
+    lists = list_names(model)
+    values = {name: it if name in lists else it[-1] for name, it in given.items()}
     try:
-        given = renamed(given, fields)
-    except AliasError as error:
-        errors.append(FieldError(parameter=error.alias, detail=str(error)))
-    lists = {name for name, field in fields.items() if Names in get_args(field.annotation)}
-    errors += [
-        FieldError(parameter=name[:_SHOWN], detail=f"is not known; known are {_listed(fields)}")
-        for name in given
-        if name not in fields and not errors
-    ]
-    errors += [
-        FieldError(parameter=name, detail=f"is given {len(values)} times; give it once")
-        for name, values in given.items()
-        if name in fields and name not in lists and len(values) > 1
-    ]
-    values = {
-        name: value if name in lists else value[0]
-        for name, value in given.items()
-        if name in fields
-    }
-    try:
-        read = model.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
-        read = None
-        errors += [
-            FieldError(parameter=str(each["loc"][0]), detail=_message(each["msg"]))
-            for each in error.errors(include_url=False, include_context=False, include_input=False)
-        ]
-    if read is None or errors:
-        raise _refusal("the query is invalid", errors)
-    return read
+        errors = [{**it, "loc": ("query", *it["loc"])} for it in error.errors(include_url=False)]
+        raise invalid(errors, query=model) from None
 
 
-async def read_body(model: type[Q], request: Request) -> Q:
-    """Parse the body of a request; a `ProblemError` lists everything that is wrong with it."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise ProblemError(415, "send application/json", headers={"Accept": "application/json"})
-    body = await request.body()
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-    if found[0]["type"] == "json_invalid":
-        raise ProblemError(400, "the body is not valid JSON")
-    known = _listed(model.model_fields)
-    raise _refusal(
-        "the body is invalid",
-        [
-            FieldError(
-                pointer="".join(f"/{_escaped(part)}" for part in each["loc"]),
-                detail=f"is not known; known are {known}"
-                if each["type"] == "extra_forbidden"
-                else _message(each["msg"]),
-            )
-            for each in found
-        ],
-    )
+def list_names(model: type[BaseModel]) -> set[str]:
+    """Return the names of the parameters that can be repeated."""
+    return {name for name, it in model.model_fields.items() if Names in get_args(it.annotation)}
 
 
-def _refusal(what: str, errors: list[FieldError]) -> ProblemError:
-    shown = errors[:_SHOWN_ERRORS]
+def invalid(
+    errors: Iterable[Mapping[str, Any]],
+    *,
+    query: type[BaseModel],
+    body: type[BaseModel] | None = None,
+) -> ProblemError:
+    """Return the problem that lists what pydantic says is wrong with a request."""
+    found = sorted(errors, key=lambda it: it["type"] != "extra_forbidden")
+    of_query = [it for it in found if it["loc"][0] == "query"]
+    known = ", ".join((query if of_query or body is None else body).model_fields) or "none"
+    shown: list[FieldError] = []
+    for error in (of_query or found)[:_SHOWN_ERRORS]:
+        where, detail = error["loc"][1:], _message(error["msg"])
+        if error["type"] == "extra_forbidden":
+            detail = f"is not known; known are {known}"
+        elif error["type"] in {"dict_type", "model_attributes_type"}:
+            detail = "input should be an object"
+        if not of_query:
+            pointer = "".join(f"/{_escaped(part)}" for part in where)
+            shown.append(FieldError(pointer=pointer, detail=detail))
+            continue
+        cause = error.get("ctx", {}).get("error")
+        name = cause.alias if isinstance(cause, AliasError) else str(where[0])[:_SHOWN]
+        shown.append(FieldError(parameter=name, detail=detail))
+    return problem_of_fields("query" if of_query else "body", shown, len(of_query or found))
+
+
+def problem_of_fields(what: str, shown: list[FieldError], count: int) -> ProblemError:
+    """Return the problem with some errors of the query or the body, of which there are `count`."""
     told = "; ".join(f"{each.parameter or each.pointer or 'it'}: {each.detail}" for each in shown)
-    more = f"; and {len(errors) - len(shown)} more" if len(errors) > len(shown) else ""
-    return ProblemError(422, f"{what}: {told}{more}", errors=shown)
+    more = f"; and {count - len(shown)} more" if count > len(shown) else ""
+    return ProblemError(422, f"the {what} is invalid: {told}{more}", errors=shown)
 
 
 def _message(text: str) -> str:
     text = text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return text[:1].lower() + text[1:]
-
-
-def _listed(fields: dict[str, Any]) -> str:
-    return ", ".join(fields) or "none"
 
 
 def _escaped(part: str | int) -> str:

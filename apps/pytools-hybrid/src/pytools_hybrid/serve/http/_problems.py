@@ -1,4 +1,4 @@
-"""Error responses as problem details (RFC 9457)."""
+"""JSON responses with untrusted text, and errors as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from toolembed import EmbeddingError
 from toolimport import ToolImportError
 from toolindex import FilterError, ToolIndexError, UsageError
@@ -22,13 +23,12 @@ from pytools_hybrid.errors import (
     UnknownCategoryError,
     UnknownToolError,
 )
-from pytools_hybrid.serve.http._json import json_response
+from pytools_hybrid.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import Scope
 
 MEDIA_TYPE = "application/problem+json"
@@ -36,6 +36,24 @@ MEDIA_TYPE = "application/problem+json"
 _log = logging.getLogger("pytools_hybrid")
 
 _RETRY_SECONDS = 5
+# A browser that displays an answer must not run code from a tool's description.
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+
+
+def json_response(
+    content: Any,  # noqa: ANN401 - any value of JSON
+    *,
+    status: int = 200,
+    media_type: str = "application/json",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Create a response from a value; characters that could control a terminal are escaped."""
+    return Response(
+        json_text(content, allow_nan=False),
+        status_code=status,
+        media_type=media_type,
+        headers={**_HEADERS, **(headers or {})},
+    )
 
 
 class FieldError(BaseModel):

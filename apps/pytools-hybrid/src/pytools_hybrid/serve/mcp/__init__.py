@@ -8,8 +8,7 @@ describe_tool, report_outcome), `call` (with call_tool), `basic` (list_categorie
 
 from __future__ import annotations
 
-from pytools_hybrid.serve.mcp._create import create_server
 from pytools_hybrid.serve.mcp._lifecycle import serve
-from pytools_hybrid.serve.mcp._server import ToolServer
+from pytools_hybrid.serve.mcp._server import ToolServer, create_server
 
 __all__ = ["ToolServer", "create_server", "serve"]

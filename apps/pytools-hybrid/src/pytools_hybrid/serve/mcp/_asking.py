@@ -1,14 +1,13 @@
-"""Asking a client during a call: for its user's consent, and on behalf of the tool's server.
-
-The client also receives the server's log messages.
-"""
+"""A client during a call: its session, progress and log messages, and questions to its user."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
+from weakref import WeakKeyDictionary
 
+from mcp.server.connection import allowed_log_levels
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -21,24 +20,31 @@ from mcp.types import (
     ElicitRequestFormParams,
     ElicitRequestURLParams,
     ElicitResult,
+    EmptyResult,
     ErrorData,
     InputRequiredResult,
     ListRootsResult,
+    LoggingLevel,
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
 )
-from mcp.types.version import is_version_at_least
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 from toolimport.runtime import ClientHandlers, ToolRunner
 
-from pytools_hybrid.serve.mcp._log_levels import LogLevels, is_wanted
-from pytools_hybrid.serve.mcp._offered import InputRequired, session_of
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from mcp.server.connection import Connection
+    from mcp.server.context import ServerRequestContext
     from mcp.server.mcpserver import Context
-    from mcp.types import CallToolResult, InputRequest, InputResponse, LoggingLevel
+    from mcp.types import (
+        CallToolResult,
+        InputRequest,
+        InputResponse,
+        SetLevelRequestParams,
+    )
 
 # From this version on, a server asks by answering a call with questions, and the client repeats the
 # call with the answers.
@@ -48,9 +54,88 @@ _PATIENCE = 6
 _NOTHING_TO_FILL_IN: dict[str, Any] = {"type": "object", "properties": {}}
 _NO_ADDRESSES = ErrorData(code=INVALID_REQUEST, message="the client cannot open URLs")
 _OVER = "The call that these answers belong to has ended; call the tool again."
+_PROGRESS_TOKENS = ("progressToken", "progress_token")
+_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 
 
-class Asker:
+class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer to a call
+    """The client has to answer questions, and then repeat the call."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+def session_of(context: Context[None, Any]) -> str | None:
+    """Return the session id of a call; None if there are no sessions (HTTP with newer protocols).
+
+    Over stdio, a process has one client.
+    """
+    headers = context.headers
+    if headers is None:
+        return "stdio"
+    # Only older protocols have sessions; the SDK has checked their ids.
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return None if is_modern else headers.get("mcp-session-id")
+
+
+class Progress:
+    """Reports the progress of a call, if the client asked for it."""
+
+    def __init__(self, context: Context[None, Any] | None) -> None:
+        self.context = context
+
+    async def __call__(self, done: float, doing: str | None, total: float | None = None) -> None:
+        """Report an increasing number, and the current step."""
+        if self.context is not None:
+            await self.context.report_progress(done, total, message=doing)
+
+    @property
+    def session(self) -> str | None:
+        """The id of the client's session; None without sessions."""
+        return None if self.context is None else session_of(self.context)
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The client's `_meta`, without the keys that are only for this server."""
+        from pytools_hybrid.serve.calls import PROTOCOL
+
+        sent = (self.context and self.context.request_context.meta) or {}
+        return {
+            key: value
+            for key, value in sent.items()
+            if key not in _PROGRESS_TOKENS and not key.startswith(PROTOCOL)
+        }
+
+
+class LogLevels:
+    """Stores the level of each client with an older protocol; newer ones send it with a call."""
+
+    def __init__(self) -> None:
+        self._set: WeakKeyDictionary[Connection, LoggingLevel] = WeakKeyDictionary()
+
+    async def set(
+        self, context: ServerRequestContext[Any, Any], params: SetLevelRequestParams
+    ) -> EmptyResult:
+        """Answer `logging/setLevel`."""
+        self._set[_connection(context.session)] = params.level
+        return EmptyResult()
+
+    def lowest(self, context: Context[None, Any]) -> LoggingLevel | None:
+        """Return a client's minimum level during a call; None for no messages."""
+        request = context.request_context
+        allowed = allowed_log_levels(context.protocol_version or "", request.meta)
+        first: LoggingLevel | None = next((level for level in _LEVELS if level in allowed), None)
+        return None if first is None else self._set.get(_connection(context.session), first)
+
+
+def _connection(session: Any) -> Connection:  # noqa: ANN401 - see below
+    # Nothing public distinguishes connections.
+    connection: Connection = session._connection
+    return connection
+
+
+class ClientQuestions:
     """Asks a client in the way that its protocol version provides.
 
     Args:
@@ -96,7 +181,8 @@ class Asker:
 
     async def log(self, message: LoggingMessageNotificationParams) -> None:
         """Pass a log message of the tool's server on to the client."""
-        if not is_wanted(message.level, self._log_level):
+        lowest = self._log_level
+        if lowest is None or _LEVELS.index(message.level) < _LEVELS.index(lowest):
             return
         data = message.data
         data = readable(data) if isinstance(data, str) else "" if data is None else data
@@ -158,15 +244,19 @@ class Asker:
             await self._news.wait()
 
 
-class HeldCalls:
+class SuspendedCalls:
     """Calls that are in progress while their clients answer questions."""
 
     def __init__(self, levels: LogLevels) -> None:
         self._levels = levels
-        self._held: dict[str, tuple[Asker, asyncio.Task[CallToolResult], asyncio.Handle]] = {}
+        self._held: dict[
+            str, tuple[ClientQuestions, asyncio.Task[CallToolResult], asyncio.Handle]
+        ] = {}
 
     async def answer(
-        self, context: Context[None, Any], call: Callable[[Asker], Awaitable[CallToolResult]]
+        self,
+        context: Context[None, Any],
+        call: Callable[[ClientQuestions], Awaitable[CallToolResult]],
     ) -> CallToolResult:
         """Make a call, or continue the one that this call repeats.
 
@@ -181,7 +271,7 @@ class HeldCalls:
             ending.cancel()
             asker.go_on(context)
         else:
-            asker = Asker(context, self._levels)
+            asker = ClientQuestions(context, self._levels)
             if not asker.is_held:
                 return await call(asker)
             task = asyncio.ensure_future(call(asker))

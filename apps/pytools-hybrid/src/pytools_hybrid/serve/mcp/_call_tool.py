@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.types import CallToolResult, Tool, ToolAnnotations
 from mcp.types.version import is_version_at_least
-from pydantic import Field, field_validator
 from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.serve.mcp._asking import Asker, HeldCalls
-from pytools_hybrid.serve.mcp._offered import ALWAYS_LOADED, READS, Progress
-from pytools_hybrid.serve.mcp._tool import Arguments, ServedTool
+from pytools_hybrid.serve.mcp._asking import ClientQuestions, Progress, SuspendedCalls
+from pytools_hybrid.serve.mcp._tools import ALWAYS_LOADED, READS, OperationTool
+from pytools_hybrid.serve.operations import CALL, CallArguments
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytools_hybrid.index import Follower
     from pytools_hybrid.serve.calls import ToolCaller
-    from pytools_hybrid.serve.mcp._categories import Inventory
-    from pytools_hybrid.serve.mcp._log_levels import LogLevels
-    from pytools_hybrid.serve.mcp._recent import RecentSearches
+    from pytools_hybrid.serve.mcp._asking import LogLevels
+    from pytools_hybrid.serve.mcp._tools import CategorySummary, RecentSearches
+    from pytools_hybrid.serve.operations import Service
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -35,41 +33,22 @@ _ANYTHING = ToolAnnotations(
 )
 
 
-class CallArguments(Arguments):
-    """Which tool to call, with which arguments."""
-
-    id: Annotated[str, Field(description="From search_tools")]
-    arguments: dict[str, Any] = Field({}, description="As the tool's input says")
-
-    @field_validator("arguments", mode="before")
-    @classmethod
-    def _one_text_is_json(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        from pydantic_core import from_json
-
-        # Some models write objects as JSON text; other text is refused as usual.
-        try:
-            return from_json(given)
-        except ValueError:
-            return given
-
-
-def call_tool(calls: Calls, inventory: Inventory, *, read_only: bool) -> ServedTool[CallArguments]:
+def call_tool(
+    calls: Calls, summary: CategorySummary, *, read_only: bool
+) -> OperationTool[CallArguments]:
     """Create the tool; with `read_only` it only calls tools that are annotated as read-only."""
 
     async def about() -> str:
         # Codex finds tools by the words of their descriptions.
-        return f"{_ABOUT} {await inventory.sentence(counted=False)}".rstrip()
+        return f"{_ABOUT} {await summary.sentence(counted=False)}".rstrip()
 
-    async def run(asked: CallArguments, progress: Progress) -> CallToolResult:
-        return await calls.answer(asked.id, asked.arguments, progress, was_searched=True)
+    async def run(arguments: CallArguments, progress: Progress) -> CallToolResult:
+        return await calls.answer(arguments, progress, was_searched=True)
 
-    return ServedTool(
-        name="call_tool",
-        title="Call a tool",
-        arguments=CallArguments,
-        result=None,
+    return OperationTool(
+        operation=CALL,
+        arguments=CALL.arguments,
+        result=CALL.result,
         about=about,
         run=run,
         hints=READS.model_copy(update={"open_world_hint": True}) if read_only else _ANYTHING,
@@ -88,9 +67,10 @@ class PinnedTool:
         """Return its definition; None while the tool is missing or cannot be called."""
         try:
             # An existing index is read without waiting; the wait for a new one is short.
-            if not await self._calls.follower.opened(within=_PATIENCE_SECONDS):
+            follower = self._calls.service.follower
+            if not await follower.opened(within=_PATIENCE_SECONDS):
                 return None
-            await self._calls.follower.looked(within=_PATIENCE_SECONDS)
+            await follower.looked(within=_PATIENCE_SECONDS)
             tool = await self._calls.caller.find(self._id)
             tool.callee()
         except (PytoolsError, ToolIndexError) as error:
@@ -106,7 +86,8 @@ class PinnedTool:
 
     async def call(self, given: Mapping[str, Any], progress: Progress) -> CallToolResult:
         """Answer a call."""
-        return await self._calls.answer(self._id, given, progress)
+        arguments = CallArguments.model_construct(id=self._id, arguments=dict(given))
+        return await self._calls.answer(arguments, progress)
 
 
 def pinned_tools(ids: Sequence[str], taken: Sequence[str], calls: Calls) -> list[PinnedTool]:
@@ -123,39 +104,34 @@ class Calls:
     """Calls tools for MCP clients."""
 
     def __init__(
-        self, caller: ToolCaller, follower: Follower, recent: RecentSearches, levels: LogLevels
+        self, service: Service, caller: ToolCaller, recent: RecentSearches, levels: LogLevels
     ) -> None:
+        self.service = service
         self.caller = caller
-        self.follower = follower
         self._recent = recent
-        self._held = HeldCalls(levels)
+        self._held = SuspendedCalls(levels)
 
     async def answer(
-        self,
-        tool_id: str,
-        arguments: Mapping[str, Any],
-        client: Progress,
-        *,
-        was_searched: bool = False,
+        self, arguments: CallArguments, client: Progress, *, was_searched: bool = False
     ) -> CallToolResult:
         """Call a tool, and pass its server's questions on to the client.
 
         With `was_searched`, the outcome is attributed to the session's last search that listed it.
         """
-        await self.follower.looked(client)
         context = client.context
         if context is None:
-            return await self.caller.call(tool_id, arguments)
+            return await CALL.run(self.service, arguments)
+        await self.service.follower.looked(client)
 
         def search_of(found_id: str) -> str | None:
             return self._recent.search_of(client.session, found_id)
 
-        async def call(asker: Asker) -> CallToolResult:
+        async def call(asker: ClientQuestions) -> CallToolResult:
             async def report(progress: float, total: float | None, message: str | None) -> None:
                 await asker.context.report_progress(progress, total, message)
 
-            return await self.caller.call(
-                tool_id,
+            return await CALL.run(
+                self.service,
                 arguments,
                 meta=client.meta or None,
                 on_progress=report,

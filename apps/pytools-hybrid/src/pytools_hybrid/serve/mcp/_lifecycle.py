@@ -13,7 +13,7 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.errors import PytoolsError, innermost
 from pytools_hybrid.exit import exit_now
-from pytools_hybrid.serve.mcp._create import create_server
+from pytools_hybrid.serve.mcp._server import create_server
 from pytools_hybrid.settings import IDLE_PATTERN
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from pytools_hybrid.serve.operations import Brief
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,6 +22,9 @@ def arguments_schema(model: type[BaseModel]) -> dict[str, Any]:
     recursive.
     """
     schema = model.model_json_schema()
+    for name, field in model.model_fields.items():
+        for brief in (it for it in field.metadata if isinstance(it, Brief)):
+            schema["properties"][name]["description"] = brief.text
     return _compact(schema, schema.get("$defs", {}))
 
 
@@ -34,7 +39,9 @@ def result_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 def _compact(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
-        return _compact(models[schema["$ref"].rpartition("/")[2]], models)
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        whole = models[schema["$ref"].rpartition("/")[2]] | rest
+        return _compact(dict(sorted(whole.items())), models)
     if (choices := [it for it in schema.get("anyOf", ()) if it != _NULL]) and len(choices) == 1:
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
         return _compact(choices[0] | rest, models)
@@ -45,7 +52,7 @@ def _compact(schema: Mapping[str, Any], models: Mapping[str, Any]) -> dict[str, 
                 pass
             case "description" if "properties" in schema:
                 pass
-            case "default" if value is None:
+            case "default" | "description" if value in (None, ""):
                 pass
             case "additionalProperties" if value is True:
                 pass

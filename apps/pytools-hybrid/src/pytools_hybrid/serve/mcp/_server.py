@@ -1,4 +1,4 @@
-"""The protocol side of the tools: listing, calling, and reporting errors."""
+"""The server: the tools of its profile, how they are listed and called, and errors."""
 
 from __future__ import annotations
 
@@ -16,10 +16,22 @@ from toolindex import ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.serve.mcp._offered import InputRequired, Offered, Progress
+from pytools_hybrid.serve.browse import ToolBrowser
+from pytools_hybrid.serve.mcp._asking import InputRequired, LogLevels, Progress
 from pytools_hybrid.serve.mcp._stdio import stdio_streams
-from pytools_hybrid.serve.mcp._tool import quoted
+from pytools_hybrid.serve.mcp._tools import (
+    CategorySummary,
+    RecentSearches,
+    ServerTool,
+    browsing_tools,
+    describe_tool,
+    quoted,
+    report_outcome,
+    search_tools,
+)
+from pytools_hybrid.serve.operations import Service
 from pytools_hybrid.serve.prompts import WorkflowMode, workflow
+from pytools_hybrid.settings import Roots
 from pytools_hybrid.telemetry import requested_through
 from pytools_hybrid.text import one_line
 
@@ -30,10 +42,13 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, GetPromptResult, InputRequiredResult, Tool
 
-    from pytools_hybrid.serve.mcp._log_levels import LogLevels
+    from pytools_hybrid.index import Follower
+    from pytools_hybrid.search import ToolSearch
+    from pytools_hybrid.settings import RootsLike, Settings
 
 _PROMPT = "tool_discovery_workflow"
 _ERROR_CHARACTERS = 2000
+_MODES: dict[str, WorkflowMode] = {"basic": "basic", "call": "call"}
 _TOLD = (EmbeddingError, ToolImportError, ToolIndexError, ToolRankError, PytoolsError)
 
 
@@ -49,7 +64,7 @@ class ToolServer(MCPServer[None]):
 
     def __init__(
         self,
-        tools: Sequence[Offered],
+        tools: Sequence[ServerTool],
         *,
         mode: WorkflowMode,
         log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"],
@@ -133,3 +148,53 @@ class ToolServer(MCPServer[None]):
             raise ToolError(one_line(str(error), _ERROR_CHARACTERS)) from error
         except Exception as error:
             raise UnexpectedToolError(f"{name} failed; the server's log says why.") from error
+
+
+def create_server(
+    search: ToolSearch | None, follower: Follower | None, *, settings: Settings, root: RootsLike
+) -> ToolServer:
+    """Create the MCP server for the profile in the settings.
+
+    The profile `basic` needs neither `search` nor `follower`.
+    """
+    tools: list[ServerTool] = []
+    levels = LogLevels() if settings.tools == "call" else None
+    if settings.tools != "basic":
+        if search is None or follower is None:
+            raise ValueError(f"the profile {settings.tools} needs an open search and its follower")
+        tools += _over_the_index(search, follower, settings, levels)
+    if settings.tools in {"basic", "all"}:
+        roots = Roots.of(root, settings.resolved_layouts)
+        browser = ToolBrowser(roots, settings.policy, outside_links=settings.outside_links)
+        tools += browsing_tools(browser)
+    return ToolServer(
+        tools,
+        mode=_MODES.get(settings.tools, "hybrid"),
+        log_level=settings.log_level,
+        log_levels=levels,
+    )
+
+
+def _over_the_index(
+    search: ToolSearch, follower: Follower, settings: Settings, levels: LogLevels | None
+) -> list[ServerTool]:
+    caller = None
+    if levels is not None:
+        # A profile only imports what it needs, because a client waits for the server to start.
+        from pytools_hybrid.serve.calls import ToolCaller
+
+        caller = ToolCaller(search)
+    service = Service(search, follower, caller)
+    summary, recent = CategorySummary(service), RecentSearches()
+    tools: list[ServerTool] = [
+        search_tools(service, summary, recent),
+        describe_tool(service),
+        report_outcome(service, recent),
+    ]
+    if caller is not None and levels is not None:
+        from pytools_hybrid.serve.mcp._call_tool import Calls, call_tool, pinned_tools
+
+        calls = Calls(service, caller, recent, levels)
+        tools.insert(2, call_tool(calls, summary, read_only=settings.read_only))
+        tools += pinned_tools(settings.pin, [tool.name for tool in tools], calls)
+    return tools

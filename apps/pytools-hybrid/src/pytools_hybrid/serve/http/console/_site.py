@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -13,17 +12,12 @@ from urllib.parse import parse_qs, quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from pytools_hybrid.serve.http._hosts import NetworkLocation, is_same_origin
+from pytools_hybrid.serve.http._access import IS_ANONYMOUS, NetworkLocation, is_same_origin
 from pytools_hybrid.serve.http._problems import ProblemError, problem_of
-from pytools_hybrid.serve.http._security import PUBLIC
-from pytools_hybrid.serve.http.console._catalogue_page import catalogue_page
-from pytools_hybrid.serve.http.console._docs_page import docs_page
-from pytools_hybrid.serve.http.console._health_page import HealthPage
-from pytools_hybrid.serve.http.console._paths import console_path, tool_path
-from pytools_hybrid.serve.http.console._search_page import search_page
-from pytools_hybrid.serve.http.console._sessions import Sessions
-from pytools_hybrid.serve.http.console._tool_page import tool_page
-from pytools_hybrid.serve.http.console._use_page import UsePage
+from pytools_hybrid.serve.http.console._console import console_path, tool_path
+from pytools_hybrid.serve.http.console._health import HealthPage
+from pytools_hybrid.serve.http.console._pages import catalogue_page, search_page, tool_page
+from pytools_hybrid.serve.http.console._usage import UsagePage
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
@@ -31,8 +25,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from pytools_hybrid.search import ToolSearch
-    from pytools_hybrid.serve.http._searches import Searches
+    from pytools_hybrid.serve.http._api import SearchEndpoints
+    from pytools_hybrid.serve.http.console._console import Sessions
 
 # Every page has untrusted text: none of it may run, load or send anything, and our own scripts
 # cannot turn it into HTML. A referrer is only sent to this server; without any, browsers would send
@@ -54,30 +48,17 @@ class Site:
     """Answers the requests of browsers.
 
     Args:
-        search: The search.
         searches: Runs searches, and counts them.
-        document: The OpenAPI document of the JSON API.
-        token: The token to log in with; None if anyone may use the pages.
-
-    Attributes:
         sessions: Who has logged in.
+        has_token: Whether a token is needed to log in.
     """
 
-    def __init__(
-        self,
-        search: ToolSearch,
-        searches: Searches,
-        document: Mapping[str, Any],
-        *,
-        token: str | None,
-    ) -> None:
-        self.sessions: Sessions = Sessions(token)
-        self._search = search
+    def __init__(self, searches: SearchEndpoints, sessions: Sessions, *, has_token: bool) -> None:
+        self._sessions = sessions
         self._searches = searches
-        self._document = document
-        self._use = UsePage(search)
-        self._health = HealthPage(search)
-        self._has_token = token is not None
+        self._usage = UsagePage(searches.service.search)
+        self._health = HealthPage(searches.service.search)
+        self._has_token = has_token
         self._templates = Environment(
             loader=PackageLoader("pytools_hybrid.serve.http.console"),
             autoescape=True,
@@ -89,21 +70,20 @@ class Site:
             finalize=_readable,
         )
         self._templates.filters["tool_path"] = tool_path
-        self._is_prepared = False
 
     async def search(self, request: Request) -> Response:
         """Answer `GET /`."""
-        make = partial(search_page, request, self._search, self._searches)
+        make = partial(search_page, request, self._searches)
         return await self._page(request, "search.html", make)
 
     async def catalogue(self, request: Request) -> Response:
         """Answer `GET /console/tools`."""
-        make = partial(catalogue_page, request, self._search, self._searches)
+        make = partial(catalogue_page, request, self._searches)
         return await self._page(request, "catalogue.html", make)
 
     async def tool(self, request: Request) -> Response:
         """Answer `GET /console/tools/{id}`."""
-        make = partial(tool_page, request, self._search, self._searches)
+        make = partial(tool_page, request, self._searches)
         return await self._page(request, "tool.html", make)
 
     async def why(self, request: Request) -> Response:
@@ -115,15 +95,7 @@ class Site:
 
     async def use(self, request: Request) -> Response:
         """Answer `GET /console/use`."""
-        return await self._page(request, "use.html", partial(self._use.values, request))
-
-    async def docs(self, request: Request) -> Response:
-        """Answer `GET /docs`."""
-
-        async def make() -> Mapping[str, Any]:
-            return docs_page(request, self._document)
-
-        return await self._page(request, "docs.html", make)
+        return await self._page(request, "use.html", partial(self._usage.values, request))
 
     async def health(self, request: Request) -> Response:
         """Answer `GET /console/health`."""
@@ -143,8 +115,8 @@ class Site:
         back = console_path(form.get("next", ["/"])[0])
         # The right token is never refused: behind a proxy, all users have the same address, and
         # one of them may be guessing.
-        name = self.sessions.open(form.get("token", [""])[0])
-        if name is None and self.sessions.is_guess(request.scope):
+        name = self._sessions.open(form.get("token", [""])[0])
+        if name is None and self._sessions.is_guess(request.scope):
             told = "That is not this server's token either. Wait a second, then try again."
             return self._login(back, told, HTTPStatus.TOO_MANY_REQUESTS)
         if name is None:
@@ -155,12 +127,12 @@ class Site:
 
     async def enter(self, request: Request) -> Response:
         """Answer `GET /console/enter`: open a session for the first user of an invitation."""
-        is_asked = request.method == "GET" and request.scope.get(PUBLIC)
+        is_asked = request.method == "GET" and request.scope.get(IS_ANONYMOUS)
         code = request.query_params.get("code", "")
-        name = self.sessions.accept(code) if is_asked else None
+        name = self._sessions.accept(code) if is_asked else None
         if name is not None:
             return self._logged_in(request, name, "/", is_secure=False)
-        if request.scope.get(PUBLIC):
+        if request.scope.get(IS_ANONYMOUS):
             return self._login(
                 "/", "This address works only once, and has already been used. Was that not you?"
             )
@@ -169,7 +141,7 @@ class Site:
     def _logged_in(self, request: Request, session: str, back: str, *, is_secure: bool) -> Response:
         response = RedirectResponse(back, HTTPStatus.SEE_OTHER, headers=_HEADERS)
         response.set_cookie(
-            self.sessions.cookie(request.scope),
+            self._sessions.cookie(request.scope),
             session,
             httponly=True,
             samesite="strict",
@@ -181,10 +153,10 @@ class Site:
         """Answer `POST /console/logout`."""
         if (foreign := _foreign(request)) is not None:
             return self._problem(foreign)
-        self.sessions.close(request.scope)
+        self._sessions.close(request.scope)
         response = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
         response.delete_cookie(
-            self.sessions.cookie(request.scope), httponly=True, samesite="strict"
+            self._sessions.cookie(request.scope), httponly=True, samesite="strict"
         )
         return response
 
@@ -203,7 +175,7 @@ class Site:
     async def _page(
         self, request: Request, template: str, make: Callable[[], Awaitable[Mapping[str, Any]]]
     ) -> Response:
-        if request.scope.get(PUBLIC):
+        if request.scope.get(IS_ANONYMOUS):
             query = f"?{request.url.query}" if request.url.query else ""
             return self._login(console_path(quote(request.scope["path"]) + query))
         try:
@@ -214,17 +186,7 @@ class Site:
                 raise
             return self._problem(problem, request.query_params.get("q", ""))
         shown: ProblemError | None = values.get("problem")
-        page = self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
-        if not self._is_prepared:
-            # Compiling a template takes longer than making most pages, and another page will
-            # probably follow.
-            self._is_prepared = True
-            asyncio.get_running_loop().run_in_executor(None, self._prepare)
-        return page
-
-    def _prepare(self) -> None:
-        for name in self._templates.list_templates():
-            self._templates.get_template(name)
+        return self._render(template, values, HTTPStatus.OK if shown is None else shown.status)
 
     def _problem(self, problem: ProblemError, query: str = "") -> Response:
         values = {"problem": problem, "query": query}

@@ -1,30 +1,149 @@
-"""Who may send requests: the address to bind to, allowed host names, and the token."""
+"""Who may send requests: the address to bind to, allowed host names, and the token.
+
+Host names are checked because a web page can make a name of its own point to this machine (DNS
+rebinding).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from typing import TYPE_CHECKING, Protocol
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Protocol, Self
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.serve.http._hosts import HostRule, NetworkLocation, is_loopback, parse_allowed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pytools_hybrid.serve.http._problems import ProblemError
     from pytools_hybrid.settings import Settings
 
-PUBLIC = "pytools.public"
+IS_ANONYMOUS = "pytools.is_anonymous"
 """The key that marks the scope of a request without the token."""
 
-LET_IN = "pytools.let_in"
+ON_ACCEPTED = "pytools.on_accepted"
 """The key in a scope's state for the function to call when the request is accepted."""
 
 _HEALTH = "/health"
 # Where MCP clients look for OAuth after a 401; another 401 would make them try it.
 _OAUTH = frozenset({"/authorize", "/register", "/token"})
 _WELL_KNOWN = "/.well-known/"
+
+_AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/?#@*\[\]]+))(?::([0-9]{1,5}))?", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkLocation:
+    """A host and its port, as in a `Host` header.
+
+    Attributes:
+        name: The host in lower case, an IPv6 address without brackets.
+    """
+
+    name: str
+    port: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Parse `example.org`, `127.0.0.1:8000` or `[::1]:8000`; return None for anything else."""
+        match = _AUTHORITY.fullmatch(text.strip())
+        if match is None:
+            return None
+        address, name, port = match.groups()
+        if address is not None and not _is_address(address):
+            return None
+        return cls((address or name).lower().rstrip("."), int(port) if port else None)
+
+    @classmethod
+    def of_origin(cls, origin: str) -> Self | None:
+        """Parse an `Origin` header; return None if it has no host, such as `null`."""
+        scheme, separator, rest = origin.strip().partition("://")
+        location = cls.parse(rest) if separator else None
+        if location is None or scheme.lower() not in _DEFAULT_PORTS:
+            return None
+        return cls(location.name, location.port or _DEFAULT_PORTS[scheme.lower()])
+
+
+class HostRule:
+    """Decides which host names, and pages of which origins, may address a server.
+
+    A server at a loopback address only answers to loopback names, at any port, and to allowed
+    names; any other server answers to every name, unless allowed names are given. A page may send
+    requests if its own host is such a name; where every name is allowed, only to its own host.
+
+    Args:
+        bound: The address of the server.
+        allowed: Additional names; one with a port only allows that port.
+
+    Raises:
+        SettingsError: A name is not a host name.
+    """
+
+    def __init__(self, bound: str, allowed: Iterable[str]) -> None:
+        self._allowed = frozenset(parse_allowed(name) for name in allowed)
+        self._bound = bound.lower()
+        self._answers_all = not is_loopback(bound) and not self._allowed
+
+    def allows_host(self, host: NetworkLocation | None) -> bool:
+        """Return whether requests may have this `Host` header."""
+        return host is not None and (self._answers_all or self._is_known(host))
+
+    def allows_origin(self, origin: str, host: NetworkLocation) -> bool:
+        """Return whether a page of an origin may send a request to a host."""
+        location = NetworkLocation.of_origin(origin)
+        if location is None:
+            return False
+        return is_same_origin(origin, host) or (not self._answers_all and self._is_known(location))
+
+    def _is_known(self, host: NetworkLocation) -> bool:
+        return (
+            is_loopback(host.name)
+            or host.name == self._bound
+            or not self._allowed.isdisjoint({host, NetworkLocation(host.name, None)})
+        )
+
+
+def is_same_origin(origin: str, host: NetworkLocation) -> bool:
+    """Return whether a page comes from the host that its request is sent to."""
+    location = NetworkLocation.of_origin(origin)
+    ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
+    return location is not None and location.name == host.name and location.port in ports
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is always this machine, whatever DNS says."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_allowed(name: str) -> NetworkLocation:
+    """Parse an allowed name; brackets are optional around an IPv6 address."""
+    bare = NetworkLocation(name.lower(), None) if _is_address(name) else None
+    location = bare or NetworkLocation.parse(name)
+    if location is None:
+        raise SettingsError(
+            "--allowed-host / PYTOOLS_ALLOWED_HOSTS",
+            f"{name!r} is not a host name; give it as in 'tools.example.org'",
+        )
+    return location
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_exposure(settings: Settings) -> None:
@@ -64,7 +183,7 @@ class Pages(Protocol):
         ...
 
 
-class Gate:
+class AccessMiddleware:
     """Passes on requests that are addressed to this server and have its token.
 
     Requests with the token come first: of all others, including those for the login page, only one
@@ -91,8 +210,8 @@ class Gate:
             await self._app(scope, receive, send)
             return
         problem = self._problem(scope)
-        if problem is None and PUBLIC not in scope:
-            scope.get("state", {}).get(LET_IN, _nobody_waits)()
+        if problem is None and IS_ANONYMOUS not in scope:
+            scope.get("state", {}).get(ON_ACCEPTED, _ignore)()
         else:
             async with self._turn:
                 await asyncio.sleep(0)
@@ -123,10 +242,10 @@ class Gate:
         if console is not None and console.owns(scope["path"]):
             # The cookie is not valid for other paths, so no other page can call a tool with it.
             if not console.is_logged_in(scope):
-                scope[PUBLIC] = True
+                scope[IS_ANONYMOUS] = True
             return None
         if scope["path"] == _HEALTH and not _values(scope, b"authorization"):
-            scope[PUBLIC] = True
+            scope[IS_ANONYMOUS] = True
             return None
         if scope["path"] in _OAUTH or _WELL_KNOWN in scope["path"]:
             return ProblemError(
@@ -156,7 +275,7 @@ def _is_embedded(scope: Scope) -> bool:
     return is_foreign and _values(scope, b"sec-fetch-dest") != ["document"]
 
 
-def _nobody_waits() -> None:
+def _ignore() -> None:
     return
 
 

@@ -1,4 +1,4 @@
-"""The usage page: searches, their latency, and requests that found nothing."""
+"""What the usage record shows: the usage page, and the history of a tool."""
 
 from __future__ import annotations
 
@@ -7,39 +7,43 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytools_hybrid.reports.usage_report import usage_report
-from pytools_hybrid.serve.http._parameters import Query, read_query
-from pytools_hybrid.serve.http.console._plots import (
+from pytools_hybrid.reports.usage_report import outcome_days, usage_report
+from pytools_hybrid.serve.http._parameters import Parameters, read_form
+from pytools_hybrid.serve.http.console._drawing import (
     Plot,
     bars,
     last_days,
     latency_plot,
     midnight,
+    query_links,
     rounded_up,
 )
-from pytools_hybrid.serve.http.console._values import query_links
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
 
     from starlette.requests import Request
+    from toolindex import OutcomeRecord, SearchRecord
     from toolindex.protocols import UsageStore
 
-    from pytools_hybrid.reports.usage_report import DayFigures, UsageReport
+    from pytools_hybrid.reports.usage_report import DayFigures, ToolFigures, UsageReport
     from pytools_hybrid.search import ToolSearch
 
 _SHOWN_TOOLS = 15
 # A record may contain 100,000 searches, which should not be read at every reload.
 _REST = 20.0
 _PERIODS = ("7", "30", "90")
+_TOOL_DAYS = 30
 
 
-class _Asked(Query):
+class UsageForm(Parameters):
+    """The form of the page."""
+
     days: Literal["7", "30", "90"] = "7"
 
 
-class UsePage:
+class UsagePage:
     """Shows the usage record.
 
     Args:
@@ -59,7 +63,7 @@ class UsePage:
             ProblemError: The query of the page is invalid.
             DatabaseError: The index cannot be read.
         """
-        asked = read_query(_Asked, request)
+        asked = read_form(UsageForm, request)
         count = int(asked.days)
         days = last_days(count)
         report = await self._report(days)
@@ -130,3 +134,62 @@ def _counts(it: DayFigures | None) -> list[tuple[str, float, str]]:
 def _share(it: DayFigures | None) -> list[tuple[str, float, str]]:
     share = None if it is None else it.share_without_results
     return [] if it is None or share is None else [("hollow", share, f"{it.day}: {share:.0%}")]
+
+
+async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
+    """Return the values of a tool's page from the usage record of the last days.
+
+    Raises:
+        DatabaseError: The index cannot be read.
+    """
+    days = last_days(_TOOL_DAYS)
+    since = midnight(days[0])
+
+    def read(usage: UsageStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
+        return (
+            usage.searches(since=since, found=tool_id),
+            usage.outcomes(since=since, tool_id=tool_id),
+        )
+
+    searches, outcomes = await search.index.recorded(read)
+    by_day = outcome_days(outcomes)
+    return {
+        "period": _TOOL_DAYS,
+        "queries": query_links(usage_report(searches, ()).queries),
+        "searches": len(searches),
+        "days": by_day,
+        "plots": _tool_plots(days, by_day) if not by_day.keys().isdisjoint(days) else (),
+    }
+
+
+def _tool_plots(days: Sequence[date], by_day: Mapping[date, ToolFigures]) -> list[Plot]:
+    figures = [by_day.get(day) for day in days]
+    top = rounded_up(max(it.outcomes for it in figures if it is not None))
+    plots = [
+        Plot(
+            title="Calls a day",
+            keys={"whole": "succeeded", "hollow": "failed"},
+            top=f"{top:,.0f}",
+            first=days[0],
+            last=days[-1],
+            bars=bars([_outcomes(it) for it in figures], top=top),
+        )
+    ]
+    if slowest := max((it.latency_p95_ms or 0.0 for it in figures if it is not None), default=0.0):
+        plots.append(
+            latency_plot(
+                "Latency of successes",
+                figures,
+                top=rounded_up(slowest),
+                first=days[0],
+                last=days[-1],
+            )
+        )
+    return plots
+
+
+def _outcomes(it: ToolFigures | None) -> list[tuple[str, float, str]]:
+    if it is None:
+        return []
+    title = f"{it.successes} of {it.outcomes} succeeded"
+    return [("whole", it.successes, title), ("hollow", it.outcomes - it.successes, title)]

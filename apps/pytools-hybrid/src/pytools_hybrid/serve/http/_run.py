@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -13,10 +14,9 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from pytools_hybrid.errors import PytoolsError
+from pytools_hybrid.serve.http._access import check_exposure
 from pytools_hybrid.serve.http._app import create_app
-from pytools_hybrid.serve.http._connections import ConnectionLimit, LimitedProtocol
-from pytools_hybrid.serve.http._descriptors import NEW_AT_ONCE, room_for_connections
-from pytools_hybrid.serve.http._security import check_exposure
+from pytools_hybrid.serve.http._connections import LimitedProtocol
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 0.5
 _GOODBYE_SECONDS = 0.2
 _BACKLOG = 2048
+_CONNECTIONS = 1_000
+# How many connections are accepted before any of them can be closed.
+_NEW_AT_ONCE = 32
+# For the databases of running searches, watched folders and models.
+_OTHER_FILES = 128
 _KEEP_ALIVE_SECONDS = 75
 # A query of 2,000 characters, each of four bytes written as %XX.
 _HEADER_BYTES = 64 * 1024
@@ -119,13 +124,24 @@ class _Server(uvicorn.Server):
             await asyncio.wait(cut, timeout=_GOODBYE_SECONDS)
 
 
+def _most_connections() -> int:
+    """Return how many connections fit: some systems start a process with a limit of 256 files."""
+    if sys.platform == "win32":
+        return _CONNECTIONS
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = files - _OTHER_FILES - _NEW_AT_ONCE
+    return _CONNECTIONS if files == resource.RLIM_INFINITY else min(_CONNECTIONS, max(16, room))
+
+
 def _config(app: Starlette) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         # The option is declared as a class, but is only ever called.
         http=cast(
             "type[LimitedProtocol]",
-            partial(LimitedProtocol, limit=ConnectionLimit(room_for_connections())),
+            partial(LimitedProtocol, others={}, most=_most_connections()),
         ),
         ws="none",
         lifespan="on",
@@ -136,7 +152,7 @@ def _config(app: Starlette) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        backlog=NEW_AT_ONCE,
+        backlog=_NEW_AT_ONCE,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         h11_max_incomplete_event_size=_HEADER_BYTES,
     )

@@ -13,9 +13,9 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.index import size_on_disk
 from pytools_hybrid.reports.doctor import checks, diagnose
-from pytools_hybrid.serve.http._parameters import Flag, Query, read_query
+from pytools_hybrid.serve.http._parameters import Parameters, read_form
 from pytools_hybrid.serve.http._problems import ProblemError
-from pytools_hybrid.serve.http.console._catalogue_page import left_out
+from pytools_hybrid.serve.http.console._pages import left_out
 from pytools_hybrid.settings import is_folder
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 _SHOWN_SERVERS = 100
 
 
-class _HealthQuery(Query):
-    refresh: Flag = False
+class HealthForm(Parameters):
+    """The form of the page."""
+
+    refresh: bool = False
 
 
 class HealthPage:
@@ -59,7 +61,7 @@ class HealthPage:
             ProblemError: The query of the page is invalid.
             DatabaseError: The index cannot be read.
         """
-        query = read_query(_HealthQuery, request)
+        query = read_form(HealthForm, request)
         search = self._search
         settings = search.settings
         state = await self._state()
