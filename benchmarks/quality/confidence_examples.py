@@ -160,7 +160,7 @@ class Tree:
             "evenness": 0.75,
             "where": where,
         }
-        words = BM25Retriever(self._table_with(_WEIGHTS), similar_weight=0.7, **read)
+        words = BM25Retriever(self._table_with(_WEIGHTS), correction_weight=0.7, **read)
         alike = FuzzyRetriever(self._table_with(_FUZZY_WEIGHTS), **read)
         vectors = NumpyVectorRetriever(
             self._connection, table=self._table, matrix=self._matrix, unit_length=True, **common
@@ -273,7 +273,7 @@ async def collect(
         with index.reading() as reader:
             searched = Tree(reader, embedder.model_id)
             spelling = BM25Retriever(
-                FullTextTable(reader.connection, table=FTS_TABLE), similar_weight=0.7
+                FullTextTable(reader.connection, table=FTS_TABLE), correction_weight=0.7
             )
             for name, file in files:
                 asked = await embedded(embedder, read(file, at_most=at_most), spelling)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from toolrank._spelling import SimilarTerm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,13 +13,11 @@ class TermStatistics:
         term: The term.
         documents: How many rows contain it; a lower bound if it is too common to search for.
         idf: log(1 + (N - n + 0.5) / (n + 0.5)) of N rows, n with the term: above zero.
-        similar: The terms that are searched for instead if no row contains it.
     """
 
     term: str
     documents: int
     idf: float
-    similar: tuple[SimilarTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
