@@ -32,6 +32,8 @@ RUNS = 7
 LOADS = {
     "toolindex": frozenset({"apsw", "toolscan"}),
     "toolwatch": frozenset({"anyio"}),
+    # Its functions are asynchronous: asyncio and what that loads.
+    "toolembed": frozenset({"asyncio", "concurrent.futures", "ssl"}),
 }
 # Modules of the standard library that importing a package must not load, and why.
 SLOW = {
@@ -167,7 +169,7 @@ def _refuse_heavy(name: str, package: str, modules: frozenset[str]) -> None:
     own = LOADS.get(name, frozenset[str]()) | {package}
     for module in sorted(modules):
         top = module.partition(".")[0]
-        if module in SLOW:
+        if module in SLOW and module not in own:
             sys.exit(f"import {package} loads {module}: {SLOW[module]}. Import it where it is used")
         if top not in own and top not in sys.stdlib_module_names:
             sys.exit(

@@ -27,24 +27,17 @@ from toolrank import (
     BM25Retriever,
     Channel,
     Content,
-    Contribution,
-    Evidence,
     Filter,
     FullTextTable,
-    FuzzyRetriever,
     HybridRanker,
-    NameRetriever,
     NumpyVectorRetriever,
     Postings,
     Query,
-    VectorMatrix,
-    confidence,
-    lexical_strength,
-    linear_fusion,
-    name_share,
-    query_terms,
-    split_request,
 )
+from toolrank._confidence import Evidence, confidence, lexical_strength
+from toolrank._fuzzy import FuzzyRetriever
+from toolrank._names import NameRetriever, name_share
+from toolrank.steps import Contribution, VectorMatrix, linear_fusion, query_terms, split_request
 from toolscan import scan
 
 FEATURES = {

@@ -8,7 +8,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from toolindex import CONTENT_TABLE, FTS_TABLE, IndexReader, ToolIndex
-from toolrank import Content, Filter, Tables, VectorRows
+from toolrank import Content, Filter, Tables
+from toolrank.steps import VectorRows
 
 WEIGHTS = (5.0, 1.0, 0.75, 1.0, 1.0, 1.0, 0.5)
 

@@ -10,18 +10,10 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import (
-    Content,
-    Filter,
-    Postings,
-    Query,
-    RankingArgumentError,
-    RetrievalError,
-    ToolRankError,
-    match_expression,
-    query_terms,
-)
+from toolrank import Content, Filter, Postings, Query, ToolRankError
 from toolrank._query import quoted_phrases
+from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.steps import match_expression, query_terms
 
 from .lexical import bm25
 

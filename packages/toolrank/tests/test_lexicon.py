@@ -10,7 +10,10 @@ import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import BM25Retriever, FullTextTable, FuzzyRetriever, Posting, Query, RetrievalError
+from toolrank import BM25Retriever, FullTextTable, Query
+from toolrank._fuzzy import FuzzyRetriever
+from toolrank._postings import Posting
+from toolrank.errors import RetrievalError
 from toolrank.testing import check_retriever
 
 K1, B = 1.2, 0.75

@@ -12,15 +12,9 @@ import pytest
 import sqlite_vec
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import (
-    Content,
-    Filter,
-    NumpyVectorRetriever,
-    Query,
-    RetrievalError,
-    VectorRetriever,
-    VectorRows,
-)
+from toolrank import Content, Filter, NumpyVectorRetriever, Query, VectorRetriever
+from toolrank.errors import RetrievalError
+from toolrank.steps import VectorRows
 
 ROWS = 700
 

@@ -6,13 +6,13 @@ from toolrank import (
     Content,
     Filter,
     FullTextTable,
-    NameRetriever,
     NumpyVectorRetriever,
     Postings,
     Query,
     VectorRetriever,
     name_key,
 )
+from toolrank._names import NameRetriever
 from toolrank.testing import check_retriever
 
 from .lexical import bm25, fuzzy

@@ -3,17 +3,10 @@
 import math
 
 import pytest
-from toolrank import (
-    MAX_NEIGHBOURS,
-    Content,
-    Filter,
-    NumpyVectorRetriever,
-    Query,
-    RankingArgumentError,
-    RetrievalError,
-    Retriever,
-    VectorRetriever,
-)
+from toolrank import Content, Filter, NumpyVectorRetriever, Query, VectorRetriever
+from toolrank._vector import MAX_NEIGHBOURS
+from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.protocols import Retriever
 
 
 def in_memory(connection, *, table, **options):

@@ -18,18 +18,17 @@ from toolindex import (
     ToolIndex,
 )
 from toolrank import (
-    ByteMatrix,
     Content,
     Filter,
     FullTextTable,
     NumpyVectorRetriever,
     Postings,
     Query,
-    RetrievalError,
     Tables,
     VectorRetriever,
-    VectorRows,
 )
+from toolrank.errors import RetrievalError
+from toolrank.steps import ByteMatrix, VectorRows
 
 from pytools_hybrid.index._bm25_weights import ColumnWeights
 
@@ -38,7 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage
-    from toolrank import Hit, Retriever, VectorMatrix
+    from toolrank import Hit
+    from toolrank.protocols import Retriever
+    from toolrank.steps import VectorMatrix
 
     _Matrix = VectorMatrix | ByteMatrix
     # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from toolembed import Backoff, without_keys
-from toolrank import ModelUsage
+from toolrank.rerank import ModelUsage
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.jobs.enrich._prompt import (
