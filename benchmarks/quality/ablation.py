@@ -9,6 +9,8 @@ search, then for each part that is off the difference, with its 95 % interval fr
 bootstrap over the queries; a difference whose interval contains 0 has a ~.
 """
 
+# pyright: reportCallIssue=false, reportUnknownMemberType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import argparse
@@ -43,7 +45,7 @@ def name(id_: str) -> str:
 
 
 def ranked_by(**options: Any) -> MakeRanker:  # noqa: ANN401 - those of HybridRanker
-    chosen = {"group": server, "name": name, **options}
+    chosen: dict[str, Any] = {"group": server, "name": name, **options}
     return lambda channels, usage: HybridRanker(channels, usage=usage, **chosen)
 
 
@@ -73,10 +75,10 @@ VARIANTS = {
     "verbs": Variant(ranker=ranked_by(name=None)),
     "equal tools": Variant(patched=partial(patch.object, EqualRows, "distinct", unequal)),
     "strength (each list by its best)": Variant(ranker=ranked_by(fuse=linear_fusion)),
-    "strength (RRF, k = 60)": Variant(fusion="rrf"),
+    "strength (ranks: RRF)": Variant(fusion="rrf"),
     "vectors": Variant(mode=SearchMode.BM25),
     "words": Variant(mode=SearchMode.VECTOR),
-    "words, but for similar spelling": Variant(mode=SearchMode.FUZZY),
+    "all but similar spelling": Variant(mode=SearchMode.FUZZY),
 }
 
 
@@ -140,7 +142,7 @@ def main() -> None:
         sources = [(it.name, *build(it, given.make_tree, folder / it.name), it / "queries.jsonl")
                    for it in (find_sets(given.sets) if given.sets else ())]  # fmt: skip
         sources += [(it, Path(tree), Path(file), Path(file)) for it, tree, file in given.set]
-        collections = []
+        collections: list[Collection] = []
         for title, tree, file, origin in sources:
             has_splits = '"split"' in origin.read_text("utf-8")
             split = given.split if has_splits else None
