@@ -17,7 +17,7 @@ from index_figures import Figure, Times
 from pytools_hybrid.index import SQLiteReader, SQLiteStore
 from toolembed import StaticEmbedder
 from toolindex import IndexReader, ToolFilter
-from toolrank import match_expression, query_terms
+from toolrank.steps import match_expression, query_terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

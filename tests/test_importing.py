@@ -17,13 +17,8 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted(it.module for it in read_projects(ROOT).values())
 # By package, the modules that importing it must not load.
 LIGHT = {
-    "toolrank": {
-        *("apsw", "dataclasses", "inspect", "json", "logging", "numpy", "pydantic"),
-        *("pydantic_ai", "statistics"),
-    },
     "toolwatch": {"anyio", "dataclasses", "logging", "watchfiles"},
 }
-WITH_PROTOCOLS = {"toolrank"}
 SCAN = """
 import os
 from pathlib import Path
@@ -75,10 +70,15 @@ USES = {
         "apsw",
         {"asyncio", "toolembed"},
     ),
+    "all of toolrank": (
+        "import toolrank, toolrank.steps",
+        "toolrank._search",
+        {"apsw", "asyncio", "logging", "numpy", "pydantic", "pydantic_ai", "statistics"},
+    ),
     "ranking by words": (
         RANK,
         "toolrank._ranker",
-        {"asyncio", "numpy", "statistics", "toolrank._language_model"},
+        {"asyncio", "numpy", "statistics", "toolrank.rerank"},
     ),
     "watching from a thread": (WATCH, "toolwatch._watcher", {"asyncio"}),
     "all of toolembed": (
@@ -145,10 +145,7 @@ def test_every_public_name_exists(module):
 def test_importing_a_package_loads_only_its_errors(module, loaded_by):
     loaded = loaded_by(f"import {module}")
 
-    own = {module, f"{module}.errors"} | (
-        {f"{module}.protocols"} if module in WITH_PROTOCOLS else set()
-    )
-    assert {name for name in loaded if name.startswith(module)} == own
+    assert {it for it in loaded if it.startswith(module)} == {module, f"{module}.errors"}
     assert not loaded & {"asyncio", *LIGHT[module]}
 
 

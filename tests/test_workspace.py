@@ -13,8 +13,9 @@ from packaging.requirements import Requirement
 from toolembed.providers import PROVIDERS
 from toolindex._rows import name_key as indexed_key
 from toolindex._rows import segments
-from toolrank import name_key, query_terms
+from toolrank import name_key
 from toolrank._query import query_words
+from toolrank.steps import query_terms
 from toolscan import ToolId
 
 from release.projects import read_projects

@@ -21,23 +21,17 @@ from toolrank import (
     BM25Retriever,
     Channel,
     Content,
-    Contribution,
-    Evidence,
     Filter,
     FullTextTable,
-    FuzzyRetriever,
     HybridRanker,
     MatrixRetriever,
-    NameRetriever,
     Postings,
     Query,
-    confidence,
-    lexical_strength,
-    linear_fusion,
-    name_share,
-    query_terms,
-    split_request,
 )
+from toolrank._confidence import Evidence, confidence, lexical_strength
+from toolrank._fuzzy import FuzzyRetriever
+from toolrank._names import NameRetriever, name_share
+from toolrank.steps import Contribution, linear_fusion, query_terms, split_request
 from toolscan import scan
 
 FEATURES = {
@@ -153,7 +147,7 @@ class Tree:
             "evenness": 0.75,
             "where": where,
         }
-        words = BM25Retriever(self._table_with(_WEIGHTS), similar_weight=0.7, **read)
+        words = BM25Retriever(self._table_with(_WEIGHTS), correction_weight=0.7, **read)
         alike = FuzzyRetriever(self._table_with(_FUZZY_WEIGHTS), **read)
         vectors = self._held.using(self._connection, where=where)
         channels: dict[str, list[Channel]] = {
@@ -264,7 +258,8 @@ async def collect(
         with index.reading() as reader:
             searched = Tree(reader, embedder.model_id)
             spelling = BM25Retriever(
-                FullTextTable(reader.connection, table=IndexReader.FTS_TABLE), similar_weight=0.7
+                FullTextTable(reader.connection, table=IndexReader.FTS_TABLE),
+                correction_weight=0.7,
             )
             for name, file in files:
                 asked = await embedded(embedder, read(file, at_most=at_most), spelling)

@@ -33,11 +33,8 @@ from typing import Any
 import numpy as np
 from confidence_examples import FEATURES, Example, collect
 from pytools_hybrid.search import calibration_of
-from toolrank import (
-    RECOMMENDED_CONFIDENCE,
-    Calibration,
-    confidence,
-)
+from toolrank import RECOMMENDED_CONFIDENCE, Calibration
+from toolrank._confidence import confidence
 
 # The share of good answers that may be lost; vectors alone are unreliable among few tools.
 LOST = {"words": 0.03, "vectors": 0.1, "both": 0.03, "fuzzy": 0.03}

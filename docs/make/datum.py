@@ -180,7 +180,7 @@ returns a vector of {vector_table.dimensions} numbers and length {length:.2f}:
 def terms(reader: SQLiteReader) -> None:
     """Show the parts of a request."""
     from toolembed import StaticEmbedder
-    from toolrank import query_terms, split_request
+    from toolrank.steps import query_terms, split_request
 
     corrected = " ".join(reader.corrections(QUERY).get(word, word) for word in QUERY.split())
     values = StaticEmbedder().encode_queries([corrected])[0]
@@ -231,7 +231,7 @@ to 50, which merely resemble the request.
 
 def fusion(found: Sequence[FoundTool]) -> None:
     """Show how two rankings become one."""
-    from toolrank import UNITS
+    from toolrank.steps import UNITS
 
     scores = [{each.retriever: each.score for each in it.contributions} for it in found]
     best = {
@@ -267,7 +267,7 @@ which would make them one result.
 
 def confidence(reader: SQLiteReader, first: FoundTool) -> None:
     """Show the confidence in the first result."""
-    from toolrank import query_terms
+    from toolrank.steps import query_terms
 
     by_channel = {each.retriever: each for each in first.contributions}
     meaning = by_channel["vector"]

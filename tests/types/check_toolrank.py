@@ -5,37 +5,37 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import assert_type
 
 import apsw
-import toolrank
 from toolrank import (
     BM25Retriever,
-    Candidate,
     Channel,
     Content,
-    Contribution,
-    Explanation,
     Filter,
     FullTextTable,
-    FusedScores,
-    FuzzyRetriever,
     Hit,
     HybridRanker,
     HybridSearch,
-    LLMReranker,
     MatrixRetriever,
-    NameRetriever,
     Postings,
     Query,
-    RankedHit,
-    Reranker,
-    RerankOutcome,
-    Retriever,
     SearchResult,
     Tables,
-    TermMatch,
-    TermStatistics,
     VectorRetriever,
+    name_key,
 )
 from toolrank.metrics import Evaluation, Interval, evaluate
+from toolrank.protocols import Reranker, Retriever
+from toolrank.rerank import Candidate, LLMReranker, RerankOutcome
+from toolrank.steps import (
+    Contribution,
+    Explanation,
+    FusedScores,
+    RankedHit,
+    linear_fusion,
+    query_terms,
+    reciprocal_rank_fusion,
+    split_request,
+    usage_prior,
+)
 from toolrank.testing import check_retriever
 
 
@@ -68,14 +68,12 @@ class Untouched:
 def both_drivers_will_do(standard: sqlite3.Connection, other: apsw.Connection) -> None:
     words = FullTextTable(standard, table="docs_fts", weights=(3, 1))
     BM25Retriever(words, postings=Postings())
-    FuzzyRetriever(words, where=Filter(sql="SELECT 1"))
+    BM25Retriever(words, where=Filter(sql="SELECT 1"))
     FullTextTable(other, table="docs_fts", content=Content(table="docs", column="slug"))
     VectorRetriever(standard, table="docs_vec")
     VectorRetriever(other, table="docs_vec", column="embedding")
     held = MatrixRetriever(other, "SELECT rowid, embedding FROM docs_vec")
     assert_type(held.using(standard, where=Filter(sql="SELECT 1")), MatrixRetriever)
-    names = NameRetriever(standard, content=Content(table="names", column="slug"), keys=["key"])
-    assert_type(names.retrieve(Query(text="TarteTatin"), depth=3), list[Hit])
 
 
 def a_search_needs_tables_and_a_function(standard: sqlite3.Connection) -> None:
@@ -99,14 +97,12 @@ def a_path_is_no_connection() -> None:
 
 def a_ranking_explains_its_hits(words: BM25Retriever) -> None:
     channels = [Channel(words), Channel(Newest(), weight=0.5, absent="last")]
-    ranker = HybridRanker(channels, fuse=toolrank.linear_fusion)
+    ranker = HybridRanker(channels, fuse=linear_fusion)
     hits = ranker.rank(Query(text="merge two files", vector=[0.1, 0.2]), limit=5, pinned=["a"])
     assert_type(hits, list[RankedHit])
     for hit in hits:
         assert_type(hit.contributions, tuple[Contribution, ...])
         assert_type(hit.explanation, Explanation | None)
-    assert_type(words.statistics("merge"), tuple[TermStatistics, ...])
-    assert_type(words.matches("merge", ["a"]), dict[str, tuple[TermMatch, ...]])
     assert_type(words.corrections("mrege"), dict[str, str])
 
 
@@ -121,9 +117,7 @@ def ones_own_retriever_and_fusion_fit(words: BM25Retriever) -> None:
         floors: Mapping[str, float] | None = None,
         unjudged: Mapping[str, Collection[str]] | None = None,
     ) -> FusedScores:
-        return toolrank.reciprocal_rank_fusion(
-            rankings, weights=weights, floors=floors, unjudged=unjudged
-        )
+        return reciprocal_rank_fusion(rankings, weights=weights, floors=floors, unjudged=unjudged)
 
     HybridRanker([Channel(words), Channel(own)], fuse=first_only)
 
@@ -149,12 +143,10 @@ async def rerankers_say_what_they_did(candidates: list[Candidate], request: str)
 
 
 def the_parts_of_a_ranking_stand_alone() -> None:
-    assert_type(toolrank.query_terms("createIssue"), list[str])
-    assert_type(toolrank.name_key("createIssue"), str)
-    assert_type(toolrank.name_share("open an issue", "createIssue"), float)
-    assert_type([Query(text=part) for part in toolrank.split_request("a, then b")], list[Query])
-    assert_type(toolrank.usage_prior(3, 1), float)
-    assert_type(toolrank.confidence(toolrank.Evidence(strength=0.4)), float)
+    assert_type(query_terms("createIssue"), list[str])
+    assert_type(name_key("createIssue"), str)
+    assert_type([Query(text=part) for part in split_request("a, then b")], list[Query])
+    assert_type(usage_prior(3, 1), float)
 
 
 def rankings_are_measured() -> None:
@@ -169,7 +161,7 @@ def rankings_are_measured() -> None:
 
 def a_name_that_is_not_there_is_refused() -> None:
     from toolrank import (  # type: ignore[attr-defined]
-        rerank,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+        ranked,  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
     )
 
-    rerank()
+    ranked()

@@ -6,13 +6,9 @@ import pytest
 from pytools_hybrid import MatchType, SearchMode, ToolFilter, ToolSearch
 from pytools_hybrid.search import calibration_of
 from toolembed import StaticEmbedder
-from toolrank import (
-    EXACT_CONFIDENCE,
-    RECOMMENDED_CONFIDENCE,
-    Calibration,
-    Evidence,
-    confidence,
-)
+from toolrank import RECOMMENDED_CONFIDENCE, Calibration
+from toolrank._confidence import Evidence, confidence
+from toolrank.steps import EXACT_CONFIDENCE
 
 CLEAR = {
     "merge several PDF documents into one file": "mcptools:pdf:merge_pdfs",

@@ -34,7 +34,7 @@ from pytools_hybrid.jobs.enrich import (
 from pytools_hybrid.settings import Roots
 from toolembed import Backoff
 from toolindex import ToolFilter
-from toolrank import ModelUsage
+from toolrank.rerank import ModelUsage
 
 from .conftest import PATIENCE
 

@@ -6,7 +6,7 @@ import pytest
 from pytools_hybrid import FoundTool, MatchType
 from pytools_hybrid.search import ChannelScore, breakdown, reason
 from toolindex import ToolEntry
-from toolrank import Contribution, Explanation
+from toolrank.steps import Contribution, Explanation
 from toolscan import ToolId
 
 ENTRY = ToolEntry(

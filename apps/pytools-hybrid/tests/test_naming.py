@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from toolrank import EXACT_CONFIDENCE
+from toolrank.steps import EXACT_CONFIDENCE
 
 ISSUE = "mcptools:github:create_issue"
 SPELLINGS = [

@@ -7,7 +7,7 @@ from pytools_hybrid import Roots, SearchMode, ToolFilter, ToolSearch
 from pytools_hybrid.index import open_store
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import OutcomeRecord
-from toolrank import UNITS, USAGE_BOUND, usage_prior
+from toolrank.steps import UNITS, USAGE_BOUND, usage_prior
 
 from .conftest import PATIENCE
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from toolrank import BM25Retriever, FullTextTable, FuzzyRetriever
+from toolrank import BM25Retriever, FullTextTable
+from toolrank._fuzzy import FuzzyRetriever
 
 _OF_TABLES = "table", "weights", "content"
 

@@ -6,7 +6,8 @@ import time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import MAX_PARTS, STOP_WORDS, split_request
+from toolrank._query import MAX_PARTS, STOP_WORDS
+from toolrank.steps import split_request
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,9 @@ from operator import mul
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import (
-    EXACT_CONFIDENCE,
-    RECOMMENDED_CONFIDENCE,
-    Calibration,
-    Content,
-    Evidence,
-    Query,
-    confidence,
-    lexical_strength,
-)
-from toolrank._confidence import _LIKENESS, _WORDS
+from toolrank import RECOMMENDED_CONFIDENCE, Calibration, Content, Query
+from toolrank._confidence import _LIKENESS, _WORDS, Evidence, confidence, lexical_strength
+from toolrank.steps import EXACT_CONFIDENCE
 
 from .lexical import bm25
 

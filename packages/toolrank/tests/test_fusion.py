@@ -6,13 +6,10 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import (
-    FusedScores,
-    Hit,
-    RankingArgumentError,
-    linear_fusion,
-    reciprocal_rank_fusion,
-)
+from toolrank import Hit
+from toolrank._fusion import FusedScores
+from toolrank.errors import RankingArgumentError
+from toolrank.steps import linear_fusion, reciprocal_rank_fusion
 
 by_strength = partial(linear_fusion, units={"bm25": 0.5})
 

@@ -5,17 +5,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import (
-    STOP_WORDS,
-    Content,
-    Filter,
-    Postings,
-    Query,
-    RankingArgumentError,
-    RetrievalError,
-)
-from toolrank._approximate import approximate_terms
+from toolrank import Content, Filter, Postings, Query
+from toolrank._fuzzy import approximate_terms
+from toolrank._query import STOP_WORDS
 from toolrank._spelling import Vocabulary, osa_distance
+from toolrank.errors import RankingArgumentError, RetrievalError
 
 from .lexical import bm25, fuzzy
 

@@ -10,7 +10,10 @@ import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import BM25Retriever, FullTextTable, FuzzyRetriever, Posting, Query, RetrievalError
+from toolrank import BM25Retriever, FullTextTable, Query
+from toolrank._fuzzy import FuzzyRetriever
+from toolrank._postings import Posting
+from toolrank.errors import RetrievalError
 from toolrank.testing import check_retriever
 
 K1, B = 1.2, 0.75
@@ -87,7 +90,7 @@ def both(texts, connection):
 def test_another_lexicon_returns_the_same_hits_and_scores(texts, text):
     with closing(apsw.Connection(":memory:")) as connection:
         for retriever in (
-            lambda it: BM25Retriever(it, similar_weight=0.7, evenness=0.75),
+            lambda it: BM25Retriever(it, correction_weight=0.7, evenness=0.75),
             FuzzyRetriever,
         ):
             connection.execute("DROP TABLE IF EXISTS docs")
@@ -102,7 +105,7 @@ def test_another_lexicon_returns_the_same_hits_and_scores(texts, text):
 def test_retrievers_over_another_lexicon_keep_the_contract():
     lexicon = MemoryLexicon(["create an issue", "list issues", "merge files", "create files"])
     queries = [Query(text="create"), Query(text="files issue")]
-    check_retriever(BM25Retriever(lexicon, similar_weight=0.7), queries)
+    check_retriever(BM25Retriever(lexicon, correction_weight=0.7), queries)
     check_retriever(FuzzyRetriever(lexicon), queries)
 
 

@@ -6,17 +6,10 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import (
-    Content,
-    Filter,
-    NameRetriever,
-    Query,
-    RankingArgumentError,
-    RetrievalError,
-    Retriever,
-    name_key,
-    name_share,
-)
+from toolrank import Content, Filter, Query, name_key
+from toolrank._names import NameRetriever, name_share
+from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.protocols import Retriever
 
 CONTENT = Content(table="docs", column="id")
 KEYS = ("name_key", "full_key")

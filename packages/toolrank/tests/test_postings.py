@@ -9,8 +9,9 @@ import numpy  # noqa: F401 - best_sums uses it only if it is imported
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Postings, RankingArgumentError
+from toolrank import Postings
 from toolrank._postings import Posting, best_sums
+from toolrank.errors import RankingArgumentError
 
 
 def posting(rows):

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import USAGE_BOUND, RankingArgumentError, usage_prior
+from toolrank.errors import RankingArgumentError
+from toolrank.steps import USAGE_BOUND, usage_prior
 
 counts = st.integers(0, 10**9)
 

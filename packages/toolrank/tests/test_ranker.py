@@ -6,19 +6,9 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import (
-    Channel,
-    Contribution,
-    Explanation,
-    Hit,
-    HybridRanker,
-    Query,
-    RankingArgumentError,
-    RetrievalError,
-    VectorRetriever,
-    linear_fusion,
-    reciprocal_rank_fusion,
-)
+from toolrank import Channel, Hit, HybridRanker, Query, VectorRetriever
+from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.steps import Contribution, Explanation, linear_fusion, reciprocal_rank_fusion
 
 from .lexical import bm25
 

@@ -13,14 +13,9 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
-from toolrank import (
-    Candidate,
-    Contribution,
-    LLMReranker,
-    ModelUsage,
-    RankedHit,
-    RankingArgumentError,
-)
+from toolrank.errors import RankingArgumentError
+from toolrank.rerank import Candidate, LLMReranker, ModelUsage
+from toolrank.steps import Contribution, RankedHit
 
 from .conftest import PATIENCE
 
@@ -526,7 +521,8 @@ def run_python(code):
 def test_without_the_extra_the_error_says_how_to_install_it():
     assert run_python(
         "import sys; sys.modules['pydantic_ai'] = None\n"
-        "from toolrank import LLMReranker, RankingArgumentError\n"
+        "from toolrank.errors import RankingArgumentError\n"
+        "from toolrank.rerank import LLMReranker\n"
         "try: LLMReranker('openai:gpt-5')\n"
         "except RankingArgumentError as error: print(error)"
     ) == ('model: language models need pydantic-ai: install "toolrank-hybrid[rerank]"')
@@ -534,7 +530,6 @@ def test_without_the_extra_the_error_says_how_to_install_it():
 
 def test_pydantic_ai_is_imported_only_where_it_is_used():
     assert run_python(
-        "import sys, toolrank\n"
-        "toolrank.LLMReranker\n"
+        "import sys, toolrank.rerank\n"
         "print(any(name.startswith('pydantic') for name in sys.modules))"
     ) == ("False")

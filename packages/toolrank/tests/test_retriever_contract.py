@@ -7,12 +7,12 @@ from toolrank import (
     Filter,
     FullTextTable,
     MatrixRetriever,
-    NameRetriever,
     Postings,
     Query,
     VectorRetriever,
     name_key,
 )
+from toolrank._names import NameRetriever
 from toolrank.testing import check_retriever
 
 from .lexical import bm25, fuzzy

@@ -1,16 +1,9 @@
 """`HybridSearch` over one's own tables: the whole pipeline, without knowing what the rows are."""
 
 import pytest
-from toolrank import (
-    RECOMMENDED_CONFIDENCE,
-    UNITS,
-    Content,
-    HybridSearch,
-    RankingArgumentError,
-    RetrievalError,
-    Tables,
-    name_key,
-)
+from toolrank import RECOMMENDED_CONFIDENCE, Content, HybridSearch, Tables, name_key
+from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.steps import UNITS
 
 ROWS = {
     "github:create_issue": ("create issue", "Open a new issue in a repository of GitHub.", (1, 0)),

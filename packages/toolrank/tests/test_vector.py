@@ -3,16 +3,9 @@
 import math
 
 import pytest
-from toolrank import (
-    Content,
-    Filter,
-    MatrixRetriever,
-    Query,
-    RankingArgumentError,
-    RetrievalError,
-    Retriever,
-    VectorRetriever,
-)
+from toolrank import Content, Filter, MatrixRetriever, Query, VectorRetriever
+from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.protocols import Retriever
 
 
 def in_memory(connection, *, table, where=None, **options):

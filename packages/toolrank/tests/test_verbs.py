@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import VERB_PENALTY, verb_prior
+from toolrank._names import VERB_PENALTY, verb_prior
 
 
 @pytest.mark.parametrize(

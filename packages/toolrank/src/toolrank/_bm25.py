@@ -12,24 +12,52 @@ from toolrank._postings import Posting, Postings, best_of, idf
 from toolrank._query import Term, quoted_phrases, request_terms
 from toolrank._spelling import SHORT, forms, has_letters_of, osa_distance
 from toolrank._synonyms import synonyms
-from toolrank._terms import TermMatch, TermStatistics
 from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
 
     from toolrank._records import Filter, Hit, Query
-    from toolrank._spelling import SimilarTerm
     from toolrank.protocols import Lexicon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermStatistics:
+    """The table's statistics of a term of the request.
+
+    Attributes:
+        term: The term.
+        documents: How many rows contain it; a lower bound if it is too common to search for.
+        idf: log(1 + (N - n + 0.5) / (n + 0.5)) of N rows, n with the term: above zero.
+    """
+
+    term: str
+    documents: int
+    idf: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermMatch:
+    """A term of the request that a row contains.
+
+    Attributes:
+        term: The term as in the request.
+        held: The term that the row contains, which differs if the request's is misspelt.
+        score: Its contribution to the row's score.
+    """
+
+    term: str
+    held: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A term of the request with the rows that contain it, or another spelling or name of it."""
+    """A term of the request with the rows that contain it, its correction, or a synonym of it."""
 
     term: Term
     posting: Posting
-    similar: tuple[tuple[SimilarTerm, Posting], ...] = ()
+    correction: tuple[str, Posting] | None = None
     synonym: _SynonymMatch | None = None
 
 
@@ -73,8 +101,8 @@ class BM25Retriever:
         evenness: How much repetitions of a term in a row count: a term's part of the score is
             idf · (part / idf) ** evenness. 1 is plain BM25; smaller values prefer rows with more
             of the request's terms.
-        similar_weight: The weight of terms that are spelt like a word that no row contains, where
-            other words have the weight 1; 0 does not search for them.
+        correction_weight: The weight of the corrections of misspelt words, where other words have
+            the weight 1; 0 does not correct any.
         synonym_weight: The weight of synonyms of names in the request, such as "pull request" for
             "PR" or "sign in" for "login"; 0 does not search for them.
 
@@ -93,11 +121,11 @@ class BM25Retriever:
         postings: Postings | None = None,
         common: float = 0.3,
         evenness: float = 1.0,
-        similar_weight: float = 0.0,
+        correction_weight: float = 0.0,
         synonym_weight: float = 0.0,
     ) -> None:
         check_scoring(common=common, evenness=evenness)
-        check_weight(similar_weight, of="a term spelt alike", argument="similar_weight")
+        check_weight(correction_weight, of="a correction", argument="correction_weight")
         check_weight(synonym_weight, of="another name", argument="synonym_weight")
         self._lexicon = lexicon
         self._evenness = evenness
@@ -105,7 +133,7 @@ class BM25Retriever:
         self._name = name
         self._postings = postings
         self._common = common
-        self._similar_weight = similar_weight
+        self._correction_weight = correction_weight
         self._synonym_weight = synonym_weight
 
     @property
@@ -135,7 +163,6 @@ class BM25Retriever:
                 term=found.term.text,
                 documents=found.posting.documents,
                 idf=idf(reading.size(), found.posting.documents),
-                similar=tuple(similar for similar, _ in found.similar),
             )
             for found in self._find(reading, text)
             if not _is_only_whole(found)
@@ -167,11 +194,11 @@ class BM25Retriever:
                 continue
             weight = idf(size, found.posting.documents)
             total += weight
-            if not found.posting.documents and not found.similar and not found.synonym:
+            if not found.posting.documents and not found.correction and not found.synonym:
                 for id_ in held:
                     held[id_] += unknown * weight
             held_by: set[str] = set()
-            others = [posting for _, posting in found.similar]
+            others = [] if found.correction is None else [found.correction[1]]
             if found.synonym is not None:
                 others.append(found.synonym.posting)
             for posting in (found.posting, *others):
@@ -210,16 +237,8 @@ class BM25Retriever:
         for found in self._find(reading, text):
             if found.synonym is not None and found.synonym.is_needed:
                 corrections[found.term.text] = f"{found.term.text} ({found.synonym.name})"
-            elif found.similar:
-                word = found.term.text
-                spellings = [
-                    spelling
-                    for alike, _ in found.similar
-                    for spelling in reading.spellings(alike.term) or [alike.term]
-                ]
-                corrections[word] = min(
-                    spellings, key=lambda spelling: osa_distance(word, spelling, limit=len(word))
-                )
+            elif found.correction is not None:
+                corrections[found.term.text] = found.correction[0]
         return corrections
 
     def _open(self) -> Reading:
@@ -236,10 +255,8 @@ class BM25Retriever:
         for found in self._find(reading, text):
             term = found.term.text
             weighted.append((term, term, found.posting, 1.0))
-            total = sum(similar.similarity for similar, _ in found.similar)
-            for similar, posting in found.similar:
-                share = similar.similarity / max(total, 1.0)
-                weighted.append((term, similar.term, posting, self._similar_weight * share))
+            if found.correction is not None:
+                weighted.append((term, *found.correction, self._correction_weight))
             if found.synonym is not None:
                 named = found.synonym
                 weight = self._synonym_weight * named.share
@@ -256,7 +273,7 @@ class BM25Retriever:
         """Return the request's terms, looked up once per request."""
         if self._postings is None:
             return self._look_up(reading, text)
-        key = reading.key, self._common, self._similar_weight, self._synonym_weight, text
+        key = reading.key, self._common, self._correction_weight, self._synonym_weight, text
         return self._postings.lately(key, lambda: self._look_up(reading, text))
 
     def _look_up(self, reading: Reading, text: str) -> list[_Found]:
@@ -274,7 +291,7 @@ class BM25Retriever:
             found = [_Found(term, reading.posting(term.text)) for term in terms]
         if self._synonym_weight:
             found = self._with_synonyms(reading, found, text, limit)
-        return self._with_similar(reading, found, limit) if self._similar_weight else found
+        return self._corrected(reading, found, limit) if self._correction_weight else found
 
     def _with_synonyms(
         self, reading: Reading, found: list[_Found], text: str, limit: int
@@ -298,37 +315,44 @@ class BM25Retriever:
             ]
         return found
 
-    def _with_similar(self, reading: Reading, found: list[_Found], limit: int) -> list[_Found]:
+    def _corrected(self, reading: Reading, found: list[_Found], limit: int) -> list[_Found]:
+        """Add the corrections of words that no row contains."""
         plain = [each for each in found if each.term.is_plain]
-        unknown = [
+        unknown = {
             each.term.text for each in plain if not each.posting.documents and not each.synonym
-        ]
+        }
         # Most words are unknown: the request is in another language, or about something else.
         if not unknown or len(unknown) > max(3, len(plain) // 2):
             return found
         return [
-            replace(each, similar=tuple(self._similar(reading, each.term.text, found, limit)))
+            replace(each, correction=self._correction(reading, each.term.text, found, limit))
             if each.term.text in unknown
             else each
             for each in found
         ]
 
-    def _similar(
-        self, reading: Reading, word: str, found: Iterable[_Found], limit: int
-    ) -> Iterator[tuple[SimilarTerm, Posting]]:
-        """Yield likely corrections of an unknown word.
+    def _correction(
+        self, reading: Reading, word: str, found: Sequence[_Found], limit: int
+    ) -> tuple[str, Posting] | None:
+        """Return the likely correction of an unknown word as rows spell it, and its rows.
 
         A short word, such as "saml", may be an acronym or a product that is one edit away from some
         term. A term with other letters only counts as its correction if a row contains it together
         with another term of the request.
         """
-        for similar, posting in reading.similar(word, up_to=limit):
+        spellings: dict[str, Posting] = {}
+        for term, posting in reading.similar(word, up_to=limit):
             is_clear = len(word) > SHORT or any(
-                has_letters_of(word, form)
-                for form in (*forms(similar.term), f"{similar.term}d", f"{similar.term}ed")
+                has_letters_of(word, form) for form in (*forms(term), f"{term}d", f"{term}ed")
             )
             if is_clear or any(not {*it.posting.rows}.isdisjoint(posting.rows) for it in found):
-                yield similar, posting
+                for spelling in reading.spellings(term) or [term]:
+                    spellings.setdefault(spelling, posting)
+        return min(
+            spellings.items(),
+            key=lambda each: osa_distance(word, each[0], limit=len(word)),
+            default=None,
+        )
 
 
 def _is_only_whole(found: _Found) -> bool:

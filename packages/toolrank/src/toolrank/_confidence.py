@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolrank._terms import TermStatistics
+    from toolrank._bm25 import TermStatistics
 
 EXACT_CONFIDENCE = 0.99
 """The confidence in a hit whose name is what was asked for; none is higher."""

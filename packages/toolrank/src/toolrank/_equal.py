@@ -7,9 +7,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolrank._duplicates import Fingerprint, group_duplicates
-from toolrank._records import RankedHit
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
@@ -19,6 +16,8 @@ if TYPE_CHECKING:
 _TELLING_WORDS = 5
 # One word in forty may differ.
 _SAME = 0.95
+# Of one name, so that time stays linear.
+_MAX_VARIANTS = 8
 # A few kilobytes each.
 _MOST_TRAITS = 4_096
 
@@ -119,27 +118,31 @@ class EqualRows:
         """Return which of the rows with one name to show, each with those that it stands for."""
         traits = self._traits_of(alike[root], candidates)
 
-        def fingerprint(id_: str) -> Fingerprint | None:
-            if (its := traits.get(id_)) is None:
-                return None
-            if not its.is_telling and not self._has_groups_prefix(id_, root):
-                return None
-            return Fingerprint(its.details | {self._group(id_)}, its.words)
-
-        bare = [RankedHit(id=id_, score=0.0, contributions=()) for id_ in alike[root]]
-        kept = group_duplicates(bare, fingerprint=fingerprint, similarity=_SAME)
-        equal: dict[Hashable, list[RankedHit]] = defaultdict(list)
-        for hit in kept:
-            its = traits.get(hit.id)
-            equal[hit.id if its is None else its.identity or hit.id].append(hit)
+        # By details, the rows that were kept; by row, its duplicates.
+        variants: dict[frozenset[str], list[str]] = defaultdict(list)
+        duplicates: dict[str, list[str]] = {}
+        for id_ in alike[root]:
+            its = traits.get(id_)
+            if its is not None and (its.is_telling or self._has_groups_prefix(id_, root)):
+                kept = variants[its.details | {self._group(id_)}]
+                same = (it for it in kept[:_MAX_VARIANTS] if _are_alike(traits[it], its))
+                if (first := next(same, None)) is not None:
+                    duplicates[first].append(id_)
+                    continue
+                kept.append(id_)
+            duplicates[id_] = []
+        equal: dict[Hashable, list[str]] = defaultdict(list)
+        for id_ in duplicates:
+            its = traits.get(id_)
+            equal[id_ if its is None else its.identity or id_].append(id_)
         shown: dict[str, Equals] = {}
-        for hits in equal.values():
-            first = hits[0]
-            if len(hits) > 1:
+        for ids in equal.values():
+            first = ids[0]
+            if len(ids) > 1:
                 place = self._preference(alike.values(), request)
-                first = min(hits, key=lambda hit: place[self._group(hit.id)])
-            also = tuple(hit.id for hit in hits if hit is not first)
-            shown[first.id] = Equals(first.duplicates, also)
+                first = min(ids, key=lambda id_: place[self._group(id_)])
+            also = tuple(id_ for id_ in ids if id_ != first)
+            shown[first] = Equals(tuple(duplicates[first]), also)
         return shown
 
     def _traits_of(self, ids: Sequence[str], candidates: Candidates) -> Mapping[str, Traits]:
@@ -193,3 +196,9 @@ class EqualRows:
         asked = {*self._split(request)}
         order = sorted(counts, key=lambda it: (-len((words[it] - shared) & asked), -counts[it], it))
         return {group: at for at, group in enumerate(order)}
+
+
+def _are_alike(one: Traits, other: Traits) -> bool:
+    union = len(one.words | other.words)
+    # Two texts without words are the same.
+    return not union or len(one.words & other.words) / union >= _SAME

@@ -74,10 +74,10 @@ class Reading:
             ("vocabulary", self._source), lambda: Vocabulary(self._read(self._lexicon.vocabulary))
         )
 
-    def similar(self, word: str, *, up_to: int) -> list[tuple[SimilarTerm, Posting]]:
+    def similar(self, word: str, *, up_to: int) -> list[tuple[str, Posting]]:
         """Return the terms that an unknown word may mean, with their postings."""
         found = (self.stem_posting(term, up_to=up_to) for term in self.vocabulary().similar(word))
-        return [each for each in found if each is not None]
+        return [(it.term, posting) for it, posting in filter(None, found)]
 
     def stem_posting(self, term: SimilarTerm, *, up_to: int) -> tuple[SimilarTerm, Posting] | None:
         """Return a term of the vocabulary in a form that is searched for, with its posting.

@@ -12,10 +12,20 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from toolrank._stop_words import STOP_WORDS
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+STOP_WORDS: frozenset[str] = frozenset(
+    """
+    a about all also am an and any are as at be been but by can could did do does doing
+    for from had has have having he help her here him his how i if in into is it its just
+    let like me my need no not of on or our out please she should so some than that the
+    their them then there these they this those to us want was we were what when where
+    which who why will with would you your
+    """.split()  # noqa: SIM905 - a block of words reads better than a list of 90 strings
+)
+"""English words that say nothing about which document a request to an assistant means."""
+
 
 MAX_TERMS = 64
 """Distinct terms searched for at most. A pasted document is cut here, not refused: BM25

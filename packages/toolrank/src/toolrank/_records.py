@@ -120,7 +120,6 @@ class RankedHit:
         part_contributions: The same for the part of the request that the hit answers best,
             `explanation.part`.
         explanation: How the score came about.
-        duplicates: Duplicates of this hit that were left out, best first.
     """
 
     id: str
@@ -128,4 +127,3 @@ class RankedHit:
     contributions: tuple[Contribution, ...]
     part_contributions: tuple[Contribution, ...] = ()
     explanation: Explanation | None = None
-    duplicates: tuple[str, ...] = ()

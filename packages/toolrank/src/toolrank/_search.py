@@ -63,7 +63,7 @@ class SearchResult:
     hit: RankedHit
 
 
-class Placing(NamedTuple):
+class RankExplanation(NamedTuple):
     """A row's place in the answer to a request.
 
     Attributes:
@@ -196,7 +196,7 @@ class HybridSearch:
             usage: Factors of past use by id, as `usage_prior` returns them.
             calibration: What similarities mean; by default that of the search.
             adjust: Moves some of the first ranked rows, given those that the request names.
-            whole: Whether to rank all candidates, which `Found.place` needs.
+            whole: Whether to rank all candidates, which `Found.explain_rank` needs.
         """
         channels = _channels(candidates, query, weights)
         named = {hit.id: hit.score for hit in candidates.named(query.text)}
@@ -269,9 +269,9 @@ class Found:
             seen.update(ids)
             depth *= 4
 
-    def place(
+    def explain_rank(
         self, id_: str, shown: Sequence[SearchResult]
-    ) -> tuple[tuple[SearchResult, ...], Placing]:
+    ) -> tuple[tuple[SearchResult, ...], RankExplanation]:
         """Return where a row stands, and its result followed by the one it is compared with.
 
         Args:
@@ -282,15 +282,15 @@ class Found:
         ids = ranking.ids
         for at, each in enumerate(shown):
             if each.id == id_:
-                return (each, *shown[at - 1 : at]), Placing(ranked=len(ids), rank=at + 1)
+                return (each, *shown[at - 1 : at]), RankExplanation(ranked=len(ids), rank=at + 1)
         last = tuple(shown[-1:])
         if id_ not in ids:
-            return last, Placing(ranked=len(ids))
+            return last, RankExplanation(ranked=len(ids))
         distinct = dict(self._distinct(ids[:depth] if id_ in ids[:depth] else ids))
         if id_ not in distinct:
             numbered = enumerate(distinct.items(), start=1)
             same = next((at, it) for at, (it, equals) in numbered if id_ in equals.ids)
-            return (), Placing(ranked=len(ids), same=same)
+            return (), RankExplanation(ranked=len(ids), same=same)
         kept = [*distinct]
         # All scores are relative to the confidence of the first.
         judged = self._judged(ranking, list(dict.fromkeys((kept[0], id_))))
@@ -300,7 +300,7 @@ class Found:
             unit = most / first.score if first.score else 0.0
             own = (_result(hit, ALONE, hit.score * unit, sureness),)
         rank = max(kept.index(id_), len(shown)) + 1
-        return (*own, *last), Placing(ranked=len(ids), rank=rank)
+        return (*own, *last), RankExplanation(ranked=len(ids), rank=rank)
 
     def _distinct(self, ids: Sequence[str]) -> Iterator[tuple[str, Equals]]:
         if self._equal is None:
@@ -488,7 +488,7 @@ def _result(hit: RankedHit, equals: Equals, score: float, sureness: float) -> Se
         score=score,
         confidence=sureness,
         match=_match(hit),
-        duplicates=(*hit.duplicates, *equals.duplicates),
+        duplicates=equals.duplicates,
         also=equals.also,
         hit=hit,
     )

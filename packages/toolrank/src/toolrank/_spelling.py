@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolrank._stop_words import STOP_WORDS
+from toolrank._query import STOP_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolrank._query import query_words
-from toolrank._stop_words import STOP_WORDS
+from toolrank._query import STOP_WORDS, query_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _COMMON = 0.3
 # A row with all the words of a request is better than one that repeats some of them.
 _EVENNESS = 0.75
-_SIMILAR_WEIGHT = 0.7
+_CORRECTION_WEIGHT = 0.5
 _SYNONYM_WEIGHT = 0.7
 _NAMED = 50
 _WORD = re.compile(r"[^\W_]+")
@@ -107,7 +107,7 @@ class Tables:
             postings=self._postings,
             common=_COMMON,
             evenness=_EVENNESS,
-            similar_weight=_SIMILAR_WEIGHT,
+            correction_weight=_CORRECTION_WEIGHT,
             synonym_weight=_SYNONYM_WEIGHT,
         )
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from toolrank._postings import Posting
     from toolrank._ranker import Channel
     from toolrank._records import Filter, Hit, Query, RankedHit
-    from toolrank._rerank import Candidate, RerankOutcome
+    from toolrank.rerank import Candidate, RerankOutcome
 
 __all__ = ["Candidates", "Connection", "Lexicon", "MakeRanker", "Ranker", "Reranker", "Retriever"]
 

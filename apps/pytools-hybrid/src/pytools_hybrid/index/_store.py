@@ -17,10 +17,10 @@ from toolrank import (
     MatrixRetriever,
     Postings,
     Query,
-    RetrievalError,
     Tables,
     VectorRetriever,
 )
+from toolrank.errors import RetrievalError
 
 from pytools_hybrid.index._bm25_weights import ColumnWeights
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from toolindex import Coverage
-    from toolrank import Hit, Retriever
+    from toolrank import Hit
+    from toolrank.protocols import Retriever
 
     # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.
     _State = tuple[int, int]

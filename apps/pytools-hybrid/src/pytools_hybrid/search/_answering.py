@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolembed import StaticEmbedder
-from toolrank import query_terms, split_request
+from toolrank.steps import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
 from pytools_hybrid.search._engine import spelled

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
-from toolrank import PART_DEPTH, Hit, Query, Traits, split_request
+from toolrank import Hit, Query
+from toolrank.steps import PART_DEPTH, Traits, split_request
 
 from pytools_hybrid.telemetry import span
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from toolindex import ToolEntry
-    from toolrank import RankedHit, Ranking
+    from toolrank.steps import RankedHit, Ranking
 
 _NOTICE_CHARACTERS = 200
 # The share of its score that a deprecated tool keeps.

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
-from toolrank import (
+from toolrank import Calibration, HybridRanker, HybridSearch
+from toolrank.steps import (
     ACCURATE_CALIBRATION,
-    Calibration,
-    HybridRanker,
-    HybridSearch,
-    Placing,
+    RankExplanation,
     reciprocal_rank_fusion,
     usage_prior,
 )
@@ -221,7 +219,7 @@ class Searcher:
         sure = (it for it in found.results() if it.confidence >= request.min_confidence)
         results, placing = tuple(islice(sure, request.limit)), None
         if request.place_of is not None:
-            results, placing = found.place(request.place_of, results)
+            results, placing = found.explain_rank(request.place_of, results)
         return _Ranked(tuple(_tool(it, tools, usage, deprecated) for it in results), new, placing)
 
     def _usage(self, reader: StoreReader) -> _Usage:
@@ -337,7 +335,7 @@ class _Ranked(NamedTuple):
 
     tools: tuple[FoundTool, ...]
     unembedded: tuple[str, ...]
-    placing: Placing | None = None
+    placing: RankExplanation | None = None
 
 
 class _Usage(NamedTuple):

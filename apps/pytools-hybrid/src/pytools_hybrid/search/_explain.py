@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolrank import RECOMMENDED_CONFIDENCE, UNITS
+from toolrank import RECOMMENDED_CONFIDENCE
+from toolrank.steps import UNITS
 
 from pytools_hybrid.search._deprecation import deprecation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from toolrank import Placing
+    from toolrank.steps import RankExplanation
 
     from pytools_hybrid.search._types import FoundTool, SearchResponse
     from pytools_hybrid.settings import Settings
@@ -197,7 +198,7 @@ def placed(
     )
 
 
-def _absent(placing: Placing | None, terms: Mapping[str, float]) -> tuple[str, ...]:
+def _absent(placing: RankExplanation | None, terms: Mapping[str, float]) -> tuple[str, ...]:
     if placing is not None and placing.same is not None:
         number, id_ = placing.same
         return (f"it is merged into result {number}, {id_}, which is equal or nearly identical",)

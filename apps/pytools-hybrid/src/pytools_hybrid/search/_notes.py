@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, cast
 
 from toolindex import SearchRecord, ToolFilter
-from toolrank import RECOMMENDED_CONFIDENCE, query_terms
+from toolrank import RECOMMENDED_CONFIDENCE
+from toolrank.steps import query_terms
 from toolscan import ToolId
 
 from pytools_hybrid.index import server_unreachable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from toolembed import Backoff, EmbeddingError, FailureKind
 from toolindex import ToolIndexError, VectorError, check_dimensions
-from toolrank import split_request
+from toolrank.steps import split_request
 
 from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 
 from toolembed import Backoff
 from toolembed.providers import current_name, redact_keys
-from toolrank import (
-    Candidate,
-    LLMReranker,
-    RankedHit,
-    RankingArgumentError,
-    clear_lead,
-)
+from toolrank.errors import RankingArgumentError
+from toolrank.rerank import Candidate, LLMReranker, clear_lead
+from toolrank.steps import RankedHit
 
 from pytools_hybrid.search._types import MatchType, RerankReport
 from pytools_hybrid.settings import why_unusable
@@ -23,7 +19,7 @@ from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
-    from toolrank import RerankOutcome
+    from toolrank.rerank import RerankOutcome
 
     from pytools_hybrid.search._types import FoundTool, SearchRequest, SearchResponse
     from pytools_hybrid.settings import Settings

@@ -16,7 +16,7 @@ from pytools_hybrid.settings import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
-    from toolrank import Contribution, Explanation, Placing
+    from toolrank.steps import Contribution, Explanation, RankExplanation
     from toolscan import Layout
 
     from pytools_hybrid.settings import Roots
@@ -249,7 +249,7 @@ class SearchResponse(Sequence[FoundTool]):
     unembedded: tuple[str, ...] = ()
     search_id: str = ""
     early: str = ""
-    placing: Placing | None = None
+    placing: RankExplanation | None = None
 
     @overload
     def __getitem__(self, index: int) -> FoundTool: ...

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from toolembed import Backoff
 from toolembed.providers import redact_keys
-from toolrank import ModelUsage
+from toolrank.rerank import ModelUsage
 
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.jobs.enrich._prompt import (

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolrank import ModelUsage
+from toolrank.rerank import ModelUsage
 
 from pytools_hybrid.jobs.enrich._asking import Asker, NoAnswerError
 from pytools_hybrid.jobs.enrich._document import CapabilityFile

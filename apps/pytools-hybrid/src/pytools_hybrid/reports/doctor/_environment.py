@@ -109,7 +109,8 @@ def vector_search() -> Verdict:
 
 def look_at_reranking(model: str) -> Verdict:
     """Check that the language model can be loaded; a call might cost money."""
-    from toolrank import LLMReranker, RankingArgumentError
+    from toolrank.errors import RankingArgumentError
+    from toolrank.rerank import LLMReranker
 
     try:
         LLMReranker(current_name(model))
