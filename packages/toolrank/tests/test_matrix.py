@@ -10,7 +10,8 @@ import pytest
 import sqlite_vec
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Content, Filter, MatrixRetriever, Query, RetrievalError, VectorRetriever
+from toolrank import Content, Filter, MatrixRetriever, Query, VectorRetriever
+from toolrank.errors import RetrievalError
 
 COUNT = 700
 ROWS = "SELECT rowid, embedding FROM docs_vec"
