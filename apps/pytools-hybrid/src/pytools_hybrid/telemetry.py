@@ -215,7 +215,7 @@ def span(
         headers: Headers that may name the parent span.
     """
     context = None
-    if headers is not None:
+    if headers:
         from opentelemetry.propagate import extract
 
         context = extract(headers)

@@ -13,6 +13,8 @@ from pytools_hybrid.settings import MAX_LIMIT
 if TYPE_CHECKING:
     from pytools_hybrid.settings import Settings
 
+_ANY = ToolFilter()
+
 
 def search_request(
     settings: Settings,
@@ -60,7 +62,7 @@ def under_policy(policy: ToolFilter, where: ToolFilter | None) -> ToolFilter:
     Raises:
         FilterError: Both have patterns to include.
     """
-    if where is None or where == ToolFilter():
+    if where is None or where == _ANY:
         return policy
     if where.include and policy.include:
         raise FilterError("include", "is already set; only exclude can be given")

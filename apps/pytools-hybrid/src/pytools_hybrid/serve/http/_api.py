@@ -11,7 +11,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Body, FastAPI, Path, Query
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from pydantic_core import from_json
@@ -32,14 +31,12 @@ from pytools_hybrid.serve.http._parameters import (
     SearchQuery,
     StatisticsQuery,
     ToolSearchQuery,
-    invalid,
-    list_names,
-    problem_of_fields,
+    read_query,
     search_arguments,
+    validated,
 )
 from pytools_hybrid.serve.http._problems import (
     MEDIA_TYPE,
-    FieldError,
     ProblemDetails,
     ProblemError,
     json_response,
@@ -58,8 +55,8 @@ from pytools_hybrid.serve.operations import (
     Service,
     ToolResult,
     offered,
+    result_values,
     shared_meta,
-    tool_results,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +68,7 @@ if TYPE_CHECKING:
 
 _LANGUAGES = {"python", "py", "python3"}
 _UNAVAILABLE = 503
+_QUEUED_SECONDS = 0.01
 _RECORDED_STATUS = {Recording.WRITTEN: 201, Recording.PENDING: 202}
 # Parameters that are no filters.
 _NO_FILTERS = {"q", "query", "limit", "top_k", "mode", "use_llm"}
@@ -195,41 +193,40 @@ class CallAnswer(BaseModel):
 
 
 class ApiRoute(APIRoute):
-    """An endpoint that refuses invalid requests with problem details."""
+    """An endpoint whose requests we read: FastAPI, which describes them, would take twice as long.
+
+    Each has a model of its query, and may have parameters in its path and a model of its body.
+    """
+
+    methods: set[str]
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return a handler that also checks what FastAPI lets through."""
-        handle = super().get_route_handler()
-        query: Any = self.dependant.query_params[0].field_info.annotation
-        body: Any = self.body_field and self.body_field.field_info.annotation
-        lists = list_names(query)
+        """Return a handler that refuses invalid requests with problem details."""
+        names, body = self.dependant, self.body_field
+        query = names.query_params[0]
+        model: Any = query.field_info.annotation
 
         async def answer(request: Request) -> Response:
-            given = request.query_params
-            repeated = [
-                FieldError(parameter=name, detail=f"is given {count} times; give it once")
-                for name in query.model_fields.keys() - lists
-                if (count := len(given.getlist(name))) > 1
-            ]
-            if repeated:
-                raise problem_of_fields("query", repeated, len(repeated))
+            given: dict[str, Any] = dict(request.path_params)
+            if names.request_param_name is not None:
+                given[names.request_param_name] = request
+            content = await _read_json(request) if body is not None else None
+            given[query.name] = read_query(model, request)
             if body is not None:
-                await _check_json(request)
-            try:
-                return await handle(request)
-            except RequestValidationError as error:
-                raise invalid(error.errors(), query=query, body=body) from None
+                of_body: Any = body.field_info.annotation
+                given[names.body_params[0].name] = validated(of_body, content, "body")
+            return await self.endpoint(**given)
 
         return answer
 
 
-async def _check_json(request: Request) -> None:
+async def _read_json(request: Request) -> object:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ProblemError(415, "send application/json", headers={"Accept": "application/json"})
     try:
-        # Stricter than FastAPI, which would accept lone surrogates.
-        from_json(await request.body())
+        # It refuses lone surrogates, unlike `json`.
+        return from_json(await request.body())
     except ValueError:
         raise ProblemError(400, "the body is not valid JSON") from None
 
@@ -266,10 +263,12 @@ class SearchEndpoints:
             IndexNotReadyError: Nothing was found, and the index is still being filled.
             UnknownCategoryError: No tool is in a category of the filter.
         """
+        asked = time.perf_counter()
         async with self.turn():
-            if await request.is_disconnected():
-                raise ProblemError(408, "the client has disconnected")
             started = time.perf_counter()
+            # Asking takes a tenth of a search's time, and hardly any client leaves at once.
+            if started - asked > _QUEUED_SECONDS and await request.is_disconnected():
+                raise ProblemError(408, "the client has disconnected")
             response = await SEARCH.run(self.service, arguments, rerank=rerank, record=record)
             return response, 1000 * (time.perf_counter() - started)
 
@@ -296,7 +295,7 @@ class SearchEndpoints:
             milliseconds = 0.0
         else:
             response, milliseconds = await self.found(request, arguments, rerank=rerank)
-        results = tool_results(response, search.roots, API_FIELDS)
+        results = result_values(response, search.roots, API_FIELDS)
         reranked = response.rerank
         metadata = {
             "result_count": len(results),
@@ -309,8 +308,7 @@ class SearchEndpoints:
             "latency_ms": round(milliseconds, 3),
             "rerank": reranked.as_dict() if reranked is not None else None,
         }
-        shown = [result.as_dict(API_FIELDS) for result in results]
-        return json_response({"query": arguments.query, "results": shown, "metadata": metadata})
+        return json_response({"query": arguments.query, "results": results, "metadata": metadata})
 
 
 Id = Annotated[
@@ -352,6 +350,9 @@ def _add(
         response_model=None,
         responses=described,
     )
+    route = api.routes[-1]
+    if isinstance(route, ApiRoute) and method == "GET":
+        route.methods.add("HEAD")
 
 
 def add_status(api: FastAPI, search: ToolSearch | None, metrics: Metrics) -> None:
@@ -526,9 +527,47 @@ def _content(model: Any) -> dict[str, Any]:  # noqa: ANN401 - a model or the con
     return {"content": model} if isinstance(model, dict) else {"model": model}
 
 
-def create_api(**options: Any) -> FastAPI:  # noqa: ANN401 - of FastAPI
-    """Create the application, whose document is complete once `finish` was called."""
-    api = FastAPI(
+class _Api(FastAPI):
+    has_token = False
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the document, which is made when it is first asked for."""
+        if self.openapi_schema is not None:
+            return self.openapi_schema
+        # HEAD would be listed as an operation of its own.
+        heads = [
+            it.methods for it in self.routes if isinstance(it, ApiRoute) and "HEAD" in it.methods
+        ]
+        for methods in heads:
+            methods.remove("HEAD")
+        document = super().openapi()
+        for methods in heads:
+            methods.add("HEAD")
+        for methods in document["paths"].values():
+            for operation in methods.values():
+                if not self.has_token:
+                    del operation["responses"]["401"]
+                for parameter in operation.get("parameters", ()):
+                    # It is left out, and cannot be null.
+                    schema = parameter["schema"]
+                    choices = [it for it in schema.pop("anyOf", ()) if it != {"type": "null"}]
+                    parameter["schema"] = {**dict(*choices), **schema}
+                for response in operation["responses"].values():
+                    content = response.get("content", {})
+                    of_json = content.get("application/json", {}).get("schema", {})
+                    if of_json.get("$ref", "").endswith("/ProblemDetails"):
+                        content[MEDIA_TYPE] = content.pop("application/json")
+        if self.has_token:
+            scheme = {"type": "http", "scheme": "bearer", "description": "The server's --token"}
+            document["components"]["securitySchemes"] = {"token": scheme}
+            document["security"] = [{"token": []}]
+            document["paths"]["/health"]["get"]["security"] = [{}, {"token": []}]
+        return document
+
+
+def create_api(*, has_token: bool = False, **options: Any) -> FastAPI:  # noqa: ANN401 - of FastAPI
+    """Create the application without endpoints."""
+    api = _Api(
         title="pytools-hybrid",
         version=version("pytools-hybrid"),
         summary="Finds Python tools by what they do.",
@@ -543,31 +582,5 @@ def create_api(**options: Any) -> FastAPI:  # noqa: ANN401 - of FastAPI
         **options,
     )
     api.router.route_class = ApiRoute
+    api.has_token = has_token
     return api
-
-
-def finish(api: FastAPI, *, has_token: bool) -> None:
-    """Complete the OpenAPI document, and answer HEAD wherever GET is answered."""
-    document = api.openapi()
-    for methods in document["paths"].values():
-        for operation in methods.values():
-            if not has_token:
-                del operation["responses"]["401"]
-            for parameter in operation.get("parameters", ()):
-                # It is left out, and cannot be null.
-                schema = parameter["schema"]
-                choices = [it for it in schema.pop("anyOf", ()) if it != {"type": "null"}]
-                parameter["schema"] = {**dict(*choices), **schema}
-            for response in operation["responses"].values():
-                content = response.get("content", {})
-                of_json = content.get("application/json", {}).get("schema", {})
-                if of_json.get("$ref", "").endswith("/ProblemDetails"):
-                    content[MEDIA_TYPE] = content.pop("application/json")
-    if has_token:
-        scheme = {"type": "http", "scheme": "bearer", "description": "The server's --token"}
-        document["components"]["securitySchemes"] = {"token": scheme}
-        document["security"] = [{"token": []}]
-        document["paths"]["/health"]["get"]["security"] = [{}, {"token": []}]
-    for route in api.routes:
-        if isinstance(route, ApiRoute) and route.methods is not None and "GET" in route.methods:
-            route.methods.add("HEAD")

@@ -14,7 +14,6 @@ from pytools_hybrid.serve.http._api import (
     add_operations,
     add_status,
     create_api,
-    finish,
 )
 from pytools_hybrid.serve.http._limits import BodyLimit, SearchLimit
 from pytools_hybrid.serve.http._metrics import CountRequests, Metrics
@@ -68,6 +67,7 @@ def create_app(
             yield
 
     app = create_api(
+        has_token=token is not None,
         middleware=[
             Middleware(CountRequests),
             Middleware(
@@ -84,7 +84,6 @@ def create_app(
     add_status(app, search, Metrics(search, server))
     if searches is not None:
         add_operations(app, searches)
-    finish(app, has_token=token is not None)
     app.router.routes += [*(console.routes() if console is not None else ()), *mcp.routes]
     app.state.console = console
     return app

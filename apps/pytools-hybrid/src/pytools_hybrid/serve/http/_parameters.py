@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 from pydantic import (
@@ -29,7 +30,7 @@ from pytools_hybrid.serve.operations import (
 from pytools_hybrid.settings import AliasError, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from starlette.requests import Request
 
@@ -204,55 +205,64 @@ def search_arguments(given: Parameters) -> SearchArguments:
     return SearchArguments.of(given, _ARGUMENTS)
 
 
-def read_form(model: type[Q], request: Request) -> Q:
-    """Parse the query of a form, where an empty field counts as missing.
+def read_query(model: type[Q], request: Request, *, is_form: bool = False) -> Q:
+    """Parse the query of a URL; in that of a form, an empty field counts as missing.
 
     Raises:
         ProblemError: It lists everything that is wrong with it.
     """
-    given: dict[str, Any] = {}
+    given: dict[str, list[str]] = {}
     for name, value in request.query_params.multi_items():
-        if value:
+        if value or not is_form:
             given.setdefault(name, []).append(value)
     lists = list_names(model)
-    values = {name: it if name in lists else it[-1] for name, it in given.items()}
+    values: dict[str, Any] = {}
+    repeated: list[FieldError] = []
+    for name, several in given.items():
+        is_single = name not in lists and (is_form or len(several) == 1)
+        values[name] = several[-1] if is_single else several
+        if not is_single and name in model.model_fields.keys() - lists:
+            detail = f"is given {len(several)} times; give it once"
+            repeated.append(FieldError(parameter=name, detail=detail))
+    if repeated:
+        raise problem_of_fields("query", repeated, len(repeated))
+    return validated(model, values, "query")
+
+
+def validated(model: type[Q], content: object, what: str) -> Q:
+    """Validate the query or the body; raise a `ProblemError` that lists all that is wrong."""
     try:
-        return model.model_validate(values)
+        return model.model_validate(content)
     except ValidationError as error:
-        errors = [{**it, "loc": ("query", *it["loc"])} for it in error.errors(include_url=False)]
-        raise invalid(errors, query=model) from None
+        raise _invalid(error, model, what) from None
 
 
+@cache
 def list_names(model: type[BaseModel]) -> set[str]:
     """Return the names of the parameters that can be repeated."""
     return {name for name, it in model.model_fields.items() if Names in get_args(it.annotation)}
 
 
-def invalid(
-    errors: Iterable[Mapping[str, Any]],
-    *,
-    query: type[BaseModel],
-    body: type[BaseModel] | None = None,
-) -> ProblemError:
+def _invalid(error: ValidationError, model: type[BaseModel], what: str) -> ProblemError:
     """Return the problem that lists what pydantic says is wrong with a request."""
+    errors = error.errors(include_url=False)
     found = sorted(errors, key=lambda it: it["type"] != "extra_forbidden")
-    of_query = [it for it in found if it["loc"][0] == "query"]
-    known = ", ".join((query if of_query or body is None else body).model_fields) or "none"
+    known = ", ".join(model.model_fields) or "none"
     shown: list[FieldError] = []
-    for error in (of_query or found)[:_SHOWN_ERRORS]:
-        where, detail = error["loc"][1:], _message(error["msg"])
-        if error["type"] == "extra_forbidden":
+    for each in found[:_SHOWN_ERRORS]:
+        where, detail = each["loc"], _message(each["msg"])
+        if each["type"] == "extra_forbidden":
             detail = f"is not known; known are {known}"
-        elif error["type"] in {"dict_type", "model_attributes_type"}:
+        elif each["type"] in {"dict_type", "model_type"}:
             detail = "input should be an object"
-        if not of_query:
+        if what == "body":
             pointer = "".join(f"/{_escaped(part)}" for part in where)
             shown.append(FieldError(pointer=pointer, detail=detail))
             continue
-        cause = error.get("ctx", {}).get("error")
+        cause = each.get("ctx", {}).get("error")
         name = cause.alias if isinstance(cause, AliasError) else str(where[0])[:_SHOWN]
         shown.append(FieldError(parameter=name, detail=detail))
-    return problem_of_fields("query" if of_query else "body", shown, len(of_query or found))
+    return problem_of_fields(what, shown, len(found))
 
 
 def problem_of_fields(what: str, shown: list[FieldError], count: int) -> ProblemError:

@@ -13,7 +13,7 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.index import size_on_disk
 from pytools_hybrid.reports.doctor import checks, diagnose
-from pytools_hybrid.serve.http._parameters import Parameters, read_form
+from pytools_hybrid.serve.http._parameters import Parameters, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
 from pytools_hybrid.serve.http.console._pages import left_out
 from pytools_hybrid.settings import is_folder
@@ -61,7 +61,7 @@ class HealthPage:
             ProblemError: The query of the page is invalid.
             DatabaseError: The index cannot be read.
         """
-        query = read_form(HealthForm, request)
+        query = read_query(HealthForm, request, is_form=True)
         search = self._search
         settings = search.settings
         state = await self._state()

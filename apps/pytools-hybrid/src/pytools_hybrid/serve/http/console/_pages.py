@@ -33,7 +33,7 @@ from pytools_hybrid.serve.http._parameters import (
     Names,
     Parameters,
     SearchForm,
-    read_form,
+    read_query,
     search_arguments,
 )
 from pytools_hybrid.serve.http._problems import problem_of
@@ -116,7 +116,7 @@ async def search_page(request: Request, searches: SearchEndpoints) -> Mapping[st
         "problem": None,
     }
     try:
-        arguments = search_arguments(read_form(SearchForm, request))
+        arguments = search_arguments(read_query(SearchForm, request, is_form=True))
         if not arguments.query.strip():
             return values
         record = _TYPING not in request.headers
@@ -169,7 +169,7 @@ async def catalogue_page(request: Request, searches: SearchEndpoints) -> Mapping
         UnknownCategoryError: A requested category does not exist.
         DatabaseError: The index cannot be read.
     """
-    arguments = read_form(CatalogueForm, request)
+    arguments = read_query(CatalogueForm, request, is_form=True)
     search = searches.service.search
     async with searches.turn():
         categories = await search.categories()
@@ -210,7 +210,7 @@ async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str,
         AmbiguousToolError: Several tools have that name.
         DatabaseError: The index cannot be read.
     """
-    arguments = search_arguments(read_form(SearchForm, request))
+    arguments = search_arguments(read_query(SearchForm, request, is_form=True))
     search = searches.service.search
     sought = arguments.request(search.settings)
     async with searches.turn():

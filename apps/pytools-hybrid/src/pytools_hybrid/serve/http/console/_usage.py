@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytools_hybrid.reports.usage import outcome_days, usage_report
-from pytools_hybrid.serve.http._parameters import Parameters, read_form
+from pytools_hybrid.serve.http._parameters import Parameters, read_query
 from pytools_hybrid.serve.http.console._drawing import (
     Plot,
     bars,
@@ -63,7 +63,7 @@ class UsagePage:
             ProblemError: The query of the page is invalid.
             DatabaseError: The index cannot be read.
         """
-        asked = read_form(UsageForm, request)
+        asked = read_query(UsageForm, request, is_form=True)
         count = int(asked.days)
         days = last_days(count)
         report = await self._report(days)
