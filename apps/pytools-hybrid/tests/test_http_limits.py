@@ -234,6 +234,23 @@ async def test_a_client_that_disconnects_during_its_body_is_counted(counted):
     assert counted()["pytools_http_requests_total(POST, none, 499)"] == 1
 
 
+async def test_a_request_that_is_cut_off_as_the_server_stops_is_told_to_try_again(counted):
+    has_begun = asyncio.Event()
+
+    async def wait(_scope, _receive, _send):
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    client = Client()
+    request = asyncio.create_task(CountRequests(wait)(post(), client.receive, client.send))
+    await has_begun.wait()
+    request.cancel()
+    await asyncio.wait({request})
+
+    assert client.status == 503
+    assert counted()["pytools_http_requests_total(POST, none, 503)"] == 1
+
+
 @asynccontextmanager
 async def serving(app, most=1000):
     """Serve an application with our protocol, and yield the address."""

@@ -140,6 +140,15 @@ def test_an_index_of_a_later_version_is_refused(path, refuses, fill, journal_mod
     assert (caught.value.found, caught.value.supported) == (INDEX.version + 1, INDEX.version)
 
 
+def test_an_open_index_is_not_written_after_a_later_version_has_migrated_it(path, fill):
+    with ToolIndex(path) as index, closing(apsw.Connection(str(path))) as later:
+        fill(index, ONE)
+        later.execute(f"PRAGMA user_version = {INDEX.version + 1}")
+        with pytest.raises(NewerSchemaError, match="upgrade, or choose"):
+            fill(index, {})
+        assert later.execute("SELECT count(*) FROM entries").get == 1
+
+
 def test_opening_read_only_requires_an_existing_index(path, tmp_path):
     with pytest.raises(DatabaseError, match="cannot be opened"):
         ToolIndex(path, read_only=True)

@@ -10,7 +10,13 @@ import apsw
 
 from toolindex._files import DURABLE, explained, is_index, logs_of, refuse_without_locks
 from toolindex._lease import RECOVERY_LEASE, Lease
-from toolindex._opening import BUSY_TIMEOUT_MS, LOG_BYTES, open_connection, transaction
+from toolindex._opening import (
+    BUSY_TIMEOUT_MS,
+    LOG_BYTES,
+    open_connection,
+    refuse_newer,
+    transaction,
+)
 from toolindex._recovery import diagnosed, restore
 from toolindex._rows import UnreadableRowError
 from toolindex.errors import (
@@ -109,6 +115,7 @@ class ConnectionPool:
             raise ReadOnlyIndexError(self.path)
         with self._lend() as connection, self._wrapped():
             with transaction(connection, patience_ms=patience_ms):
+                refuse_newer(connection, self.path)
                 yield connection
             self._shorten_logs(connection, LOG_BYTES)
 

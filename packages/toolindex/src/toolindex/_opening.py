@@ -389,6 +389,14 @@ def migrate(
     _check_tables(connection, path, file, "main")
 
 
+def refuse_newer(connection: apsw.Connection, index: Path) -> None:
+    """Raise `NewerSchemaError` if a later version has migrated one of the open files meanwhile."""
+    for file in FILES:
+        found = connection.pragma("user_version", schema=file.schema)
+        if found > file.version:
+            raise NewerSchemaError(file.path(index), found=found, supported=file.version)
+
+
 def expected_columns(file: DatabaseFile) -> dict[str, tuple[str, ...]]:
     """Return the columns that each table of a file has in this version's schema, by table."""
     with closing(apsw.Connection(":memory:")) as connection:

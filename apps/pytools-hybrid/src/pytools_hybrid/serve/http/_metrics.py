@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from opentelemetry.trace import SpanKind
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
+from pytools_hybrid.serve.http._problems import ProblemError
 from pytools_hybrid.serve.metrics import HTTP_REQUESTS, HTTP_SECONDS, ToolMetrics
 from pytools_hybrid.telemetry import fail_span, requested_through, span
 
@@ -90,6 +92,15 @@ class CountRequests:
         ):
             try:
                 await self._app(scope, receive, send_counted)
+            except asyncio.CancelledError:
+                # Only when the server stops, not when a client disconnects.
+                if answered:
+                    raise
+                headers = {"Retry-After": "1", "Connection": "close"}
+                problem = ProblemError(
+                    503, "the server is shutting down; try again", headers=headers
+                )
+                await problem.response(scope)(scope, receive, send_counted)
             except Exception:
                 count(500)
                 raise
