@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,9 @@ def serving(profile: str) -> Iterator[httpx2.Client]:
                 timeout=60,
                 trust_env=False,
             ) as client:
+                # Until the first scan is done, descriptions have no categories.
+                while client.get("/health").json()["status"] == "starting":
+                    time.sleep(0.05)
                 yield client
         finally:
             process.terminate()
