@@ -105,8 +105,8 @@ def serving(profile: str) -> Iterator[httpx2.Client]:
                 timeout=60,
                 trust_env=False,
             ) as client:
-                # Until the first scan is done, descriptions have no categories.
-                while client.get("/health").json()["status"] == "starting":
+                # The descriptions of tools name the categories once the files have been scanned.
+                while client.get("/health").json()["status"] != "ok":
                     time.sleep(0.05)
                 yield client
         finally:

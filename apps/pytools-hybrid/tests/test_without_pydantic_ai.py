@@ -12,7 +12,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from pytools_hybrid import Settings
 from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.reports.doctor import model_choices
+from pytools_hybrid.reports.models import model_choices
 from pytools_hybrid.search import Reranking
 from pytools_hybrid.settings import check_model_name
 from toolembed import EmbeddingError, FailureKind

@@ -94,7 +94,8 @@ class Reading:
 
     def spellings(self, term: str) -> Sequence[str]:
         """Return the words that have this stem, as rows spell them, in lower case."""
-        return self._read(lambda: self._lexicon.spellings(term))
+        key = "spellings", self._source, term
+        return self._postings.once(key, lambda: self._read(lambda: self._lexicon.spellings(term)))
 
     def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the rows that have some ids; an id that no row has is left out."""

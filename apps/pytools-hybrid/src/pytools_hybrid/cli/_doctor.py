@@ -41,9 +41,8 @@ _STATUS_WIDTH = max(map(len, _COLORS))
   $ pytools-hybrid doctor --root .freeact/generated --output json
   $ pytools-hybrid doctor --models
 
-Exits with 1 if a check failed; warnings are not failures. It leaves nothing behind: the index is
-opened read-only, the server uses a copy, and the test file for watching exists in each root for
-less than a millisecond."""
+Exits with 1 if a check failed; warnings are not failures. It changes nothing: the index is opened
+read-only, and the server uses an empty one in a temporary folder."""
 )
 def doctor(
     *,
@@ -71,7 +70,7 @@ def doctor(
     """Find out what does not work here, and how to fix it.
 
     Checks the installation, the settings, the trees of tools and the index, calls the embedding
-    model, watches a file being created, and starts the MCP server.
+    model, checks whether the system can watch the trees, and starts the MCP server.
     """
     if call and not models:
         raise SettingsError("--call", "requires --models")
@@ -107,7 +106,7 @@ def doctor(
 
 def show_models(*, call: bool, output: str) -> None:
     """Print which embedding models could be used."""
-    from pytools_hybrid.reports.doctor import model_choices
+    from pytools_hybrid.reports.models import model_choices
 
     choices = model_choices(call=call)
     if output == "json":

@@ -57,7 +57,7 @@ def report(
     ] = "text",
 ) -> None:
     """Summarize the recorded searches: their number, outcomes and latency."""
-    from pytools_hybrid.reports import usage_report as usage
+    from pytools_hybrid.reports import usage
 
     settings = settings_from(root=root, database=db)
     figures = usage.usage_report(*usage_records(settings, since))
@@ -93,11 +93,17 @@ def export(
     output: Annotated[Literal["csv", "json"], typer.Option(help="The output format.")] = "csv",
 ) -> None:
     """Write out the usage record, one search or outcome per row, oldest first."""
-    from pytools_hybrid.reports import usage_report as usage
+    from toolindex import OutcomeRecord, SearchRecord
+
+    from pytools_hybrid.reports import usage
 
     settings = settings_from(root=root, database=db)
     searches, outcomes = usage_records(settings, since)
-    table = usage.searches_table(searches) if what == "searches" else usage.outcomes_table(outcomes)
+    table = (
+        usage.records_table(SearchRecord, searches)
+        if what == "searches"
+        else usage.records_table(OutcomeRecord, outcomes)
+    )
     _print_file(usage.table_as_json(table) if output == "json" else usage.table_as_csv(table))
     if not table.rows:
         _say_nothing(settings, since, what=what)

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytools_hybrid.reports.usage_report import outcome_days, usage_report
+from pytools_hybrid.reports.usage import outcome_days, usage_report
 from pytools_hybrid.serve.http._parameters import Parameters, read_form
 from pytools_hybrid.serve.http.console._drawing import (
     Plot,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolindex import OutcomeRecord, SearchRecord
     from toolindex.protocols import UsageStore
 
-    from pytools_hybrid.reports.usage_report import DayFigures, ToolFigures, UsageReport
+    from pytools_hybrid.reports.usage import DayFigures, ToolFigures, UsageReport
     from pytools_hybrid.search import ToolSearch
 
 _SHOWN_TOOLS = 15

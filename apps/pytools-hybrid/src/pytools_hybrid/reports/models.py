@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,16 +13,24 @@ from typing import TYPE_CHECKING
 from toolembed import create_embedder
 from toolembed.providers import PROVIDERS
 
-from pytools_hybrid.reports.doctor._embedder import PROBE, remedy_of
 from pytools_hybrid.settings import REMEDIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from toolembed import Embedder
 
 _LOCAL = "sentence-transformers"
 _FIRST_LOCAL_MODEL = f"{_LOCAL}:{PROVIDERS[_LOCAL].models[0]}"
 _OLLAMA_MODEL = f"ollama:{PROVIDERS['ollama'].models[0]}"
+_PROBE = "merge two pdf files"
+_LIST = "pytools-hybrid doctor --models"
+_REMEDIES = (
+    (re.compile(r"run: (.+)$"), "{}"),
+    (re.compile(r"\((ollama serve)\)"), "{}"),
+    (re.compile(r"set (PYTOOLS_\w+=\w+)"), "export {}"),
+    (re.compile(r"`([A-Z][A-Z0-9_]*(?:KEY|TOKEN|URL|PROJECT|REGION))`"), "export {}=…"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +70,44 @@ def model_choices(*, call: bool = False) -> Iterator[ModelChoice]:
             yield from _provided(name, call=call)
 
 
+def remedy_of(message: str, *, model: str) -> str:
+    """Return the command in the message of a failed call, or a general one.
+
+    Args:
+        message: The error message, which may contain the name of the model.
+        model: The name of the model, which may come from a cloned repository's settings file.
+    """
+    # The patterns contain a space or match whole names, so that a model's name cannot be taken for
+    # a command.
+    if any(map(str.isspace, model)):
+        return _LIST
+    if (command := REMEDIES.to_install(model)) in message:
+        return command
+    for pattern, remedy in _REMEDIES:
+        if found := pattern.search(message):
+            return remedy.format(found[1])
+    return _LIST
+
+
+def called(embedder: Embedder) -> tuple[int, float]:
+    """Embed four words; return the number of dimensions and how many milliseconds it took.
+
+    Raises:
+        EmbeddingError: The model cannot embed them.
+    """
+    started = time.perf_counter()
+    dimensions = len(asyncio.run(embedder.embed_query(_PROBE)))
+    return dimensions, 1000 * (time.perf_counter() - started)
+
+
 def _asked(setting: str, message: str) -> ModelChoice:
-    """Ask a model for a vector."""
     from toolembed import EmbeddingError
 
     embedder = create_embedder(setting, hints=REMEDIES)
     if embedder is None:
         return ModelChoice(setting=setting, works=False, message="not an embedding model")
-    started = time.perf_counter()
     try:
-        vector = asyncio.run(embedder.embed_query(PROBE))
+        dimensions, milliseconds = called(embedder)
     except EmbeddingError as error:
         return ModelChoice(
             setting=setting,
@@ -79,13 +116,8 @@ def _asked(setting: str, message: str) -> ModelChoice:
             message=str(error),
             remedy=remedy_of(error.reason, model=setting),
         )
-    milliseconds = 1000 * (time.perf_counter() - started)
-    return ModelChoice(
-        setting=setting,
-        works=True,
-        was_asked=True,
-        message=f"{message}; {len(vector)} dimensions, {milliseconds:.0f} ms including loading",
-    )
+    message += f"; {dimensions} dimensions, {milliseconds:.0f} ms including loading"
+    return ModelChoice(setting=setting, works=True, was_asked=True, message=message)
 
 
 def _provided(name: str, *, call: bool) -> Iterator[ModelChoice]:
