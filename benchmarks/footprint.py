@@ -31,6 +31,8 @@ RUNS = 7
 # The distributions that importing a package may load. All others are imported when they are used.
 LOADS = {
     "toolindex": frozenset({"apsw", "toolscan"}),
+    # Every store of it has a thread.
+    "toolindex-postgres": frozenset({"apsw", "concurrent.futures", "toolindex", "toolscan"}),
     "toolwatch": frozenset({"anyio"}),
     # Its functions are asynchronous: asyncio and what that loads.
     "toolembed": frozenset({"asyncio", "concurrent.futures", "ssl"}),
@@ -49,6 +51,7 @@ OPTIONAL = {
     "pytools_hybrid.agents.adapters.fastmcp": "fastmcp",
     "pytools_hybrid.agents.adapters.pydantic_ai": "pydantic_ai",
     "toolembed.pydantic_ai": "pydantic_ai",
+    "toolindex_postgres.commands": "typer",
 }
 COUNT = "import sys, time; print(time.process_time(), *sys.modules)"
 

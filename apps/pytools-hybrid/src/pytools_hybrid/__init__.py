@@ -9,7 +9,7 @@
 - **Searching a tree**: `ToolSearch`, or `BlockingToolSearch` in code that is not async, returns a
   `SearchResponse`: a sequence of `FoundTool`, each with a `MatchType`. `SearchMode`, `Scope` and
   `ToolFilter` narrow the search. `RerankReport` says what reranking cost, and `Placement` where a
-tool ranks that was not shown.
+  tool ranks that was not shown.
 - **What is searched**: the trees (`RootsLike`, kept as `Roots`) and their `Index` (`BlockingIndex`
   in code that is not async); `IndexState` says what it contains. `Settings`, your own
   `Embedder` and `Follower` are for long-running programs.

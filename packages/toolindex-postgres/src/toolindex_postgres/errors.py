@@ -68,7 +68,7 @@ class SchemaError(DatabaseError):
         what = "there is no index yet" if found is None else f"the index has schema {found}"
         super().__init__(
             where,
-            f"{what}, this version needs schema {supported}; run `Database.init` once as the "
+            f"{what}, and this version needs schema {supported}; run `Database.init` once as the "
             "owner (`pytools-hybrid database init`)",
         )
         self.found = found

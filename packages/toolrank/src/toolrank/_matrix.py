@@ -56,8 +56,8 @@ class MatrixRetriever:
         vectors: A SELECT of an integer and of a vector in little-endian float32, all of one length.
             A row of zeros, or with a value that is not finite, has no direction and is never found.
         parameters: Its parameters.
-        versions: A SELECT of the same integers, each with another that the row has as long as it
-            has this vector, and never again.
+        versions: A SELECT of the same integers, each with its version: an integer that is new
+            whenever the row's vector is, and is never used again.
         previous: A retriever of another state, made with the same SELECTs: the rows that it has are
             not read again, and their memory is shared.
         content: Where hits get their ids; without it an id is the integer in digits.

@@ -1,6 +1,6 @@
 """Measure rankings against relevance judgements.
 
-Ask how good a ranking is, how sure that is, and whether another one is better::
+How good a ranking is, how certain that is, and whether another one is better::
 
     evaluation = evaluate(run, qrels, ["recall@5", "ndcg@10", "mrr"])
     evaluation.mean("ndcg@10")
