@@ -109,12 +109,12 @@ def vector_search() -> Verdict:
 
 def look_at_reranking(model: str) -> Verdict:
     """Check that the language model can be loaded; a call might cost money."""
-    from toolrank.errors import RankingArgumentError
+    from toolrank import ToolRankError
     from toolrank.rerank import LLMReranker
 
     try:
         LLMReranker(current_name(model))
-    except RankingArgumentError as error:
+    except ToolRankError as error:
         problem = why_unusable(model, error)
         return failed(f"{model} cannot be used ({problem})", remedy_of(problem, model=model))
     return fine(f"{model} can be loaded; it was not called")
