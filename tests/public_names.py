@@ -1,12 +1,20 @@
-"""The public names of a package: what its `__init__` exports, and then its public submodules."""
+"""The public names of a package: what its `__init__` exports, and then its public submodules.
+
+`python -m tests.public_names` counts them.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
+
+from release.projects import read_projects
+
+ROOT = Path(__file__).parents[1]
 
 
 def public_names(package: str) -> list[str]:
@@ -48,3 +56,18 @@ def _exported(module: ModuleType) -> list[str]:
             case _:
                 pass
     return [name for name in names if not name.startswith("_")]
+
+
+def counts() -> dict[str, int]:
+    """Return how many names each package promises."""
+    return {
+        name: len(public_names(project.module))
+        for name, project in read_projects(ROOT).items()
+        if project.folder.parent.name == "packages"
+    }
+
+
+if __name__ == "__main__":
+    for name, count in (found := counts()).items():
+        print(f"{count:4} {name}")
+    print(f"{sum(found.values()):4} in all")

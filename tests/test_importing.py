@@ -15,10 +15,6 @@ from .public_names import public_names
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(it.module for it in read_projects(ROOT).values())
-# By package, the modules that importing it must not load.
-LIGHT = {
-    "toolwatch": {"anyio", "dataclasses", "logging", "watchfiles"},
-}
 SCAN = """
 import os
 from pathlib import Path
@@ -80,7 +76,12 @@ USES = {
         "toolrank._ranker",
         {"asyncio", "numpy", "statistics", "toolrank.rerank"},
     ),
-    "watching from a thread": (WATCH, "toolwatch._watcher", {"asyncio"}),
+    "all of toolwatch": (
+        "import toolwatch",
+        "toolwatch._watcher",
+        {"anyio", "asyncio", "watchfiles"},
+    ),
+    "watching from a thread": (WATCH, "watchfiles", {"asyncio"}),
     "all of toolembed": (
         "import toolembed",
         "toolembed._embed",
@@ -139,14 +140,6 @@ def test_every_public_name_exists(module):
     assert public_names(module)
     with pytest.raises(AttributeError, match=f"'{module}' has no attribute 'nothing'"):
         import_module(module).nothing  # noqa: B018
-
-
-@pytest.mark.parametrize("module", LIGHT)
-def test_importing_a_package_loads_only_its_errors(module, loaded_by):
-    loaded = loaded_by(f"import {module}")
-
-    assert {it for it in loaded if it.startswith(module)} == {module, f"{module}.errors"}
-    assert not loaded & {"asyncio", *LIGHT[module]}
 
 
 @pytest.mark.parametrize(("program", "loads", "leaves"), USES.values(), ids=USES)

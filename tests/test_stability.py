@@ -74,11 +74,10 @@ def test_the_readme_of_a_package_names_its_whole_api(module):
     assert names <= set(re.findall(r"\w+", readme))
 
 
-@pytest.mark.parametrize("module", ALL_PROMISED)
-def test_every_promised_module_lists_its_names(module):
+@pytest.mark.parametrize("module", PROMISED["pytools-hybrid"])
+def test_every_promised_module_of_the_application_lists_its_names(module):
     package, *rest = module.split(".")
     place = SOURCES[package].joinpath(*rest)
     source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
-    names = r"^__all__ = \[|^from [\w.]+ import (\w+) as \1$"
-    assert re.search(names, source.read_text("utf-8"), re.MULTILINE)
+    assert re.search(r"^__all__ = \[", source.read_text("utf-8"), re.MULTILINE)

@@ -13,7 +13,7 @@ the same weight, and so have the answerable and the other requests of a tree. Li
 (benchmarks/quality/README.md has the whole command.) It prints, for each mode, how well good
 answers are distinguished from the others, where each tree is judged by a model of the other trees.
 Then come the coefficients: those of words for `toolrank._confidence`, those of vectors for its
-`Calibration`, or, for toolembed's accurate model, its `ACCURATE_CALIBRATION`.
+`Calibration`, or, for toolembed's accurate model, its `Calibration.accurate`.
 Their intercept is the one at which `RECOMMENDED_CONFIDENCE` loses 3 % of the good answers to the
 everyday requests (10 % by vectors alone). The last table shows which answers searches doubt with
 the current coefficients. Trees with the same path are held out together. Hits that the request

@@ -6,8 +6,8 @@ from typing import assert_type
 
 import toolscan
 from toolindex import (
+    ArgumentError,
     Coverage,
-    FilterError,
     IndexReader,
     StoredFiles,
     SyncPlan,
@@ -77,7 +77,7 @@ async def a_thread_gives_what_the_function_gives(index: ToolIndex) -> None:
     )
 
 
-def errors_have_one_root(reading: FilterError) -> None:
+def errors_have_one_root(reading: ArgumentError) -> None:
     root: ToolIndexError = reading
     raise root
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from pytools_hybrid import AmbiguousToolError, SearchMode, ToolFilter, ToolSearch, UnknownToolError
 from pytools_hybrid.search import nearest_first
-from toolindex import FilterError
+from toolindex import ArgumentError
 
 CREATE = "mcptools:github:create_issue"
 
@@ -120,7 +120,7 @@ def test_a_filter_can_narrow_the_policy_but_not_widen_it(settings, root):
 
 def test_a_second_include_list_is_refused(settings, root):
     async def job(search):
-        with pytest.raises(FilterError, match="include"):
+        with pytest.raises(ArgumentError, match="include"):
             await search.search("x", where=ToolFilter(include=["*"]))
 
     use(settings(include=("*:github:*",)), root, job)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from pytools_hybrid import Scope, SearchMode, ToolSearch
 from pytools_hybrid.serve.operations import tool_results
-from toolindex import FilterError, ToolFilter
+from toolindex import ArgumentError, ToolFilter
 
 CREATE = "mcptools:github:create_issue"
 
@@ -210,5 +210,5 @@ def test_a_filter_that_nothing_passes_says_so(settings, root):
 
 
 def test_an_invalid_filter_is_refused():
-    with pytest.raises(FilterError, match="categories"):
+    with pytest.raises(ArgumentError, match="categories"):
         ToolFilter(categories="github")

@@ -2,7 +2,8 @@
 
 import pytest
 from toolindex import DatabaseError
-from toolindex_postgres import Address, AddressError, Database, UnreachableStoreError
+from toolindex_postgres import Address, Database, UnreachableStoreError
+from toolindex_postgres._errors import AddressError
 
 SECRET = "hunter2"
 

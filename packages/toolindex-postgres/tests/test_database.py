@@ -5,13 +5,9 @@ import threading
 import psycopg
 import pytest
 from toolindex import DatabaseError, NewerSchemaError, OutcomeRecord
-from toolindex_postgres import (
-    Database,
-    DeniedError,
-    SchemaError,
-    UnreachableStoreError,
-)
+from toolindex_postgres import Database, UnreachableStoreError
 from toolindex_postgres._connections import Connection
+from toolindex_postgres._errors import DeniedError, SchemaError
 
 from .test_faults import until
 from .trees import MODEL, ONE, TWO, embed, ids, known, sync

@@ -5,7 +5,8 @@ import json
 import psycopg
 import pytest
 from toolindex import OutcomeRecord
-from toolindex_postgres import Database, UnreadableRowError
+from toolindex_postgres import Database
+from toolindex_postgres._errors import UnreadableRowError
 
 from .sqlite_store import SQLiteStore
 from .trees import MODEL, READER, embed, ids, known, report, sync

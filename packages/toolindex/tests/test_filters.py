@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import FilterError, ToolFilter, ToolOutcomes
+from toolindex import ArgumentError, ToolFilter, ToolOutcomes
 from toolindex._connection import ConnectionPool
 from toolindex._filters import rowids
 
@@ -222,7 +222,7 @@ def test_a_latency_is_the_median_of_the_successes_that_have_one(fill, allowed):
     ],
 )
 def test_an_invalid_argument_is_refused_by_name(argument, value, advice):
-    with pytest.raises(FilterError, match=advice) as raised:
+    with pytest.raises(ArgumentError, match=advice) as raised:
         ToolFilter(**{argument: value})
     assert raised.value.argument == argument
     assert argument in str(raised.value)

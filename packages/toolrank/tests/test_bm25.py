@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from toolrank import Content, Filter, Postings, Query, ToolRankError
-from toolrank._query import quoted_phrases
+from toolrank._query import match_expression, quoted_phrases
 from toolrank.errors import RankingArgumentError, RetrievalError
-from toolrank.steps import match_expression, query_terms
+from toolrank.steps import query_terms
 
 from .lexical import bm25
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import RECOMMENDED_CONFIDENCE, Calibration, Content, Query
 from toolrank._confidence import _LIKENESS, _WORDS, Evidence, confidence, lexical_strength
-from toolrank.steps import EXACT_CONFIDENCE
 
 from .lexical import bm25
 
@@ -61,7 +60,7 @@ def test_without_evidence_there_is_no_confidence(evidence):
 
 @pytest.mark.parametrize("evidence", [{}, {"coverage": 0.0, "terms": 9, "contrast": -1.0}])
 def test_an_exact_name_is_nearly_certain(evidence):
-    assert confidence(Evidence(is_exact=True, **evidence)) == EXACT_CONFIDENCE
+    assert confidence(Evidence(is_exact=True, **evidence)) == 0.99
 
 
 @pytest.mark.parametrize(

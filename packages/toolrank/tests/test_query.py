@@ -6,8 +6,8 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank._query import MAX_TERMS, STOP_WORDS, quoted_phrases
-from toolrank.steps import match_expression, query_terms
+from toolrank._query import MAX_TERMS, STOP_WORDS, match_expression, quoted_phrases
+from toolrank.steps import query_terms
 
 HOSTILE = [
     "",

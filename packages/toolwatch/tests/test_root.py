@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from toolwatch import NotAFolderError, ToolWatchError, awatch_tools
+from toolwatch import ToolWatchError, awatch_tools
 
 from .conftest import PATIENCE
 
@@ -160,7 +160,7 @@ async def test_a_root_that_is_a_file_is_refused(tmp_path):
     file = tmp_path / "file.txt"
     file.write_text("x")
 
-    with pytest.raises(NotAFolderError, match="watch the folder that contains it") as caught:
+    with pytest.raises(ToolWatchError, match="watch the folder that contains it") as caught:
         await anext(awatch_tools(file))
     assert caught.value.root == file
     assert isinstance(caught.value, ToolWatchError)
@@ -173,7 +173,7 @@ def test_a_root_that_comes_back_as_a_file_is_refused(root, mirroring):
             root.write_text("x")
             await mirror.sees(refusal=lambda: False)
 
-    with pytest.raises(NotAFolderError):
+    with pytest.raises(ToolWatchError, match="is not a folder"):
         asyncio.run(scenario())
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path, PurePosixPath
 
 import pytest
-from toolwatch import NoRootError, NotAFolderError, awatch_tools, watch_tools
+from toolwatch import ToolWatchError, awatch_tools, watch_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -97,14 +97,17 @@ def test_roots_that_are_all_files_are_refused(tmp_path):
     files = [tmp_path / "one", tmp_path / "two"]
     for file in files:
         file.write_text("x")
-    with closing(watch_tools(files)) as batches, pytest.raises(NotAFolderError):
+    with (
+        closing(watch_tools(files)) as batches,
+        pytest.raises(ToolWatchError, match="is not a folder"),
+    ):
         next(batches)
 
 
 @pytest.mark.parametrize("watch", [watch_tools, awatch_tools])
 @pytest.mark.parametrize("roots", [(), ([],)], ids=["none", "an empty list"])
 def test_a_watch_without_roots_is_refused_at_once(watch, roots):
-    with pytest.raises(NoRootError, match="at least one folder"):
+    with pytest.raises(ToolWatchError, match="at least one folder"):
         watch(*roots)
 
 

@@ -10,12 +10,6 @@ owner uses `Database`, or the commands of `toolindex_postgres.commands`.
 
 from toolindex_postgres._address import Address as Address
 from toolindex_postgres._database import Database as Database
-from toolindex_postgres._database import DatabaseStatus as DatabaseStatus
-from toolindex_postgres._database import TreeStatus as TreeStatus
+from toolindex_postgres._errors import UnreachableStoreError as UnreachableStoreError
 from toolindex_postgres._refresh import Freshness as Freshness
 from toolindex_postgres._store import SharedStore as SharedStore
-from toolindex_postgres.errors import AddressError as AddressError
-from toolindex_postgres.errors import DeniedError as DeniedError
-from toolindex_postgres.errors import SchemaError as SchemaError
-from toolindex_postgres.errors import UnreachableStoreError as UnreachableStoreError
-from toolindex_postgres.errors import UnreadableRowError as UnreadableRowError

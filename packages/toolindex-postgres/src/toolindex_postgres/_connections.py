@@ -16,13 +16,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from toolindex.errors import DatabaseBusyError, DatabaseError
 
 from toolindex_postgres._address import SECRET, Address
-from toolindex_postgres._tree import SUPPORTED
-from toolindex_postgres.errors import (
+from toolindex_postgres._errors import (
     AddressError,
     DeniedError,
     SchemaError,
     UnreachableStoreError,
 )
+from toolindex_postgres._tree import SUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

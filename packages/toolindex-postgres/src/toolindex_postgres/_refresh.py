@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from toolindex import DatabaseError, LeaseHeldError
 
+from toolindex_postgres._errors import UnreachableStoreError
 from toolindex_postgres._tree import Tree, poll
-from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

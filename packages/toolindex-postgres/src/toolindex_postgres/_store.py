@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from toolindex import DatabaseError, ReadOnlyIndexError
+from toolindex import DatabaseError
 
 from toolindex_postgres._copy import Copy, checked
+from toolindex_postgres._errors import UnreachableStoreError
 from toolindex_postgres._refresh import Freshness, Refresher
 from toolindex_postgres._tree import Tree, name_of_vector
-from toolindex_postgres.errors import UnreachableStoreError
 
 if TYPE_CHECKING:
     from array import array
@@ -353,7 +353,7 @@ class SharedStore:
 
     def _check_writable(self) -> None:
         if self.read_only:
-            raise ReadOnlyIndexError(self.where)
+            raise DatabaseError(self.where, "the index is open read-only")
 
     def _tree(self, connection: Connection, *, locks: bool = False) -> Tree:
         return Tree(connection, self.tree, self._connections.where, locks=locks)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from toolindex.errors import NewerSchemaError
 
+from toolindex_postgres._errors import SchemaError, UnreadableRowError
 from toolindex_postgres._rows import (
     aliases_of,
     as_bytes,
@@ -26,7 +27,6 @@ from toolindex_postgres._rows import (
     shown,
     vector_of,
 )
-from toolindex_postgres.errors import SchemaError, UnreadableRowError
 
 if TYPE_CHECKING:
     from array import array

@@ -24,7 +24,6 @@ from toolindex.errors import (
     DatabaseBusyError,
     DatabaseError,
     NewerSchemaError,
-    ReadOnlyIndexError,
     ToolIndexError,
     TooManyFilesError,
 )
@@ -112,7 +111,7 @@ class ConnectionPool:
         `patience_ms` is how long to wait for another writer to end, None for the usual time.
         """
         if self.read_only:
-            raise ReadOnlyIndexError(self.path)
+            raise DatabaseError(self.path, "the index is open read-only")
         with self._lend() as connection, self._wrapped():
             with transaction(connection, patience_ms=patience_ms):
                 refuse_newer(connection, self.path)

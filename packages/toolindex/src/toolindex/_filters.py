@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from toolindex.errors import FilterError
+from toolindex.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -82,7 +82,7 @@ class ToolFilter:
         exclude: No tools whose id matches any of these patterns, even if `include` has it.
 
     Raises:
-        FilterError: A number is out of range, a single string is given instead of several, or a
+        ArgumentError: A number is out of range, a single string is given instead of several, or a
             pattern is longer than any id.
     """
 
@@ -102,28 +102,28 @@ class ToolFilter:
             given = getattr(self, argument)
             # A string is a collection of strings too, and would be split into letters.
             if isinstance(given, str):
-                raise FilterError(argument, f"is a single string, {given!r}; give it in a list")
+                raise ArgumentError(argument, f"is a single string, {given!r}; give it in a list")
             names = tuple(given)  # once, because an iterator would then be exhausted
             if not all(isinstance(name, str) for name in names):
-                raise FilterError(
+                raise ArgumentError(
                     argument, f"contains something other than strings: {list(names)!r}"
                 )
             object.__setattr__(self, argument, frozenset(names))
         for argument in ("include", "exclude"):
             if any(len(pattern) > _MAX_PATTERN for pattern in getattr(self, argument)):
-                raise FilterError(argument, f"has a pattern of over {_MAX_PATTERN} characters")
+                raise ArgumentError(argument, f"has a pattern of over {_MAX_PATTERN} characters")
         if self.path_prefix is not None:
             prefix = str(PurePosixPath(self.path_prefix))
             object.__setattr__(self, "path_prefix", None if prefix == "." else prefix)
         rate, latency = self.min_success_rate, self.max_latency_ms
         if rate is not None and not 0 <= rate <= 1:
-            raise FilterError("min_success_rate", f"is {rate}; give a share from 0 to 1")
+            raise ArgumentError("min_success_rate", f"is {rate}; give a share from 0 to 1")
         if latency is not None and not 0 <= latency < math.inf:
-            raise FilterError("max_latency_ms", f"is {latency}; give milliseconds, 0 or more")
+            raise ArgumentError("max_latency_ms", f"is {latency}; give milliseconds, 0 or more")
         if self.min_observations < 1:
-            raise FilterError("min_observations", f"is {self.min_observations}; give 1 or more")
+            raise ArgumentError("min_observations", f"is {self.min_observations}; give 1 or more")
         if self.unknown not in {"include", "exclude"}:
-            raise FilterError("unknown", f"is {self.unknown!r}; give 'include' or 'exclude'")
+            raise ArgumentError("unknown", f"is {self.unknown!r}; give 'include' or 'exclude'")
 
     @property
     def uses_outcomes(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from toolindex._files import DURABLE
 from toolindex._meta import bump, counter
 from toolindex._recovery import without_backup
-from toolindex.errors import DamagedDatabaseError, UsageError
+from toolindex.errors import ArgumentError, DamagedDatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ class SearchRecord:
         degraded: What was lost, as text; empty if all channels answered.
 
     Raises:
-        UsageError: A time is negative or not finite.
+        ArgumentError: A time is negative or not finite.
     """
 
     id: str
@@ -74,7 +74,7 @@ class OutcomeRecord:
         search_id: The search that found the tool, if known.
 
     Raises:
-        UsageError: A time is negative or not finite.
+        ArgumentError: A time is negative or not finite.
     """
 
     at: float
@@ -406,7 +406,7 @@ def _loaded(text: str) -> Any:  # noqa: ANN401 - any JSON
 
 def _check_number(argument: str, value: float) -> None:
     if not 0 <= value < math.inf:
-        raise UsageError(argument, value)
+        raise ArgumentError(argument, f"is {value}; give a finite number, 0 or more")
 
 
 def _usage_of(

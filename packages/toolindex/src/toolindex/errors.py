@@ -95,13 +95,6 @@ class NewerSchemaError(DatabaseError):
         self.supported = supported
 
 
-class ReadOnlyIndexError(DatabaseError):
-    """The index was opened read-only, and cannot be changed."""
-
-    def __init__(self, where: Path | str) -> None:
-        super().__init__(where, "the index is open read-only")
-
-
 class TooManyFilesError(DatabaseError):
     """This process or the machine has no file descriptors left; nothing is wrong with the file."""
 
@@ -125,8 +118,8 @@ class VectorError(ToolIndexError):
         self.model_id = model_id
 
 
-class FilterError(ToolIndexError, ValueError):
-    """An argument of a filter is invalid.
+class ArgumentError(ToolIndexError, ValueError):
+    """An argument of a filter or of a record is invalid.
 
     Attributes:
         argument: The name of the invalid argument.
@@ -134,16 +127,4 @@ class FilterError(ToolIndexError, ValueError):
 
     def __init__(self, argument: str, message: str) -> None:
         super().__init__(f"{argument} {message}")
-        self.argument = argument
-
-
-class UsageError(ToolIndexError, ValueError):
-    """An invalid number for the usage record.
-
-    Attributes:
-        argument: The name of the invalid argument.
-    """
-
-    def __init__(self, argument: str, value: float) -> None:
-        super().__init__(f"{argument} is {value}; give a finite number, 0 or more")
         self.argument = argument

@@ -253,7 +253,7 @@ class UsageStore(Protocol):
             max_rows: The maximum number of searches, and of outcomes.
 
         Raises:
-            UsageError: A number is negative or not finite.
+            ArgumentError: A number is negative or not finite.
         """
         ...
 

@@ -67,12 +67,13 @@ class Calibration:
     with_words: tuple[float, float, float, float] = (-5.23, 3.4, 1.51, 11.19)
     unknown: float = 0.0
 
+    @classmethod
+    def accurate(cls) -> Calibration:
+        """Return the calibration of toolembed's accurate model."""
+        return cls(alone=(-1.27, 10.83), with_words=(-4.26, 3.83, 1.0, 9.19), unknown=0.35)
+
 
 _STATIC = Calibration()
-ACCURATE_CALIBRATION = Calibration(
-    alone=(-1.27, 10.83), with_words=(-4.26, 3.83, 1.0, 9.19), unknown=0.35
-)
-"""The calibration of toolembed's accurate model."""
 
 # The coefficients for words (`coverage`, `terms`, `named`), and for `strength` alone.
 _WORDS = (-3.33, 3.73, 1.25, 1.18)

@@ -1,6 +1,6 @@
 """The errors this package raises. A query's text is never one of their causes."""
 
-__all__ = ["RankingArgumentError", "RetrievalError", "ToolRankError"]
+__all__ = ["RetrievalError", "ToolRankError"]
 
 
 class ToolRankError(Exception):

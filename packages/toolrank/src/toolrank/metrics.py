@@ -30,11 +30,10 @@ __all__ = [
     "Difference",
     "Evaluation",
     "Interval",
-    "Relevant",
     "evaluate",
 ]
 
-Relevant: TypeAlias = Collection[str] | Mapping[str, float]
+_Relevant: TypeAlias = Collection[str] | Mapping[str, float]
 """The relevant ids of a query, each worth 1, or the gain of each; no gain above 0: irrelevant."""
 
 
@@ -106,7 +105,7 @@ def _distinct_ids(ranked: Sequence[str], *, of: str) -> list[str]:
     return list(dict.fromkeys(ranked))
 
 
-def _positive_gains(relevant: Relevant, *, of: str) -> dict[str, float]:
+def _positive_gains(relevant: _Relevant, *, of: str) -> dict[str, float]:
     """Return the gain of each relevant id, 1 if none is given; refuse unusable judgements."""
     _check_ids(relevant, argument="qrels", of=of)
     given = (
@@ -314,7 +313,7 @@ class Evaluation:
 
 def evaluate(
     run: Mapping[str, Sequence[str]],
-    qrels: Mapping[str, Relevant],
+    qrels: Mapping[str, _Relevant],
     measures: Iterable[str],
 ) -> Evaluation:
     """Measure the rankings of many queries against what is relevant to each.

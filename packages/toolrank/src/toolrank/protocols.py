@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toolrank._records import Filter, Hit, Query, RankedHit
     from toolrank.rerank import Candidate, RerankOutcome
 
-__all__ = ["Candidates", "Connection", "Lexicon", "MakeRanker", "Ranker", "Reranker", "Retriever"]
+__all__ = ["Candidates", "MakeRanker", "Reranker", "Retriever"]
 
 
 class Connection(Protocol):

@@ -30,7 +30,6 @@ __all__ = [
     "LLMReranker",
     "ModelUsage",
     "RerankOutcome",
-    "RerankWhen",
     "clear_lead",
 ]
 
@@ -249,7 +248,7 @@ def _one_line(text: str, *, limit: int) -> str:
     return " ".join(seen.split())[:limit].rstrip()
 
 
-RerankWhen: TypeAlias = Literal["auto", "always", "never"]
+_When: TypeAlias = Literal["auto", "always", "never"]
 """When to ask: where the lead is not clear, each time, or not at all."""
 
 _TEXT_LENGTH = 600
@@ -339,13 +338,13 @@ class LLMReranker:
         self,
         model: _ModelOrName,
         *,
-        when: RerankWhen = "auto",
+        when: _When = "auto",
         candidates: int = 10,
         timeout_s: float = 10.0,
         cache_size: int = 256,
     ) -> None:
-        if when not in get_args(RerankWhen):
-            raise RankingArgumentError("when", f"{when!r} is none of {get_args(RerankWhen)}")
+        if when not in get_args(_When):
+            raise RankingArgumentError("when", f"{when!r} is none of {get_args(_When)}")
         if candidates < 2:
             raise RankingArgumentError(
                 "candidates", f"{candidates} is below 2, so there is nothing to order"

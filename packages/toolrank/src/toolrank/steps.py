@@ -1,30 +1,15 @@
 """The steps of a search, for callers that run some of them themselves, as pytools-hybrid does."""
 
-from toolrank._confidence import ACCURATE_CALIBRATION, EXACT_CONFIDENCE
-from toolrank._equal import Traits
-from toolrank._fusion import PART_DEPTH, UNITS, FusedScores, linear_fusion, reciprocal_rank_fusion
-from toolrank._query import match_expression, query_terms, split_request
-from toolrank._ranker import USAGE_BOUND, Ranking, usage_prior
-from toolrank._records import Contribution, Explanation, RankedHit
-from toolrank._search import RankExplanation
-
-__all__ = [
-    "ACCURATE_CALIBRATION",
-    "EXACT_CONFIDENCE",
-    "PART_DEPTH",
-    "UNITS",
-    "USAGE_BOUND",
-    "Contribution",
-    "Explanation",
-    "FusedScores",
-    "RankExplanation",
-    "RankedHit",
-    "Ranking",
-    "Traits",
-    "linear_fusion",
-    "match_expression",
-    "query_terms",
-    "reciprocal_rank_fusion",
-    "split_request",
-    "usage_prior",
-]
+from toolrank._equal import Traits as Traits
+from toolrank._fusion import UNITS as UNITS
+from toolrank._fusion import FusedScores as FusedScores
+from toolrank._fusion import linear_fusion as linear_fusion
+from toolrank._fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
+from toolrank._query import query_terms as query_terms
+from toolrank._query import split_request as split_request
+from toolrank._ranker import Ranking as Ranking
+from toolrank._ranker import usage_prior as usage_prior
+from toolrank._records import Contribution as Contribution
+from toolrank._records import Explanation as Explanation
+from toolrank._records import RankedHit as RankedHit
+from toolrank._search import RankExplanation as RankExplanation

@@ -10,11 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
-from anyio.to_thread import run_sync
-
+from toolwatch._errors import NoRootError, NotAFolderError
 from toolwatch._root import WatchedRoot
-from toolwatch.errors import NoRootError, NotAFolderError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -266,6 +263,9 @@ def _watch(
 
 
 async def _aiterate(watch: Watch) -> AsyncGenerator[ChangeBatch]:
+    import anyio  # threads do without it
+    from anyio.to_thread import run_sync
+
     waiting = anyio.CapacityLimiter(1)
     try:
         while batch := await run_sync(watch.next_batch, abandon_on_cancel=True, limiter=waiting):

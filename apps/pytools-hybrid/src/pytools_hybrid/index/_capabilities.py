@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toolimport.system import read_regular_file
-from toolindex import FilterError, ToolFilter
+from toolindex import ArgumentError, ToolFilter
 
 from pytools_hybrid.errors import PytoolsError
 
@@ -148,7 +148,7 @@ def _capability(key: str, table: JsonValue) -> Capability:
         raise ValueError(f'{key!r} is not a table; write ["{key}"] and use_cases below it')
     try:
         ToolFilter(include=[key])
-    except FilterError as error:
+    except ArgumentError as error:
         raise ValueError("the id is too long") from error
     lists: dict[str, tuple[str, ...]] = {}
     for name, value in table.items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
 from toolrank import Hit, Query
-from toolrank.steps import PART_DEPTH, Traits, split_request
+from toolrank.steps import Traits, split_request
 
 from pytools_hybrid.telemetry import span
 
@@ -29,7 +29,7 @@ _MOST = 64
 _MOST_CHARACTERS = 30_000
 # A kilobyte per vector.
 _REMEMBERED = 4_096
-_DEPTH = 100
+_DEPTH, _PART_DEPTH = 100, 50
 _EVERY = ToolFilter()
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -217,8 +217,8 @@ def unembedded(
     model_id = asked.vector.model_id if asked.vector else asked.wanted
     if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
         return ()
-    # The ranker's default depth, so that it need not ask again.
-    depths = [(query, _DEPTH), *((part, PART_DEPTH) for part in query.parts)]
+    # The ranker's default depths, so that it need not ask again.
+    depths = [(query, _DEPTH), *((part, _PART_DEPTH) for part in query.parts)]
     found = [[hit.id for hit in words.lexical(each.text, depth=depth)] for each, depth in depths]
     in_turn = dict.fromkeys(id_ for id_ in chain.from_iterable(zip_longest(*found)) if id_)
     length = None if query.vector is None else len(query.vector)

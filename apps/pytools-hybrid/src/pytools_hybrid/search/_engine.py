@@ -13,7 +13,6 @@ from toolembed import EmbeddingError
 from toolindex import ToolFilter
 from toolrank import Calibration, HybridRanker, HybridSearch
 from toolrank.steps import (
-    ACCURATE_CALIBRATION,
     RankExplanation,
     reciprocal_rank_fusion,
     usage_prior,
@@ -53,6 +52,7 @@ _CACHED_RESULTS = 512
 _DEPRECATED = "DEPRECATED"
 _MOST_DEPRECATED = 1_000
 _CALIBRATION = Calibration()
+_ACCURATE = Calibration.accurate()
 
 
 class Searcher:
@@ -264,7 +264,7 @@ def spelled(reader: StoreReader, text: str, known: Callable[[str], bool]) -> str
 def calibration_of(model_id: str) -> Calibration:
     """Return the calibration of a model's similarities, or the default if it has none."""
     is_accurate = model_id.partition(":")[0] == "accurate"
-    return ACCURATE_CALIBRATION if is_accurate else _CALIBRATION
+    return _ACCURATE if is_accurate else _CALIBRATION
 
 
 def hybrid_search(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolindex import FilterError, ToolFilter
+from toolindex import ArgumentError, ToolFilter
 
 from pytools_hybrid.search._types import Scope, SearchMode, SearchRequest, cut_query
 from pytools_hybrid.settings import MAX_LIMIT
@@ -30,7 +30,7 @@ def search_request(
 
     Raises:
         ValueError: An argument is out of range or of another type, which not all callers check.
-        FilterError: The filter and the policy both have patterns to include.
+        ArgumentError: The filter and the policy both have patterns to include.
     """
     limit = settings.limit if limit is None else limit
     threshold = settings.threshold if threshold is None else threshold
@@ -60,12 +60,12 @@ def under_policy(policy: ToolFilter, where: ToolFilter | None) -> ToolFilter:
     """Combine `Settings.policy` with a caller's filter: tools have to pass both.
 
     Raises:
-        FilterError: Both have patterns to include.
+        ArgumentError: Both have patterns to include.
     """
     if where is None or where == _ANY:
         return policy
     if where.include and policy.include:
-        raise FilterError("include", "is already set; only exclude can be given")
+        raise ArgumentError("include", "is already set; only exclude can be given")
     return replace(
         where,
         include=where.include or policy.include,

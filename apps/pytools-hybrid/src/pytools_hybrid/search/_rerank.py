@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolembed import Backoff
 from toolembed.providers import current_name, redact_keys
-from toolrank.errors import RankingArgumentError
+from toolrank import ToolRankError
 from toolrank.rerank import Candidate, LLMReranker, clear_lead
 from toolrank.steps import RankedHit
 
@@ -134,7 +134,7 @@ class Reranking:
             if self._reranker is None:
                 try:
                     self._reranker = await asyncio.to_thread(self._load)
-                except RankingArgumentError as error:
+                except ToolRankError as error:
                     self._reranker = why_unusable(self._name, error)
             return self._reranker
 

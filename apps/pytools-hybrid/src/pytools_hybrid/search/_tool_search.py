@@ -399,7 +399,7 @@ class ToolSearch:
             Whether it was recorded, will be, or is not kept at all.
 
         Raises:
-            UsageError: A latency that is negative or not finite.
+            ArgumentError: A latency that is negative or not finite.
             UnknownToolError: No tool has that name.
             AmbiguousToolError: Several tools have it.
         """

@@ -217,7 +217,7 @@ class SearchArguments(Arguments):
         """Return the request, with what the settings say about the rest.
 
         Raises:
-            FilterError: An invalid filter.
+            ArgumentError: An invalid filter.
         """
         where = ToolFilter(
             categories=self.categories or (),

@@ -81,14 +81,14 @@ def check_patterns(value: tuple[str, ...], info: ValidationInfo) -> tuple[str, .
     For example, `delete_*` becomes `*:*:delete_*`, and `github:delete_*` becomes
     `*:github:delete_*`.
     """
-    from toolindex import FilterError, ToolFilter
+    from toolindex import ArgumentError, ToolFilter
 
     layouts = parsed_layouts(info.data.get("layouts", DEFAULT_LAYOUT_NAMES))
     sources = {layout.source for layout in layouts}
     patterns = tuple(_extended(pattern, sources) for pattern in value)
     try:
         ToolFilter(include=patterns)
-    except FilterError as error:
+    except ArgumentError as error:
         raise ValueError(str(error)) from error
     return patterns
 

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from toolembed import EmbeddingError
 from toolimport import ToolImportError
-from toolindex import FilterError, ToolIndexError, UsageError
+from toolindex import ArgumentError, ToolIndexError
 from toolrank import ToolRankError
 
 from pytools_hybrid.errors import (
@@ -161,7 +161,7 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
         case PytoolsError():
             # The message of each of our errors says what to do.
             return ProblemError(409, str(error))
-        case FilterError() | UsageError():
+        case ArgumentError():
             return ProblemError(422, str(error))
         case EmbeddingError() | ToolIndexError() | ToolRankError():
             _log.warning("%s: %s", request.url.path, error)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["NoRootError", "NotAFolderError", "ToolWatchError"]
-
 
 class ToolWatchError(Exception):
     """Base class of every error raised by toolwatch."""
