@@ -20,12 +20,12 @@ from toolindex import IndexReader, ToolIndex
 from toolrank import (
     BM25Retriever,
     Channel,
-    Content,
     Filter,
     FullTextTable,
     HybridRanker,
+    IdColumn,
     MatrixRetriever,
-    Postings,
+    PostingsCache,
     Query,
 )
 from toolrank._confidence import Evidence, confidence, lexical_strength
@@ -43,7 +43,7 @@ FEATURES = {
 _MOST_TERMS = 12
 _WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75, "alias_words": 0.5}
 _FUZZY_WEIGHTS = {**_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
-_CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
+_CONTENT = IdColumn(table=IndexReader.CONTENT_TABLE, column="id")
 _NEAR = 0.8
 _FUSE = partial(linear_fusion, units={"bm25": 0.015, "fuzzy": 0.015})
 _WORD = re.compile(r"[^\W_]+")
@@ -103,7 +103,7 @@ class Tree:
         rowids, blobs = zip(*self._connection.execute(vectors.vectors), strict=True)
         self._rowids: tuple[int, ...] = rowids
         self._vectors = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(rowids), -1)
-        self._postings = Postings()
+        self._postings = PostingsCache()
         rows = self._connection.execute(f"SELECT rowid, id FROM {IndexReader.CONTENT_TABLE}")
         self.ids = {int(rowid): str(id_) for rowid, id_ in rows}
 
@@ -143,8 +143,8 @@ class Tree:
             return [hit.id for hit in named], Evidence(is_exact=True)
         read: dict[str, Any] = {
             "postings": self._postings,
-            "common": 0.3,
-            "evenness": 0.75,
+            "max_df": 0.3,
+            "damping": 0.75,
             "where": where,
         }
         words = BM25Retriever(self._table_with(_WEIGHTS), correction_weight=0.7, **read)
@@ -152,7 +152,7 @@ class Tree:
         vectors = self._held.using(self._connection, where=where)
         channels: dict[str, list[Channel]] = {
             "words": [Channel(words)],
-            "vectors": [Channel(vectors, absent="last")],
+            "vectors": [Channel(vectors, missing_score="last")],
             "fuzzy": [Channel(alike)],
         }
         channels["both"] = [*channels["words"], *channels["vectors"]]

@@ -8,14 +8,14 @@ import apsw
 from toolrank import (
     BM25Retriever,
     Channel,
-    Content,
     Filter,
     FullTextTable,
     Hit,
     HybridRanker,
     HybridSearch,
+    IdColumn,
     MatrixRetriever,
-    Postings,
+    PostingsCache,
     Query,
     SearchResult,
     Tables,
@@ -67,9 +67,9 @@ class Untouched:
 
 def both_drivers_will_do(standard: sqlite3.Connection, other: apsw.Connection) -> None:
     words = FullTextTable(standard, table="docs_fts", weights=(3, 1))
-    BM25Retriever(words, postings=Postings())
+    BM25Retriever(words, postings=PostingsCache())
     BM25Retriever(words, where=Filter(sql="SELECT 1"))
-    FullTextTable(other, table="docs_fts", content=Content(table="docs", column="slug"))
+    FullTextTable(other, table="docs_fts", content=IdColumn(table="docs", column="slug"))
     VectorRetriever(standard, table="docs_vec")
     VectorRetriever(other, table="docs_vec", column="embedding")
     held = MatrixRetriever(other, "SELECT rowid, embedding FROM docs_vec")
@@ -80,7 +80,7 @@ def a_search_needs_tables_and_a_function(standard: sqlite3.Connection) -> None:
     def embed(texts: Sequence[str]) -> list[list[float]]:
         return [[0.1, 0.2] for _ in texts]
 
-    content = Content(table="recipes", column="slug")
+    content = IdColumn(table="recipes", column="slug")
     tables = Tables(standard, "recipes_fts", content=content, vectors="recipes_vec", text="method")
     search = HybridSearch(tables, embed=embed, group=lambda id_: id_[:1])
     assert_type(search.search("soup", limit=3), list[SearchResult])
@@ -96,7 +96,7 @@ def a_path_is_no_connection() -> None:
 
 
 def a_ranking_explains_its_hits(words: BM25Retriever) -> None:
-    channels = [Channel(words), Channel(Newest(), weight=0.5, absent="last")]
+    channels = [Channel(words), Channel(Newest(), weight=0.5, missing_score="last")]
     ranker = HybridRanker(channels, fuse=linear_fusion)
     hits = ranker.rank(Query(text="merge two files", vector=[0.1, 0.2]), limit=5, pinned=["a"])
     assert_type(hits, list[RankedHit])
@@ -115,16 +115,16 @@ def ones_own_retriever_and_fusion_fit(words: BM25Retriever) -> None:
         *,
         weights: Mapping[str, float] | None = None,
         floors: Mapping[str, float] | None = None,
-        unjudged: Mapping[str, Collection[str]] | None = None,
+        missing: Mapping[str, Collection[str]] | None = None,
     ) -> FusedScores:
-        return reciprocal_rank_fusion(rankings, weights=weights, floors=floors, unjudged=unjudged)
+        return reciprocal_rank_fusion(rankings, weights=weights, floors=floors, missing=missing)
 
     HybridRanker([Channel(words), Channel(own)], fuse=first_only)
 
 
 def what_fits_no_protocol_is_refused(words: BM25Retriever) -> None:
     Channel(ByPlace())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    Channel(words, absent="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Channel(words, missing_score="no")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     HybridRanker([words])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     Query("merge")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 

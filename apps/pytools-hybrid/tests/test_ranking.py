@@ -80,7 +80,7 @@ def test_a_tool_without_a_vector_competes_by_its_words(settings, toolbox, fusion
 
     assert str(issue[0].entry.id) == "mcptools:github:create_issue"
     assert str(email[0].entry.id) == SEND
-    assert issue[0].explanation.unjudged == ("vector",)
+    assert issue[0].explanation.missing == ("vector",)
     assert {each.retriever for each in issue[0].contributions} == {"bm25"}
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from toolindex import IndexReader, ToolIndex
-from toolrank import Content, Filter, MatrixRetriever, Tables
+from toolrank import Filter, IdColumn, MatrixRetriever, Tables
 
-CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
+CONTENT = IdColumn(table=IndexReader.CONTENT_TABLE, column="id")
 WEIGHTS = (5.0, 1.0, 0.75, 1.0, 1.0, 1.0, 0.5)
 
 

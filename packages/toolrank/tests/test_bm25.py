@@ -10,14 +10,14 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import Content, Filter, Postings, Query, ToolRankError
+from toolrank import Filter, IdColumn, PostingsCache, Query, ToolRankError
 from toolrank._query import match_expression, quoted_phrases
 from toolrank.errors import RankingArgumentError, RetrievalError
 from toolrank.steps import query_terms
 
 from .lexical import bm25
 
-CONTENT = Content(table="docs", column="id")
+CONTENT = IdColumn(table="docs", column="id")
 
 
 def find(connection, text, *, depth=10, **options):
@@ -116,9 +116,9 @@ def test_names_that_are_not_plain_identifiers_are_refused(documents, name):
     with pytest.raises(RankingArgumentError, match="plain SQL identifier"):
         bm25(documents, table=name)
     with pytest.raises(RankingArgumentError, match="plain SQL identifier"):
-        Content(table=name, column="id")
+        IdColumn(table=name, column="id")
     with pytest.raises(RankingArgumentError, match="plain SQL identifier"):
-        Content(table="docs", column=name)
+        IdColumn(table="docs", column=name)
 
 
 @pytest.mark.parametrize("table", ["missing", "docs"])
@@ -156,15 +156,15 @@ def test_scores_equal_those_of_fts5_for_all_terms(rows, text, depth):
     with closing(table_of(rows)) as connection:
         sql = "SELECT rowid, -bm25(docs_fts, 3, 1) FROM docs_fts WHERE docs_fts MATCH ?"
         expected = dict(connection.execute(sql, (expression,))) if expression else {}
-        found = find(connection, text, depth=len(rows), weights=(3, 1), common=1)
+        found = find(connection, text, depth=len(rows), weights=(3, 1), max_df=1)
         assert {int(hit.id): hit.score for hit in found} == pytest.approx(expected, abs=1e-9)
-        first = find(connection, text, depth=depth, weights=(3, 1), common=1)
+        first = find(connection, text, depth=depth, weights=(3, 1), max_df=1)
         assert first == found[:depth]
 
 
 @given(ROWS, st.lists(REQUESTS, max_size=4))
 def test_cached_postings_do_not_change_the_answer(rows, texts):
-    postings = Postings()
+    postings = PostingsCache()
     with closing(table_of(rows)) as connection:
         for text in [*texts, *texts]:
             options = {"weights": (3, 1), "correction_weight": 0.7}
@@ -173,14 +173,14 @@ def test_cached_postings_do_not_change_the_answer(rows, texts):
 
 
 def test_cached_postings_are_not_read_again(documents):
-    postings = Postings()
+    postings = PostingsCache()
     assert ids(find(documents, "merge pdf", content=CONTENT, postings=postings)) == ["pdf:merge"]
     documents.execute("DROP TABLE docs_fts")
     assert ids(find(documents, "pdf merge", content=CONTENT, postings=postings)) == ["pdf:merge"]
 
 
 def test_one_cache_serves_different_weights(documents):
-    postings = Postings()
+    postings = PostingsCache()
     for weights in ((3.0, 1.0), (1.0, 3.0)):
         remembered = find(documents, "create issue", weights=weights, postings=postings)
         assert remembered == find(documents, "create issue", weights=weights)
@@ -206,7 +206,7 @@ def test_an_unrelated_row_never_reorders_rows_of_equal_length(rows, unrelated, t
 
     with closing(table_of(rows)) as connection:
         for _ in range(2):
-            found = {int(hit.id): hit.score for hit in find(connection, text, depth=99, common=1)}
+            found = {int(hit.id): hit.score for hit in find(connection, text, depth=99, max_df=1)}
             for a, b in permutations(range(len(rows)), 2):
                 if lengths(rows[a]) == lengths(rows[b]) and all(
                     map(ge, holds(rows[a]), holds(rows[b]))
@@ -220,12 +220,12 @@ def test_an_unrelated_row_of_mean_length_never_reorders_rows(rows, word):
     """If the mean length stays the same, only the IDF changes, which scales all scores equally."""
     length = sum(len(column.split()) for row in rows for column in row)
     with closing(table_of([(f"{a} ", b) for a, b in rows])) as connection:
-        before = find(connection, word, depth=99, common=1)
+        before = find(connection, word, depth=99, max_df=1)
         if length % len(rows):
             return
         filler = " ".join(["x"] * (length // len(rows)))
         connection.execute("INSERT INTO docs_fts (name, text) VALUES ('', ?)", (filler,))
-        after = find(connection, word, depth=99, common=1)
+        after = find(connection, word, depth=99, max_df=1)
     if before:
         factor = after[0].score / before[0].score
         expected = {hit.id: factor * hit.score for hit in before}
@@ -247,34 +247,34 @@ def test_a_term_in_too_many_rows_is_skipped_if_there_is_a_rarer_one(connection):
     assert len(find(table, "common rare", depth=1000)) == 3
     assert len(find(table, "common", depth=1000)) == 400
     assert len(find(table, "common absent", depth=1000)) == 400
-    assert len(find(table, "common rare", depth=1000, common=0.5)) == 403
+    assert len(find(table, "common rare", depth=1000, max_df=0.5)) == 403
 
 
 def test_a_term_in_a_hundred_rows_is_never_skipped(connection):
     table = padded(connection, common=100, rare=3, total=110)
-    assert len(find(table, "common rare", depth=1000, common=0.0)) == 103
+    assert len(find(table, "common rare", depth=1000, max_df=0.0)) == 103
 
 
 def test_a_term_that_was_skipped_is_read_when_it_is_needed(connection):
-    table, postings = padded(connection, common=400, rare=3), Postings()
+    table, postings = padded(connection, common=400, rare=3), PostingsCache()
     for text, rows, share in [
         ("common rare", 3, 0.3),
         ("common", 400, 0.3),
         ("common rare", 3, 0.3),
         ("common rare", 403, 0.5),
     ]:
-        found = find(table, text, depth=1000, postings=postings, common=share)
+        found = find(table, text, depth=1000, postings=postings, max_df=share)
         assert len(found) == rows
-    postings = Postings()
-    find(table, "common rare", postings=postings, common=0.3)
-    assert len(find(table, "common rare", depth=999, postings=postings, common=0.5)) == 403
+    postings = PostingsCache()
+    find(table, "common rare", postings=postings, max_df=0.3)
+    assert len(find(table, "common rare", depth=999, postings=postings, max_df=0.5)) == 403
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
 def test_the_share_of_rows_must_be_between_0_and_1(documents, share):
     with pytest.raises(RankingArgumentError, match="is not a share") as caught:
-        find(documents, "merge", common=share)
-    assert caught.value.argument == "common"
+        find(documents, "merge", max_df=share)
+    assert caught.value.argument == "max_df"
 
 
 def test_a_row_with_the_quoted_phrase_ranks_first(connection):
@@ -457,7 +457,7 @@ def test_evenness_raises_each_terms_score_to_a_power():
         connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5(words)")
         rows = ["pdf pdf pdf", "pdf merge", "merge", *["other words"] * 9]
         connection.executemany("INSERT INTO docs_fts VALUES (?)", [(row,) for row in rows])
-        plain, even = find(connection, "pdf"), find(connection, "pdf", evenness=0.5)
+        plain, even = find(connection, "pdf"), find(connection, "pdf", damping=0.5)
 
     idf = math.log((12 - 2 + 0.5) / (2 + 0.5))
     assert ids(even) == ids(plain)
@@ -465,10 +465,10 @@ def test_evenness_raises_each_terms_score_to_a_power():
         assert after.score == pytest.approx(idf * (before.score / idf) ** 0.5)
 
 
-@pytest.mark.parametrize("evenness", [0.0, -1.0, 1.5, math.nan])
-def test_an_evenness_that_is_not_a_power_between_0_and_1_is_refused(documents, evenness):
-    with pytest.raises(RankingArgumentError, match="evenness"):
-        find(documents, "anything", evenness=evenness)
+@pytest.mark.parametrize("damping", [0.0, -1.0, 1.5, math.nan])
+def test_a_damping_that_is_not_a_power_between_0_and_1_is_refused(documents, damping):
+    with pytest.raises(RankingArgumentError, match="damping"):
+        find(documents, "anything", damping=damping)
 
 
 @pytest.mark.parametrize("detail", ["none", "column"])
@@ -483,7 +483,7 @@ def test_a_table_without_positions_is_searched_without_phrases(detail):
 class TestMatches:
     def test_the_terms_contributions_sum_to_the_score(self, documents):
         text = 'list "issues" isues createIssue repository'
-        retriever = bm25(documents, table="docs_fts", correction_weight=0.7, evenness=0.75)
+        retriever = bm25(documents, table="docs_fts", correction_weight=0.7, damping=0.75)
         hits = retriever.retrieve(Query(text=text), depth=10)
 
         matches = retriever.matches(text, [hit.id for hit in hits])
@@ -503,7 +503,7 @@ class TestMatches:
         ((match,),) = retriever.matches("repositry", [hit.id]).values()
 
         assert match.term == "repositry"
-        assert match.held.startswith("repositor")
+        assert match.matched.startswith("repositor")
 
     def test_unrelated_and_missing_rows_have_no_matches(self, documents):
         retriever = bm25(documents, table="docs_fts")
@@ -511,7 +511,7 @@ class TestMatches:
         assert retriever.matches("issue", ["999999", "no number", "²"]) == {}
 
     def test_matches_use_the_same_ids_as_hits(self, documents):
-        content = Content(table="docs", column="id")
+        content = IdColumn(table="docs", column="id")
         retriever = bm25(documents, table="docs_fts", content=content)
         (hit, *_) = retriever.retrieve(Query(text="issue"), depth=1)
 
@@ -520,7 +520,7 @@ class TestMatches:
 
 class TestCoverage:
     def test_coverage_is_the_share_of_the_idf_of_a_rows_terms(self, documents):
-        retriever = bm25(documents, table="docs_fts", content=Content(table="docs", column="id"))
+        retriever = bm25(documents, table="docs_fts", content=IdColumn(table="docs", column="id"))
         text = "merge zebra issue"
         rows = 100  # With fewer rows, a word's frequency says little about it.
         held = {

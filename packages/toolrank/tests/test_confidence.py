@@ -6,7 +6,7 @@ from operator import mul
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import RECOMMENDED_CONFIDENCE, Calibration, Content, Query
+from toolrank import RECOMMENDED_CONFIDENCE, Calibration, IdColumn, Query
 from toolrank._confidence import _LIKENESS, _WORDS, Evidence, confidence, lexical_strength
 
 from .lexical import bm25
@@ -20,7 +20,7 @@ def judged(model, *values):
 
 
 def test_confidence_by_words_uses_coverage_length_and_name():
-    given = Evidence(coverage=0.7, terms=4, named=0.5)
+    given = Evidence(coverage=0.7, terms=4, name_coverage=0.5)
     assert confidence(given) == pytest.approx(judged(_WORDS, 0.7, math.log(1 + 4), 0.5))
 
 
@@ -68,7 +68,7 @@ def test_an_exact_name_is_nearly_certain(evidence):
     [
         ({"strength": 0.0}, {"strength": 1.5}),
         ({"contrast": 0.0}, {"contrast": 0.5}),
-        ({"coverage": 0.0, "terms": 3}, {"coverage": 1.0, "terms": 3, "named": 1.0}),
+        ({"coverage": 0.0, "terms": 3}, {"coverage": 1.0, "terms": 3, "name_coverage": 1.0}),
         (
             {"coverage": 0.0, "terms": 3, "contrast": 0.0},
             {"coverage": 1.0, "terms": 3, "contrast": 0.4},
@@ -84,19 +84,25 @@ def test_one_threshold_separates_weak_from_strong_evidence_in_every_mode(nothing
 @given(
     coverage=features,
     terms=st.integers(-1, 10**9),
-    named=st.floats(-1e6, 1e6),
+    name_coverage=st.floats(-1e6, 1e6),
     strength=features,
     contrast=features,
 )
-def test_confidence_is_between_0_and_1_for_any_evidence(coverage, terms, named, strength, contrast):
+def test_confidence_is_between_0_and_1_for_any_evidence(
+    coverage, terms, name_coverage, strength, contrast
+):
     given = Evidence(
-        coverage=coverage, terms=terms, named=named, strength=strength, contrast=contrast
+        coverage=coverage,
+        terms=terms,
+        name_coverage=name_coverage,
+        strength=strength,
+        contrast=contrast,
     )
     assert 0.0 <= confidence(given) < 1.0
 
 
 def test_strength_is_the_score_divided_by_root_of_terms_and_log_of_rows(documents):
-    retriever = bm25(documents, table="docs_fts", content=Content(table="docs", column="id"))
+    retriever = bm25(documents, table="docs_fts", content=IdColumn(table="docs", column="id"))
     text = "merge pdf zebra"
     statistics = retriever.statistics(text)
     assert [term.documents for term in statistics] == [1, 1, 0]

@@ -142,7 +142,7 @@ def test_an_unjudged_candidate_is_placed_between_floor_and_best(units, most, est
         "vector": ranking(("b", 0.5), ("d", 0.3)),
     }
     given = {"floors": {"vector": 0.3}, "units": units}
-    fused = linear_fusion(lists, unjudged={"vector": {"a", "c", "nowhere"}}, **given)
+    fused = linear_fusion(lists, missing={"vector": {"a", "c", "nowhere"}}, **given)
     assert {id_: fused.of(id_) for id_ in estimate} == pytest.approx(
         {id_: share / most for id_, share in estimate.items()}
     )
@@ -154,7 +154,7 @@ def test_an_unjudged_candidate_is_placed_between_floor_and_best(units, most, est
 
 def test_reciprocal_rank_fusion_gives_an_unjudged_candidate_the_share_of_other_lists():
     lists = {"bm25": ranking(("a", 8.0), ("b", 4.0)), "vector": ranking(("b", 0.5))}
-    fused = reciprocal_rank_fusion(lists, unjudged={"vector": {"a"}}, rrf_k=1)
+    fused = reciprocal_rank_fusion(lists, missing={"vector": {"a"}}, rrf_k=1)
     assert fused.scores == pytest.approx({"a": 1.0, "b": (1 / 3 + 1 / 2) / (1 / 2 + 1 / 2)})
 
 
@@ -163,7 +163,7 @@ def test_reciprocal_rank_fusion_gives_an_unjudged_candidate_the_share_of_other_l
 def test_candidates_judged_by_one_list_keep_its_order(fuse, lists):
     lists = {"bm25": lists.get("bm25", []), "vector": ranking(("x", 0.5), ("y", 0.1))}
     others = {hit.id for hit in lists["bm25"]}
-    fused = fuse(lists, floors={"vector": 0.1}, unjudged={"vector": others})
+    fused = fuse(lists, floors={"vector": 0.1}, missing={"vector": others})
     found = [fused.of(hit.id) for hit in lists["bm25"]]
     assert found == sorted(found, reverse=True)
 
@@ -237,13 +237,11 @@ def test_only_the_proportions_of_weights_count(fuse, weight):
 
 
 @every_fusion
-@given(lists=rankings, weights=weights, are_cut=st.booleans(), unjudged=unknowns)
-def test_fused_hits_are_unique_and_ordered_by_score_then_id(
-    fuse, lists, weights, are_cut, unjudged
-):
+@given(lists=rankings, weights=weights, are_cut=st.booleans(), missing=unknowns)
+def test_fused_hits_are_unique_and_ordered_by_score_then_id(fuse, lists, weights, are_cut, missing):
     on = {name: found for name, found in lists.items() if weights.get(name, 1.0) > 0}
     floors = lowest(lists) if are_cut else None
-    fused = fuse(lists, weights=weights, floors=floors, unjudged=unjudged)
+    fused = fuse(lists, weights=weights, floors=floors, missing=missing)
     assert set(fused.scores) == {hit.id for found in on.values() for hit in found}
     ranked = fused.ranking()
     assert {hit.id: hit.score for hit in ranked} == fused.scores
@@ -259,11 +257,11 @@ def test_a_list_with_weight_zero_is_ignored(fuse, lists, weights):
 
 
 @every_fusion
-@given(lists=rankings, weights=weights, unjudged=unknowns, shuffled=st.randoms())
-def test_the_order_of_lists_does_not_matter(fuse, lists, weights, unjudged, shuffled):
+@given(lists=rankings, weights=weights, missing=unknowns, shuffled=st.randoms())
+def test_the_order_of_lists_does_not_matter(fuse, lists, weights, missing, shuffled):
     names = list(lists)
     shuffled.shuffle(names)
-    given = {"weights": weights, "floors": lowest(lists), "unjudged": unjudged}
+    given = {"weights": weights, "floors": lowest(lists), "missing": missing}
     assert fuse({name: lists[name] for name in names}, **given) == fuse(lists, **given)
 
 

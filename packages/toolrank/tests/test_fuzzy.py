@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Content, Filter, Postings, Query
+from toolrank import Filter, IdColumn, PostingsCache, Query
 from toolrank._fuzzy import approximate_terms
 from toolrank._query import STOP_WORDS
 from toolrank._spelling import Vocabulary, osa_distance
@@ -13,7 +13,7 @@ from toolrank.errors import RankingArgumentError, RetrievalError
 
 from .lexical import bm25, fuzzy
 
-CONTENT = Content(table="docs", column="id")
+CONTENT = IdColumn(table="docs", column="id")
 NAMES = {
     "create_issue": "Open a new issue.",
     "create_pull_request": "Propose changes of a branch.",
@@ -105,7 +105,7 @@ def test_only_rows_that_pass_the_filter_are_found(named):
 
 
 def test_cached_postings_do_not_change_the_answer(named):
-    postings = Postings()
+    postings = PostingsCache()
     for text in ("creat isu", "repo", "creat isu"):
         assert ask(named, text, postings=postings) == ask(named, text)
 
@@ -120,9 +120,9 @@ def test_a_table_that_is_not_fts5_is_an_error(connection):
     [
         {"table": "x; --"},
         {"weights": (-1.0,)},
-        {"common": 1.5},
-        {"common": math.nan},
-        {"evenness": 0.0},
+        {"max_df": 1.5},
+        {"max_df": math.nan},
+        {"damping": 0.0},
     ],
 )
 def test_invalid_settings_are_refused(connection, wrong):
@@ -180,11 +180,11 @@ def test_similarity_is_between_0_and_1_and_orders_the_terms(documents, word):
     st.text("abcd", min_size=1, max_size=7),
     st.integers(1, 2),
 )
-def test_all_terms_within_the_edit_distance_are_found(words, word, slips):
+def test_all_terms_within_the_edit_distance_are_found(words, word, max_edits):
     documents = dict.fromkeys((it for it in words if it not in STOP_WORDS), 1)
     distances = {term: osa_distance(word, term, limit=9) for term in documents}
-    expected = {term: distance for term, distance in distances.items() if distance <= slips}
-    assert dict(Vocabulary(documents).within(word, slips=slips)) == expected
+    expected = {term: distance for term, distance in distances.items() if distance <= max_edits}
+    assert dict(Vocabulary(documents).within(word, max_edits=max_edits)) == expected
 
 
 @given(st.lists(st.text("abcd", min_size=3, max_size=9)), st.text("abcd", min_size=1, max_size=3))

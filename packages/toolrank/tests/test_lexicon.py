@@ -90,7 +90,7 @@ def both(texts, connection):
 def test_another_lexicon_returns_the_same_hits_and_scores(texts, text):
     with closing(apsw.Connection(":memory:")) as connection:
         for retriever in (
-            lambda it: BM25Retriever(it, correction_weight=0.7, evenness=0.75),
+            lambda it: BM25Retriever(it, correction_weight=0.7, damping=0.75),
             FuzzyRetriever,
         ):
             connection.execute("DROP TABLE IF EXISTS docs")

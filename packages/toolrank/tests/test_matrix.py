@@ -10,12 +10,12 @@ import pytest
 import sqlite_vec
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Content, Filter, MatrixRetriever, Query, VectorRetriever
+from toolrank import Filter, IdColumn, MatrixRetriever, Query, VectorRetriever
 from toolrank.errors import RetrievalError
 
 COUNT = 700
 ROWS = "SELECT rowid, embedding FROM docs_vec"
-CONTENT = Content(table="docs", column="id")
+CONTENT = IdColumn(table="docs", column="id")
 vectors = st.lists(st.floats(-1, 1, width=32), min_size=8, max_size=8)
 
 

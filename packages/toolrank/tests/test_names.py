@@ -6,12 +6,12 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import Content, Filter, Query, name_key
+from toolrank import Filter, IdColumn, Query, name_key
 from toolrank._names import NameRetriever, name_share
 from toolrank.errors import RankingArgumentError, RetrievalError
 from toolrank.protocols import Retriever
 
-CONTENT = Content(table="docs", column="id")
+CONTENT = IdColumn(table="docs", column="id")
 KEYS = ("name_key", "full_key")
 NAMES = [
     *[("github", "create_pull_request"), ("gitlab", "createPullRequest"), ("github", "search")],

@@ -9,7 +9,7 @@ import numpy  # noqa: F401 - best_sums uses it only if it is imported
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Postings
+from toolrank import PostingsCache
 from toolrank._postings import Posting, best_sums
 from toolrank.errors import RankingArgumentError
 
@@ -29,17 +29,17 @@ POSTINGS = st.lists(
 
 
 def test_a_posting_is_cached_under_its_key():
-    postings, first = Postings(), posting({1: 0.5})
+    postings, first = PostingsCache(), posting({1: 0.5})
     assert postings.get("merge") is None
     postings.put("merge", first)
     assert postings.get("merge") is first
 
 
 def test_postings_of_recent_queries_are_not_read_again():
-    postings, read = Postings(), []
+    postings, read = PostingsCache(), []
 
     def ask(text):
-        return postings.lately(text, lambda: read.append(text) or text.upper())
+        return postings.recent(text, lambda: read.append(text) or text.upper())
 
     assert [ask(text) for text in "abab"] == ["A", "B", "A", "B"]
     assert read == ["a", "b"]
@@ -50,7 +50,7 @@ def test_postings_of_recent_queries_are_not_read_again():
 
 
 def test_the_least_recently_used_terms_are_evicted_first():
-    postings = Postings(max_rows=2 * 132)
+    postings = PostingsCache(max_rows=2 * 132)
     for key in ("a", "b"):
         postings.put(key, posting(dict.fromkeys(range(100), 1.0)))
     postings.get("a")
@@ -60,21 +60,21 @@ def test_the_least_recently_used_terms_are_evicted_first():
 
 
 def test_a_new_posting_replaces_the_old_one():
-    postings = Postings()
+    postings = PostingsCache()
     postings.put("a", posting({1: 1.0, 2: 1.0}))
     postings.put("a", posting({1: 1.0}))
     assert postings.rows == 33
 
 
 def test_terms_without_rows_take_space_too():
-    postings = Postings(max_rows=320)
+    postings = PostingsCache(max_rows=320)
     for number in range(1000):
         postings.put(number, posting({}))
     assert postings.rows == 320
 
 
 def test_a_posting_larger_than_the_cache_is_not_kept():
-    postings = Postings(max_rows=0)
+    postings = PostingsCache(max_rows=0)
     postings.put("a", posting({1: 1.0}))
     assert postings.get("a") is None
     assert postings.rows == 0
@@ -82,23 +82,23 @@ def test_a_posting_larger_than_the_cache_is_not_kept():
 
 def test_a_negative_bound_is_refused():
     with pytest.raises(RankingArgumentError, match="below zero") as caught:
-        Postings(max_rows=-1)
+        PostingsCache(max_rows=-1)
     assert caught.value.argument == "max_rows"
 
 
 def test_a_value_is_read_only_on_first_use():
-    postings, read = Postings(), []
+    postings, read = PostingsCache(), []
 
     def size():
         read.append(1)
         return 7
 
-    assert [postings.once("size", size), postings.once("size", size)] == [7, 7]
+    assert [postings.cached_fact("size", size), postings.cached_fact("size", size)] == [7, 7]
     assert len(read) == 1
 
 
 def test_threads_share_the_cache():
-    postings = Postings(max_rows=400)
+    postings = PostingsCache(max_rows=400)
 
     def work(seed):
         for step in range(500):

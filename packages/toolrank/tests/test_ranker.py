@@ -159,12 +159,12 @@ def test_candidates_missing_from_a_truncated_list_get_its_last_score():
     assert found == pytest.approx({"a": 0.4 / most, "b": 0.2 / most, "c": (0.2 + 0.5) / most})
 
 
-@pytest.mark.parametrize(("absent", "share"), [("zero", 0.0), ("last", 0.3)])
-def test_a_channel_estimates_candidates_missing_from_a_complete_list(absent, share):
+@pytest.mark.parametrize(("missing_score", "share"), [("zero", 0.0), ("last", 0.3)])
+def test_a_channel_estimates_candidates_missing_from_a_complete_list(missing_score, share):
     words = FixedList("words", any={"a": 1.0})
     meaning = FixedList("meaning", any={"b": 0.5, "c": 0.3})
     fuse = partial(linear_fusion, units={})
-    found = scores(rank(Channel(words), Channel(meaning, absent=absent), fuse=fuse))
+    found = scores(rank(Channel(words), Channel(meaning, missing_score=missing_score), fuse=fuse))
     assert found == pytest.approx({"a": (1 + share) / 1.5, "b": 0.5 / 1.5, "c": 0.3 / 1.5})
 
 
@@ -174,12 +174,14 @@ def test_a_candidate_one_channel_cannot_judge_is_judged_by_the_others():
     meaning = FixedList("meaning", any={"c": 0.5, "d": 0.1})
     asked = []
 
-    def judges(ids):
+    def covered_ids(ids):
         asked.append(set(ids))
         return {"a"}
 
     fuse = partial(linear_fusion, units={"words": 0.1})
-    found = rank(Channel(words), Channel(meaning, absent="last", judges=judges), fuse=fuse)
+    found = rank(
+        Channel(words), Channel(meaning, missing_score="last", covered_ids=covered_ids), fuse=fuse
+    )
     most = 0.4 + 0.5
     # a is known to be no closer than the last; b has half of the best score by words, so it is
     # placed halfway from 0.1 to 0.5.
@@ -187,20 +189,20 @@ def test_a_candidate_one_channel_cannot_judge_is_judged_by_the_others():
         {"a": 0.5 / most, "b": 0.5 / most, "c": 0.6 / most, "d": 0.1 / most}
     )
     assert asked == [{"a", "b"}]
-    told = {hit.id: (hit.explanation.unjudged, len(hit.contributions)) for hit in found}
+    told = {hit.id: (hit.explanation.missing, len(hit.contributions)) for hit in found}
     assert told == {"a": ((), 1), "b": (("meaning",), 1), "c": ((), 2), "d": ((), 1)}
 
 
 def test_candidates_found_by_a_part_can_be_unjudged_too():
     words = FixedList("words", any={"a": 4.0}, one={"b": 2.0, "c": 1.0})
-    meaning = Channel(FixedList("meaning", "c"), judges=lambda ids: set(ids) - {"b"})
+    meaning = Channel(FixedList("meaning", "c"), covered_ids=lambda ids: set(ids) - {"b"})
     found = rank(Channel(words), meaning, parts=["one"])
-    told = {hit.id: hit.explanation.unjudged for hit in found}
+    told = {hit.id: hit.explanation.missing for hit in found}
     assert told == {"a": (), "b": ("meaning",), "c": ()}
 
 
 def test_an_empty_list_has_no_floor():
-    nothing = Channel(FixedList("meaning"), absent="last")
+    nothing = Channel(FixedList("meaning"), missing_score="last")
     found = rank(Channel(FixedList("words", any={"a": 2.0})), nothing, fuse=linear_fusion)
     assert scores(found) == {"a": 0.5}
 
@@ -246,7 +248,7 @@ def test_parts_that_find_nothing_are_ignored():
 
 def test_a_candidate_missing_from_a_part_gets_its_floor():
     answers = {"any": {"a": 4.0, "b": 2.0}, "one": {"b": 0.5, "c": 0.4}}
-    words = Channel(FixedList("words", **answers), absent="last")
+    words = Channel(FixedList("words", **answers), missing_score="last")
     found = scores(rank(words, parts=["one"], part_share=0.5, fuse=linear_fusion))
     assert found == pytest.approx(
         {"a": (1.0 + 0.8) / 2, "b": (0.5 + 1.0) / 2, "c": (0.5 + 0.8) / 2}
@@ -350,7 +352,7 @@ def test_a_score_follows_from_its_explanation():
     (meaning, meanings) = FixedList("meaning", any={"d": 0.4, "a": 0.3}), {"a": 0.95, "b": 1.1}
     found = rank(
         Channel(words),
-        Channel(meaning, absent="last"),
+        Channel(meaning, missing_score="last"),
         parts=["one", "two"],
         fuse=partial(linear_fusion, units={"words": 0.03}),
         group=lambda id_: "ab" if id_ in "ab" else id_,
@@ -419,16 +421,16 @@ answers = st.fixed_dictionaries({"any": lists, "one": lists, "two": lists})
     fuse=st.sampled_from(
         [reciprocal_rank_fusion, linear_fusion, partial(linear_fusion, units={"0": 0.03})]
     ),
-    absent=st.sampled_from(["zero", "last"]),
+    missing_score=st.sampled_from(["zero", "last"]),
     usage=st.dictionaries(st.sampled_from("abcdef"), st.floats(0.9, 1.1)),
     pinned=st.lists(st.sampled_from("abcxyz")),
     depth=st.integers(1, 9),
 )
 def test_any_lists_are_ranked_deterministically_with_scores_from_0_to_1(
-    given, fuse, absent, usage, pinned, depth
+    given, fuse, missing_score, usage, pinned, depth
 ):
     channels = [
-        Channel(FixedList(str(number), **found), weight, absent)
+        Channel(FixedList(str(number), **found), weight, missing_score)
         for number, (found, weight) in enumerate(given)
     ]
     options = {

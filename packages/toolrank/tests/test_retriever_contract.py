@@ -3,11 +3,11 @@
 import pytest
 from toolrank import (
     BM25Retriever,
-    Content,
     Filter,
     FullTextTable,
+    IdColumn,
     MatrixRetriever,
-    Postings,
+    PostingsCache,
     Query,
     VectorRetriever,
     name_key,
@@ -17,7 +17,7 @@ from toolrank.testing import check_retriever
 
 from .lexical import bm25, fuzzy
 
-CONTENT = Content(table="docs", column="id")
+CONTENT = IdColumn(table="docs", column="id")
 SOME = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("github:%",))
 TEXTS = ("list the issues of a repository", "merge send create", "issue", "nothing of it")
 QUERIES = [Query(text=text, vector=(0.6, 0.8)) for text in TEXTS]
@@ -37,12 +37,12 @@ def test_the_bm25_retriever_keeps_the_contract(documents, options):
 
 
 def test_the_bm25_retriever_with_a_cache_keeps_the_contract(documents):
-    postings = Postings()
+    postings = PostingsCache()
     check_retriever(bm25(documents, table="docs_fts", postings=postings), QUERIES)
 
 
 @options
-@pytest.mark.parametrize("remembered", [lambda: None, Postings], ids=["no cache", "cache"])
+@pytest.mark.parametrize("remembered", [lambda: None, PostingsCache], ids=["no cache", "cache"])
 def test_the_fuzzy_retriever_keeps_the_contract(documents, options, remembered):
     queries = [*QUERIES, Query(text="creat isu"), Query(text="repo"), Query(text="sendmail")]
     check_retriever(fuzzy(documents, table="docs_fts", postings=remembered(), **options), queries)

@@ -1,7 +1,7 @@
 """`HybridSearch` over one's own tables: the whole pipeline, without knowing what the rows are."""
 
 import pytest
-from toolrank import RECOMMENDED_CONFIDENCE, Content, HybridSearch, Tables, name_key
+from toolrank import RECOMMENDED_CONFIDENCE, HybridSearch, IdColumn, Tables, name_key
 from toolrank.errors import RankingArgumentError, RetrievalError
 from toolrank.steps import UNITS
 
@@ -56,7 +56,7 @@ def rows(store_vectors):
 
 
 def tables(connection, **options):
-    content = Content(table="rows", column="id")
+    content = IdColumn(table="rows", column="id")
     return Tables(connection, "rows_fts", weights=(5, 1), content=content, **options)
 
 

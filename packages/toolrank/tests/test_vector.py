@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from toolrank import Content, Filter, MatrixRetriever, Query, VectorRetriever
+from toolrank import Filter, IdColumn, MatrixRetriever, Query, VectorRetriever
 from toolrank.errors import RankingArgumentError, RetrievalError
 from toolrank.protocols import Retriever
 
@@ -73,7 +73,7 @@ def test_ids_come_from_the_content_table(find, store_vectors):
     connection = store_vectors({1: (1, 0), 2: (0, 1)})
     connection.execute("CREATE TABLE docs (id TEXT UNIQUE)")
     connection.execute("INSERT INTO docs (rowid, id) VALUES (1, 'right'), (2, 'up')")
-    found = find(connection, (0, 1), content=Content(table="docs", column="id"))
+    found = find(connection, (0, 1), content=IdColumn(table="docs", column="id"))
     assert ids(found) == ["up", "right"]
 
 
@@ -102,7 +102,7 @@ def test_a_filter_never_starves_the_result(find, store_vectors):
         connection,
         (1, 0),
         depth=5,
-        content=Content(table="docs", column="id"),
+        content=IdColumn(table="docs", column="id"),
         where=Filter(sql="SELECT rowid FROM docs WHERE source = ?", parameters=("mine",)),
     )
     assert sorted(ids(found)) == ["doc0200", "doc0400", "doc0600", "doc0800", "doc1000"]

@@ -13,7 +13,7 @@ from toolrank._confidence import Calibration as Calibration
 from toolrank._full_text import FullTextTable as FullTextTable
 from toolrank._matrix import MatrixRetriever as MatrixRetriever
 from toolrank._names import name_key as name_key
-from toolrank._postings import Postings as Postings
+from toolrank._postings import PostingsCache as PostingsCache
 from toolrank._ranker import Channel as Channel
 from toolrank._ranker import HybridRanker as HybridRanker
 from toolrank._records import Filter as Filter
@@ -21,7 +21,7 @@ from toolrank._records import Hit as Hit
 from toolrank._records import Query as Query
 from toolrank._search import HybridSearch as HybridSearch
 from toolrank._search import SearchResult as SearchResult
-from toolrank._sql import Content as Content
+from toolrank._sql import IdColumn as IdColumn
 from toolrank._tables import Tables as Tables
 from toolrank._vector import VectorRetriever as VectorRetriever
 from toolrank.errors import ToolRankError as ToolRankError

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolrank._checks import check_scoring, check_weight
-from toolrank._lexicon import FEW_ROWS, Reading
-from toolrank._postings import Posting, Postings, best_of, idf
+from toolrank._lexicon import FEW_ROWS, CachedLexicon
+from toolrank._postings import Posting, PostingsCache, best_of, idf
 from toolrank._query import Term, quoted_phrases, request_terms
 from toolrank._spelling import SHORT, forms, has_letters_of, osa_distance
 from toolrank._synonyms import synonyms
@@ -42,12 +42,12 @@ class TermMatch:
 
     Attributes:
         term: The term as in the request.
-        held: The term that the row contains, which differs if the request's is misspelt.
+        matched: The term that the row contains, which differs if the request's is misspelt.
         score: Its contribution to the row's score.
     """
 
     term: str
-    held: str
+    matched: str
     score: float
 
 
@@ -95,11 +95,11 @@ class BM25Retriever:
         name: Its name in contributions.
         postings: A cache of what was read, valid only while the lexicon does not change. Without
             it, everything is read again for each request.
-        common: A term that more than this share of the rows contain is left out, unless the
+        max_df: A term that more than this share of the rows contain is left out, unless the
             request has no rarer one; 1 leaves none out. A term in at most 100 rows is never left
             out.
-        evenness: How much repetitions of a term in a row count: a term's part of the score is
-            idf · (part / idf) ** evenness. 1 is plain BM25; smaller values prefer rows with more
+        damping: How much repetitions of a term in a row count: a term's part of the score is
+            idf · (part / idf) ** damping. 1 is plain BM25; smaller values prefer rows with more
             of the request's terms.
         correction_weight: The weight of the corrections of misspelt words, where other words have
             the weight 1; 0 does not correct any.
@@ -118,21 +118,21 @@ class BM25Retriever:
         *,
         where: Filter | None = None,
         name: str = "bm25",
-        postings: Postings | None = None,
-        common: float = 0.3,
-        evenness: float = 1.0,
+        postings: PostingsCache | None = None,
+        max_df: float = 0.3,
+        damping: float = 1.0,
         correction_weight: float = 0.0,
         synonym_weight: float = 0.0,
     ) -> None:
-        check_scoring(common=common, evenness=evenness)
+        check_scoring(max_df=max_df, damping=damping)
         check_weight(correction_weight, of="a correction", argument="correction_weight")
         check_weight(synonym_weight, of="another name", argument="synonym_weight")
         self._lexicon = lexicon
-        self._evenness = evenness
+        self._damping = damping
         self._where = where
         self._name = name
         self._postings = postings
-        self._common = common
+        self._max_df = max_df
         self._correction_weight = correction_weight
         self._synonym_weight = synonym_weight
 
@@ -176,8 +176,8 @@ class BM25Retriever:
         Args:
             text: The request.
             ids: The rows, as hits name them.
-            unknown: The share of a term that counts as contained if no row contains it, because
-                such a term does not show which row is meant.
+            unknown: Credit for a term that no row contains, from 0 to 1, because such a term does
+                not show which row is meant.
 
         Returns:
             Shares in [0, 1] by id, without rows that do not exist.
@@ -215,11 +215,13 @@ class BM25Retriever:
         reading = self._open()
         rows = reading.rows_of(ids)
         matches: dict[str, list[TermMatch]] = {id_: [] for id_ in rows}
-        for term, held, posting, weight in self._weighted(reading, text):
+        for term, matched, posting, weight in self._weighted(reading, text):
             scores = dict(zip(posting.rows, posting.scores, strict=True))
             for id_, row in rows.items():
                 if row in scores:
-                    matches[id_].append(TermMatch(term=term, held=held, score=weight * scores[row]))
+                    matches[id_].append(
+                        TermMatch(term=term, matched=matched, score=weight * scores[row])
+                    )
         return {
             id_: tuple(sorted(found, key=lambda match: (-match.score, match.term)))
             for id_, found in matches.items()
@@ -241,15 +243,15 @@ class BM25Retriever:
                 corrections[found.term.text] = found.correction[0]
         return corrections
 
-    def _open(self) -> Reading:
-        return Reading(
+    def _open(self) -> CachedLexicon:
+        return CachedLexicon(
             self._lexicon,
-            evenness=self._evenness,
+            damping=self._damping,
             name=self._name,
-            postings=self._postings or Postings(),
+            postings=self._postings or PostingsCache(),
         )
 
-    def _weighted(self, reading: Reading, text: str) -> list[tuple[str, str, Posting, float]]:
+    def _weighted(self, reading: CachedLexicon, text: str) -> list[tuple[str, str, Posting, float]]:
         """Return the request's terms, their postings, the matching rows, and a factor for them."""
         weighted: list[tuple[str, str, Posting, float]] = []
         for found in self._find(reading, text):
@@ -269,17 +271,17 @@ class BM25Retriever:
             ]
         return weighted
 
-    def _find(self, reading: Reading, text: str) -> list[_Found]:
+    def _find(self, reading: CachedLexicon, text: str) -> list[_Found]:
         """Return the request's terms, looked up once per request."""
         if self._postings is None:
             return self._look_up(reading, text)
-        key = reading.key, self._common, self._correction_weight, self._synonym_weight, text
-        return self._postings.lately(key, lambda: self._look_up(reading, text))
+        key = reading.key, self._max_df, self._correction_weight, self._synonym_weight, text
+        return self._postings.recent(key, lambda: self._look_up(reading, text))
 
-    def _look_up(self, reading: Reading, text: str) -> list[_Found]:
+    def _look_up(self, reading: CachedLexicon, text: str) -> list[_Found]:
         """Look up the request's terms, and skip those that are too common."""
         terms = request_terms(text)
-        limit = reading.too_common(self._common) if terms else 0
+        limit = reading.too_common(self._max_df) if terms else 0
         postings = [reading.posting(term.text, up_to=limit) for term in terms]
         if any(0 < posting.documents <= limit for posting in postings):
             found = [
@@ -294,7 +296,7 @@ class BM25Retriever:
         return self._corrected(reading, found, limit) if self._correction_weight else found
 
     def _with_synonyms(
-        self, reading: Reading, found: list[_Found], text: str, limit: int
+        self, reading: CachedLexicon, found: list[_Found], text: str, limit: int
     ) -> list[_Found]:
         for synonym in synonyms(text):
             read = {name: reading.posting(name, up_to=limit) for name in synonym.others}
@@ -315,7 +317,7 @@ class BM25Retriever:
             ]
         return found
 
-    def _corrected(self, reading: Reading, found: list[_Found], limit: int) -> list[_Found]:
+    def _corrected(self, reading: CachedLexicon, found: list[_Found], limit: int) -> list[_Found]:
         """Add the corrections of words that no row contains."""
         plain = [each for each in found if each.term.is_plain]
         unknown = {
@@ -332,7 +334,7 @@ class BM25Retriever:
         ]
 
     def _correction(
-        self, reading: Reading, word: str, found: Sequence[_Found], limit: int
+        self, reading: CachedLexicon, word: str, found: Sequence[_Found], limit: int
     ) -> tuple[str, Posting] | None:
         """Return the likely correction of an unknown word as rows spell it, and its rows.
 

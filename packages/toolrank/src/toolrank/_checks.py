@@ -7,12 +7,12 @@ import math
 from toolrank.errors import RankingArgumentError
 
 
-def check_scoring(*, common: float, evenness: float) -> None:
+def check_scoring(*, max_df: float, damping: float) -> None:
     """Refuse arguments that a lexical retriever cannot score with."""
-    if not 0 < evenness <= 1:
-        raise RankingArgumentError("evenness", f"{evenness} is not above 0 and at most 1")
-    if not 0 <= common <= 1:
-        raise RankingArgumentError("common", f"{common} is not a share, from 0 to 1")
+    if not 0 < damping <= 1:
+        raise RankingArgumentError("damping", f"{damping} is not above 0 and at most 1")
+    if not 0 <= max_df <= 1:
+        raise RankingArgumentError("max_df", f"{max_df} is not a share, from 0 to 1")
 
 
 def check_weight(weight: float, *, of: str, argument: str) -> None:

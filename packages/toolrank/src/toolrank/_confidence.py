@@ -32,8 +32,8 @@ class Evidence:
             `BM25Retriever.coverage` returns it.
         terms: How many terms the request has. It is used with `coverage`: half of a long request
             is stronger evidence than half of a short one.
-        named: The share of the words of the hit's name that the request has, as `name_share`
-            returns it. It is used with `coverage` if only words were searched.
+        name_coverage: The share of the words of the hit's name that the request has, as
+            `name_share` returns it. It is used with `coverage` if only words were searched.
         strength: `lexical_strength` of the hit's score; 0 if it shares no word. It is for a
             retriever without coverage, and is then used alone.
         contrast: The hit's cosine less that of its rivals in the vector list
@@ -43,7 +43,7 @@ class Evidence:
 
     coverage: float | None = None
     terms: int = 0
-    named: float = 0.0
+    name_coverage: float = 0.0
     strength: float | None = None
     contrast: float | None = None
     is_exact: bool = False
@@ -75,7 +75,7 @@ class Calibration:
 
 _STATIC = Calibration()
 
-# The coefficients for words (`coverage`, `terms`, `named`), and for `strength` alone.
+# The coefficients for words (`coverage`, `terms`, `name_coverage`), and for `strength` alone.
 _WORDS = (-3.33, 3.73, 1.25, 1.18)
 _LIKENESS = (-1.68, 3.47)
 
@@ -98,8 +98,8 @@ def confidence(evidence: Evidence, *, calibration: Calibration = _STATIC) -> flo
     terms = math.log1p(min(max(evidence.terms, 0), _MOST_TERMS))
     match coverage, strength, contrast:
         case float(), None, None:
-            named = min(max(evidence.named, 0.0), 1.0)
-            logit = _logit(_WORDS, coverage, terms, named)
+            name_coverage = min(max(evidence.name_coverage, 0.0), 1.0)
+            logit = _logit(_WORDS, coverage, terms, name_coverage)
         case float(), None, float():
             logit = _logit(calibration.with_words, coverage, terms, contrast)
         case None, None, float():

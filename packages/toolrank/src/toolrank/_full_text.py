@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence, Set
 
     from toolrank._records import Filter
-    from toolrank._sql import Content
+    from toolrank._sql import IdColumn
     from toolrank.protocols import Connection
 
 _SPELLINGS_READ = 16
@@ -41,7 +41,7 @@ class FullTextTable:
         *,
         table: str,
         weights: Sequence[float] = (),
-        content: Content | None = None,
+        content: IdColumn | None = None,
     ) -> None:
         for position, weight in enumerate(weights):
             check_weight(weight, of=f"column {position}", argument="weights")

@@ -58,7 +58,7 @@ class Fusion(Protocol):
         *,
         weights: Mapping[str, float] | None = None,
         floors: Mapping[str, float] | None = None,
-        unjudged: Mapping[str, Collection[str]] | None = None,
+        missing: Mapping[str, Collection[str]] | None = None,
     ) -> FusedScores:
         """Fuse lists by retriever name, each best first; their order must not matter."""
         ...
@@ -69,7 +69,7 @@ def reciprocal_rank_fusion(
     *,
     weights: Mapping[str, float] | None = None,
     floors: Mapping[str, float] | None = None,
-    unjudged: Mapping[str, Collection[str]] | None = None,
+    missing: Mapping[str, Collection[str]] | None = None,
     rrf_k: float = 60.0,
 ) -> FusedScores:
     """Fuse rankings by Reciprocal Rank Fusion (Cormack, Clarke & Büttcher 2009).
@@ -83,7 +83,7 @@ def reciprocal_rank_fusion(
             in the divisor: that retriever ran and found nothing.
         weights: Each list's weight, 1.0 where none is given; 0 switches a list off.
         floors: Unused: ranks have no scores.
-        unjudged: The candidates of other lists that a list could not judge, by its name. Each gets
+        missing: The candidates of other lists that a list could not judge, by its name. Each gets
             the same share of this list's best as it has in the other lists.
         rrf_k: The constant k; a larger value gives the first ranks less weight.
 
@@ -98,7 +98,7 @@ def reciprocal_rank_fusion(
         for name, weight in active.items()
     }
     most = {name: weight / (rrf_k + 1) for name, weight in active.items()}
-    return _summed(_with_estimates(shares, {}, most, unjudged or {}), {}, most)
+    return _summed(_with_estimates(shares, {}, most, missing or {}), {}, most)
 
 
 def linear_fusion(
@@ -106,7 +106,7 @@ def linear_fusion(
     *,
     weights: Mapping[str, float] | None = None,
     floors: Mapping[str, float] | None = None,
-    unjudged: Mapping[str, Collection[str]] | None = None,
+    missing: Mapping[str, Collection[str]] | None = None,
     units: Mapping[str, float] | None = None,
 ) -> FusedScores:
     """Fuse rankings by a convex combination of their scores (Bruch, Gai & Ingber 2023).
@@ -129,7 +129,7 @@ def linear_fusion(
         weights: As for `reciprocal_rank_fusion`.
         floors: What a candidate scores in a list that does not hold it, at most the list's
             last score; zero if not given.
-        unjudged: The candidates of other lists that a list could not judge, by its name. Each
+        missing: The candidates of other lists that a list could not judge, by its name. Each
             gets an estimate between the floor and the best of this list, by its share of the
             best of the other lists.
         units: The factor of each list's scores, 1.0 if not given.
@@ -155,7 +155,7 @@ def linear_fusion(
             id_: say * score / divisor if score > 0 else 0.0 for id_, score in rankings[name]
         }
         lowest[name] = say * max(floor, 0.0) / divisor
-    return _summed(_with_estimates(shares, lowest, most, unjudged or {}), lowest, most)
+    return _summed(_with_estimates(shares, lowest, most, missing or {}), lowest, most)
 
 
 def _active(
@@ -166,11 +166,11 @@ def _active(
     """Return the weight of each list in use, times its unit if there are units."""
     names = list(rankings)
     given = {name: (weights or {}).get(name, 1.0) for name in names}
-    says = _proportions(given, "weights")
+    shares = _proportions(given, "weights")
     if units is not None:
-        worth = _proportions({name: units.get(name, 1.0) for name in names}, "units")
-        says = {name: say * worth[name] for name, say in says.items()}
-    return {name: says[name] for name, weight in given.items() if weight > 0}
+        unit_shares = _proportions({name: units.get(name, 1.0) for name in names}, "units")
+        shares = {name: share * unit_shares[name] for name, share in shares.items()}
+    return {name: shares[name] for name, weight in given.items() if weight > 0}
 
 
 def _proportions(values: Mapping[str, float], argument: str) -> dict[str, float]:
@@ -185,7 +185,7 @@ def _with_estimates(
     shares: Mapping[str, Mapping[str, float]],
     floors: Mapping[str, float],
     most: Mapping[str, float],
-    unjudged: Mapping[str, Collection[str]],
+    missing: Mapping[str, Collection[str]],
 ) -> Mapping[str, Mapping[str, float]]:
     """Add to each list estimates for the candidates that it could not judge.
 
@@ -194,12 +194,12 @@ def _with_estimates(
     hence no constants (docs/decisions/0017).
     """
     estimated: dict[str, Mapping[str, float]] = dict(shares)
-    held = {id_ for given in shares.values() for id_ in given} if unjudged else set[str]()
-    for name in unjudged.keys() & shares.keys():
+    held = {id_ for given in shares.values() for id_ in given} if missing else set[str]()
+    for name in missing.keys() & shares.keys():
         floor, best = floors.get(name, 0.0), most[name]
         added: dict[str, float] = {}
-        for id_ in (held & set(unjudged[name])) - shares[name].keys():
-            judges = [other for other in sorted(shares) if id_ not in unjudged.get(other, ())]
+        for id_ in (held & set(missing[name])) - shares[name].keys():
+            judges = [other for other in sorted(shares) if id_ not in missing.get(other, ())]
             attainable = sum(most[other] for other in judges)
             given = sum(shares[other].get(id_, floors.get(other, 0.0)) for other in judges)
             share = min(1.0, given / attainable) if attainable else 0.0

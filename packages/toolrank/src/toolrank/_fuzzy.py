@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolrank._checks import check_scoring
-from toolrank._lexicon import Reading
-from toolrank._postings import NOWHERE, Posting, Postings, best_of
+from toolrank._lexicon import CachedLexicon
+from toolrank._postings import EMPTY, Posting, PostingsCache, best_of
 from toolrank._query import query_terms
 from toolrank._spelling import SimilarTerm, stems
 
@@ -42,7 +42,7 @@ def approximate_terms(vocabulary: Vocabulary, word: str) -> list[SimilarTerm]:
     if not (_MIN_LETTERS <= len(word) <= MAX_LETTERS and word.isalpha()):
         return []
     similarities: dict[str, float] = {}
-    for found in (_misspelt, _begun, _holding, _made_up):
+    for found in (_misspelt, _prefixed, _containing, _compounds):
         for term, similarity in found(vocabulary, word):
             similarities[term] = max(similarity, similarities.get(term, 0.0))
     similarities.pop(word, None)
@@ -57,24 +57,24 @@ def approximate_terms(vocabulary: Vocabulary, word: str) -> list[SimilarTerm]:
 
 def _misspelt(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
     for stem in stems(word):
-        slips = 1 if len(stem) < _LONG else 2
-        for term, distance in vocabulary.within(stem, slips=slips):
+        max_edits = 1 if len(stem) < _LONG else 2
+        for term, distance in vocabulary.within(stem, max_edits=max_edits):
             cost = max(distance, 1) + _SUFFIX_COST * (len(word) - len(stem))
             yield term, max(1 - cost / len(word), 0.05)
 
 
-def _begun(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
+def _prefixed(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
     for term in vocabulary.beginning_with(word):
         yield term, _BEGINNING + (1 - _BEGINNING) * len(word) / (len(term) + 1)
 
 
-def _holding(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
+def _containing(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
     if len(word) >= _MIN_INSIDE:
         for term in vocabulary.holding(word):
             yield term, _INSIDE * len(word) / len(term)
 
 
-def _made_up(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
+def _compounds(vocabulary: Vocabulary, word: str) -> Iterator[tuple[str, float]]:
     for cut in range(_MIN_LETTERS, len(word) - _MIN_LETTERS + 1):
         halves = [_stem(vocabulary, half) for half in (word[:cut], word[cut:])]
         if all(halves):
@@ -94,13 +94,12 @@ _BESIDES_A_KNOWN_WORD = 0.4
 class FuzzyRetriever:
     """Rank rows by words that may be misspelt, truncated or run together.
 
-    Each word of a request, known or not, stands for itself and for similar terms of the rows: those
-    one or two edits away, longer ones that begin with it or contain it, and the two words that it
-    consists of. In each row it counts once: as the best of similarity² · BM25 over its terms, as
-    though each were at least as common as the most similar one. If rows contain the word
-    itself, other terms count less. The score is the sum over the words. A request without
-    misspellings is answered a little worse than by `BM25Retriever`. `lexicon`, `common` and
-    `evenness` are those of `BM25Retriever`.
+    Expands each word by similar terms of the rows: those one or two edits away, longer ones that
+    begin with it or contain it, and the two words that it consists of. A row's score for a word is
+    the best over its terms of similarity² · BM25; rare terms get the IDF of the most similar one,
+    because typos are rare. If rows contain the word itself, other terms count less. The score is
+    the sum over the words. A request without misspellings is answered a little worse than by
+    `BM25Retriever`. `lexicon`, `max_df` and `damping` are those of `BM25Retriever`.
 
     Args:
         where: The rows to search among.
@@ -118,17 +117,17 @@ class FuzzyRetriever:
         *,
         where: Filter | None = None,
         name: str = "fuzzy",
-        postings: Postings | None = None,
-        common: float = 0.3,
-        evenness: float = 1.0,
+        postings: PostingsCache | None = None,
+        max_df: float = 0.3,
+        damping: float = 1.0,
     ) -> None:
-        check_scoring(common=common, evenness=evenness)
+        check_scoring(max_df=max_df, damping=damping)
         self._lexicon = lexicon
-        self._evenness = evenness
+        self._damping = damping
         self._where = where
         self._name = name
         self._postings = postings
-        self._common = common
+        self._max_df = max_df
 
     @property
     def name(self) -> str:
@@ -143,21 +142,23 @@ class FuzzyRetriever:
         words = query_terms(query.text)
         if not words:
             return []
-        postings = self._postings or Postings()
-        reading = Reading(
-            self._lexicon, evenness=self._evenness, name=self._name, postings=postings
+        postings = self._postings or PostingsCache()
+        reading = CachedLexicon(
+            self._lexicon, damping=self._damping, name=self._name, postings=postings
         )
-        limit = reading.too_common(self._common)
+        limit = reading.too_common(self._max_df)
         found = [self._standing_for(word, reading, postings, limit) for word in words]
         if not any(posting.rows for posting in found):
             found = [self._standing_for(word, reading, postings, reading.size()) for word in words]
         return reading.hits([(it, 1.0) for it in found], where=self._where, depth=depth)
 
-    def _standing_for(self, word: str, reading: Reading, postings: Postings, limit: int) -> Posting:
+    def _standing_for(
+        self, word: str, reading: CachedLexicon, postings: PostingsCache, limit: int
+    ) -> Posting:
         """Return the rows with a word or similar terms, each with the best of their scores."""
         exact = reading.posting(word, up_to=limit)
         if len(word) > MAX_LETTERS or exact.documents > limit:
-            return exact if exact.is_read else NOWHERE
+            return exact if exact.is_read else EMPTY
         key: Hashable = ("like", reading.key, limit, word)
         posting = postings.get(key)
         if posting is None:

@@ -7,7 +7,7 @@ from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from toolrank._postings import NOWHERE, Posting, Postings, best_sums
+from toolrank._postings import EMPTY, Posting, PostingsCache, best_sums
 from toolrank._records import Hit
 from toolrank._spelling import SimilarTerm, Vocabulary, forms
 from toolrank.errors import RetrievalError
@@ -27,25 +27,29 @@ FEW_ROWS = 100
 _MAX_TERM = 1000
 
 
-class Reading:
-    """What one request reads of a lexicon.
+class CachedLexicon:
+    """A lexicon with a cache, for the duration of one request.
 
     Args:
         postings: The cache, which is consulted first.
     """
 
-    def __init__(self, lexicon: Lexicon, *, evenness: float, name: str, postings: Postings) -> None:
+    def __init__(
+        self, lexicon: Lexicon, *, damping: float, name: str, postings: PostingsCache
+    ) -> None:
         self._lexicon = lexicon
         self._source = lexicon.source
-        self._evenness = evenness
+        self._damping = damping
         self._name = name
         self._postings = postings
-        self.key: Hashable = self._source, lexicon.weights, evenness
+        self.key: Hashable = self._source, lexicon.weights, damping
         """A key of everything that the scores of the terms depend on."""
 
     def size(self) -> int:
         """Return the number of rows."""
-        return self._postings.once(("size", self._source), lambda: self._read(self._lexicon.size))
+        return self._postings.cached_fact(
+            ("size", self._source), lambda: self._read(self._lexicon.size)
+        )
 
     def posting(self, term: str, *, up_to: int | None = None) -> Posting:
         """Return the rows that contain a term, or a phrase of several words.
@@ -55,7 +59,7 @@ class Reading:
             up_to: Do not read the rows of a term that more rows contain.
         """
         if len(term) > _MAX_TERM:
-            return NOWHERE
+            return EMPTY
         key = self.key, term
         posting = self._postings.get(key)
         if posting is None or not (
@@ -63,14 +67,14 @@ class Reading:
         ):
             limit = up_to if up_to is not None and self.size() > up_to else None
             posting = self._read(lambda: self._lexicon.posting(term, up_to=limit))
-            if self._evenness != 1:
+            if self._damping != 1:
                 posting = replace(posting, scores=array("d", self._evened(posting.scores)))
             self._postings.put(key, posting)
         return posting
 
     def vocabulary(self) -> Vocabulary:
         """Return the terms of all columns."""
-        return self._postings.once(
+        return self._postings.cached_fact(
             ("vocabulary", self._source), lambda: Vocabulary(self._read(self._lexicon.vocabulary))
         )
 
@@ -95,11 +99,13 @@ class Reading:
     def spellings(self, term: str) -> Sequence[str]:
         """Return the words that have this stem, as rows spell them, in lower case."""
         key = "spellings", self._source, term
-        return self._postings.once(key, lambda: self._read(lambda: self._lexicon.spellings(term)))
+        return self._postings.cached_fact(
+            key, lambda: self._read(lambda: self._lexicon.spellings(term))
+        )
 
     def rows_of(self, ids: Iterable[str]) -> dict[str, int]:
         """Return the rows that have some ids; an id that no row has is left out."""
-        known = self._postings.once(("rows", self._source), dict[str, int])
+        known = self._postings.cached_fact(("rows", self._source), dict[str, int])
         ids = [*ids]
         if missing := [id_ for id_ in ids if id_ not in known]:
             known.update(self._read(lambda: self._lexicon.rows_of(missing)))
@@ -131,7 +137,7 @@ class Reading:
         # The IDF of FTS5's bm25(), which has a floor for terms in more than half of the rows.
         rarity = (self.size() - documents + 0.5) / (documents + 0.5)
         idf = math.log(rarity) if rarity > 1 else _LEAST_IDF
-        return [idf * (score / idf) ** self._evenness for score in scores]
+        return [idf * (score / idf) ** self._damping for score in scores]
 
     def _read(self, read: Callable[[], _T]) -> _T:
         try:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolrank._records import Filter, Hit, Query
-from toolrank._sql import Content, rows_of_keys
+from toolrank._sql import IdColumn, rows_of_keys
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class MatrixRetriever:
         previous: A retriever of another state, made with the same SELECTs: the rows that it has are
             not read again, and their memory is shared.
         content: Where hits get their ids; without it an id is the integer in digits.
-        ids: A cache of ids by integer, to share between retrievers of one state.
+        ids: A cache of ids by rowid, filled lazily; retrievers of one state can share it.
         where: The rows to search among.
         name: Its name in contributions.
 
@@ -78,7 +78,7 @@ class MatrixRetriever:
         *,
         versions: str | None = None,
         previous: MatrixRetriever | None = None,
-        content: Content | None = None,
+        content: IdColumn | None = None,
         ids: dict[int, str] | None = None,
         where: Filter | None = None,
         name: str = "vector",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from toolrank._query import encodable, query_words
 from toolrank._records import Filter, Hit, Query
 from toolrank._spelling import stems
-from toolrank._sql import Content, identifier
+from toolrank._sql import IdColumn, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class NameRetriever:
         self,
         connection: Connection,
         *,
-        content: Content,
+        content: IdColumn,
         keys: Sequence[str],
         where: Filter | None = None,
         name: str = "name",
@@ -213,7 +213,7 @@ _BY_WORD = _by_word()
 
 def names_an_action(request: str) -> bool:
     """Return whether a request begins with a verb or a question word that means an action."""
-    return bool(_wanted_verb(request))
+    return bool(_requested_actions(request))
 
 
 def verb_prior(request: str, name: str) -> float:
@@ -227,13 +227,13 @@ def verb_prior(request: str, name: str) -> float:
 
 def verb_priors(request: str, names: Iterable[str]) -> Iterator[float]:
     """Yield `verb_prior` of a request and each of some names."""
-    wanted = _wanted_verb(request)
-    for told in map(_told, names):
+    wanted = _requested_actions(request)
+    for told in map(_actions_of_name, names):
         yield 1 - VERB_PENALTY if wanted and told and not wanted & told else 1.0
 
 
 @lru_cache(maxsize=256)
-def _wanted_verb(request: str) -> frozenset[str]:
+def _requested_actions(request: str) -> frozenset[str]:
     words = [word.surface.lower() for word in query_words(request)]
     start = next((place for place, word in enumerate(words) if word not in _POLITE), len(words))
     verb, *rest = words[start : start + 4] or [""]
@@ -254,7 +254,7 @@ def _wanted_verb(request: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _told(name: str) -> frozenset[str]:
+def _actions_of_name(name: str) -> frozenset[str]:
     words = split_words(name)
     told = frozenset(action for word in words for action in _BY_WORD.get(word, ()))
     return told | {"many"} if "one" in told and any(map(_is_plural, words)) else told

@@ -55,10 +55,10 @@ class Posting:
         return len(self.rows) == self.documents
 
 
-NOWHERE = Posting(rows=array("q"), scores=array("d"), documents=0)
+EMPTY = Posting(rows=array("q"), scores=array("d"), documents=0)
 
 
-class Postings:
+class PostingsCache:
     """A cache of postings, so that a term is read from the table once, not once per search.
 
     Pass the same object to every retriever that reads the same state of a database, and a new
@@ -107,10 +107,10 @@ class Postings:
 
     def ids(self, source: Hashable) -> dict[int, str]:
         """Return the known ids of rows, to fill in: those of a lexicon's `source`."""
-        return self.once(("ids", source), dict[int, str])
+        return self.cached_fact(("ids", source), dict[int, str])
 
-    def once(self, key: Hashable, read: Callable[[], _T]) -> _T:
-        """Return a fact about the table, read once; a key always has the same type."""
+    def cached_fact(self, key: Hashable, read: Callable[[], _T]) -> _T:
+        """Return a cached value, computed on first use; a key always has the same type."""
         with self._lock:
             if key in self._facts:
                 return cast("_T", self._facts[key])
@@ -119,8 +119,8 @@ class Postings:
         with self._lock:
             return cast("_T", self._facts.setdefault(key, fact))
 
-    def lately(self, key: Hashable, read: Callable[[], _T]) -> _T:
-        """Return what was read for one of the last few keys; a key always has the same type."""
+    def recent(self, key: Hashable, read: Callable[[], _T]) -> _T:
+        """Return a value from a small LRU cache, computed if it is not there."""
         with self._lock:
             if key in self._latest:
                 self._latest.move_to_end(key)
@@ -211,7 +211,7 @@ def best_of(alike: Sequence[tuple[Posting, float]], *, size: int) -> Posting:
     the most common of those with the greatest factor.
     """
     if not alike:
-        return NOWHERE
+        return EMPTY
     greatest = max(factor for _, factor in alike)
     documents = max(posting.documents for posting, factor in alike if factor == greatest)
     rarest = idf(size, documents)

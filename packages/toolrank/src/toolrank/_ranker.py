@@ -67,7 +67,7 @@ def best_in_group(scores: Mapping[str, float], group: Callable[[str], str]) -> d
     return dict(zip(scores, map(best.__getitem__, groups), strict=True))
 
 
-def lifted(
+def blend_with_best(
     scores: Mapping[str, float], best: Mapping[str, float], *, weight: float
 ) -> dict[str, float]:
     """Raise scores by the best of their groups: (score + weight · best) / (1 + weight).
@@ -92,22 +92,22 @@ class Channel:
     Attributes:
         retriever: Returns the candidates.
         weight: Zero or more; 0 switches the retriever off.
-        absent: What a candidate of another channel scores here if this one does not return it.
+        missing_score: The score of other channels' candidates that this one does not return.
             "zero" suits a retriever that leaves out what does not match, such as one for words;
             "last", the score of its last hit, suits one that orders every row, such as one for
             vectors, so that a row without a vector is not penalized. If a list is as long
             as requested, it is the last score in either case.
-        judges: Returns which of some ids the retriever can judge, for one that does not know
-            every row, because some have no vector yet; None where it knows all. Its scores for
-            the others are estimated from the other channels, as the fusion describes.
+        covered_ids: Returns the ids that have a score in this retriever (e.g. a vector); None if
+            all have. Its scores for the others are estimated from the other channels, as the
+            fusion describes.
         unfiltered: The same retriever over every row, where `retriever` has a filter: what hits
             are compared with then does not depend on which rows pass it (`Contribution`).
     """
 
     retriever: Retriever
     weight: float = 1.0
-    absent: Literal["zero", "last"] = "zero"
-    judges: Callable[[Collection[str]], Collection[str]] | None = None
+    missing_score: Literal["zero", "last"] = "zero"
+    covered_ids: Callable[[Collection[str]], Collection[str]] | None = None
     unfiltered: Retriever | None = None
 
 
@@ -228,12 +228,12 @@ class HybridRanker:
         pinned: Set[str],
     ) -> list[RankedHit]:
         parts = [part.scores for part in found]
-        of_channels = [each for asked in (whole, *found) for each in asked.unjudged.items()]
+        of_channels = [each for asked in (whole, *found) for each in asked.missing.items()]
         reasons: dict[str, Explanation] = {}
         answered: list[list[str]] = [[] for _ in found]
         for id_ in ids:
-            unjudged = {name for name, unknown in of_channels if id_ in unknown}
-            why = self._explained(id_, whole.scores, parts, scored, id_ in pinned, unjudged)
+            missing = {name for name, unknown in of_channels if id_ in unknown}
+            why = self._explained(id_, whole.scores, parts, scored, id_ in pinned, missing)
             reasons[id_] = why
             if why.part is not None:
                 answered[why.part].append(id_)
@@ -259,17 +259,17 @@ class HybridRanker:
         for channel in active:
             name = channel.retriever.name
             hits = rankings[name] = channel.retriever.retrieve(query, depth=depth)
-            if hits and (channel.absent == "last" or len(hits) >= depth):
+            if hits and (channel.missing_score == "last" or len(hits) >= depth):
                 floors[name] = hits[-1].score
         unfiltered = {
             channel.retriever.name: channel.unfiltered.retrieve(query, depth=PART_DEPTH)
             for channel in active
             if channel.unfiltered is not None and rankings[channel.retriever.name]
         }
-        unjudged = _unjudged(active, rankings)
+        missing = _missing(active, rankings)
         weights = {channel.retriever.name: channel.weight for channel in active}
-        scores = self._fuse(rankings, weights=weights, floors=floors, unjudged=unjudged)
-        return _Asked(rankings, unfiltered, scores, unjudged)
+        scores = self._fuse(rankings, weights=weights, floors=floors, missing=missing)
+        return _Asked(rankings, unfiltered, scores, missing)
 
     def _scored(
         self,
@@ -290,7 +290,7 @@ class HybridRanker:
         final = merged
         if self._group is not None:
             groups = best_in_group(merged, self._group)
-            final = lifted(merged, groups, weight=self._group_weight)
+            final = blend_with_best(merged, groups, weight=self._group_weight)
         if self._usage:
             used = {id_: score * bounded_usage(self._usage, id_) for id_, score in final.items()}
             most = max(1.0, max(used.values(), default=0.0))
@@ -314,7 +314,7 @@ class HybridRanker:
         parts: Sequence[FusedScores],
         scored: _Scored,
         pinned: bool,
-        unjudged: Collection[str],
+        missing: Collection[str],
     ) -> Explanation:
         answered = [(part.of(id_), -number) for number, part in enumerate(parts) if part.scores]
         part_score, number = max(answered, default=(None, None))
@@ -327,7 +327,7 @@ class HybridRanker:
             usage=bounded_usage(self._usage, id_),
             verb=scored.verbs.get(id_, 1.0),
             pinned=pinned,
-            unjudged=tuple(name for name in self._names if name in unjudged),
+            missing=tuple(name for name in self._names if name in missing),
         )
 
 
@@ -351,7 +351,7 @@ class _Asked(NamedTuple):
     rankings: Mapping[str, Sequence[Hit]]
     unfiltered: Mapping[str, Sequence[Hit]]
     scores: FusedScores
-    unjudged: Mapping[str, Set[str]]
+    missing: Mapping[str, Set[str]]
 
 
 class _Scored(NamedTuple):
@@ -376,17 +376,17 @@ def _best(parts: Iterable[FusedScores]) -> FusedScores | None:
     return FusedScores(scores, floor)
 
 
-def _unjudged(
+def _missing(
     channels: Iterable[Channel], rankings: Mapping[str, Sequence[Hit]]
 ) -> dict[str, Set[str]]:
     """Return the candidates that a channel cannot judge, if it does not know every row."""
-    unjudged: dict[str, Set[str]] = {}
+    missing: dict[str, Set[str]] = {}
     for channel in channels:
-        if channel.judges is None:
+        if channel.covered_ids is None:
             continue
         own = channel.retriever.name
         others = {hit.id for name, hits in rankings.items() if name != own for hit in hits}
         others -= {hit.id for hit in rankings[own]}
         if others:
-            unjudged[own] = others.difference(channel.judges(others))
-    return unjudged
+            missing[own] = others.difference(channel.covered_ids(others))
+    return missing

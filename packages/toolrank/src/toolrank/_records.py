@@ -29,7 +29,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """The rows a retriever may return; the search itself applies it, not a later step.
+    """Restricts a search to some rows, before the cut-off at `depth`.
 
     Attributes:
         sql: A SELECT of one column of rowids. It becomes part of the statement unchanged, so it
@@ -92,8 +92,8 @@ class Explanation:
         usage: The factor of past use; 1.0 where nothing is known.
         verb: The factor of the name's verb, as `verb_prior` gives it.
         pinned: Whether the hit was named to come first, whatever the scores.
-        unjudged: The channels that could not judge the hit, in the channels' order: their part of
-            its score is an estimate, and they are in none of its contributions.
+        missing: The channels that have no score for the hit (e.g. it has no vector), in their
+            order: their part of its score is an estimate, and no contribution is theirs.
     """
 
     request: float
@@ -104,7 +104,7 @@ class Explanation:
     usage: float = 1.0
     verb: float = 1.0
     pinned: bool = False
-    unjudged: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -326,7 +326,7 @@ class Found:
     def _confidence(self, hit: RankedHit, words: Sequence[_Words]) -> float:
         explanation, channels = hit.explanation, self._channels
         if explanation is not None:
-            channels = channels - frozenset(explanation.unjudged)
+            channels = channels - frozenset(explanation.missing)
         has_meaning = "vector" in channels
         name = "" if has_meaning or self._name is None else self._name(hit.id)
         given = [(hit.contributions, words[0])]
@@ -338,7 +338,7 @@ class Found:
                     coverage=None if its.coverage is None else its.coverage.get(hit.id, 0.0),
                     terms=its.terms,
                     # Only words count, and they are cheap.
-                    named=name_share(its.text, name) if name else 0.0,
+                    name_coverage=name_share(its.text, name) if name else 0.0,
                     strength=None if its.scale is None else _strength(contributions, its.scale),
                     contrast=_contrast(contributions) if has_meaning else None,
                     is_exact=explanation is not None and explanation.pinned,
@@ -414,8 +414,8 @@ def _channels(candidates: Candidates, query: Query, weights: Mapping[str, float]
             Channel(
                 _Retriever("vector", candidates),
                 weights["vector"],
-                absent="last",
-                judges=candidates.with_vectors if candidates.lacks_vectors else None,
+                missing_score="last",
+                covered_ids=candidates.with_vectors if candidates.lacks_vectors else None,
                 # Of the few rows that pass a filter, all may be good, or none.
                 unfiltered=None if everything is None else _Retriever("vector", everything),
             )

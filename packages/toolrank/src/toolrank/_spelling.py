@@ -135,7 +135,7 @@ class Vocabulary:
             end = self._joined.index("\n", found)
             yield self._joined[start:end]
 
-    def within(self, word: str, *, slips: int) -> Iterator[tuple[str, int]]:
+    def within(self, word: str, *, max_edits: int) -> Iterator[tuple[str, int]]:
         """Yield the terms within some edit distance of a word, with the distance.
 
         Unlike in `similar`, any letter may be wrong, the first too.
@@ -144,7 +144,7 @@ class Vocabulary:
         for (_, length), terms in self._buckets.items():
             longer = length - len(word)
             # A typo that makes the word longer removes no letter, and vice versa.
-            lost, new = slips - max(longer, 0), slips - max(-longer, 0)
+            lost, new = max_edits - max(longer, 0), max_edits - max(-longer, 0)
             if lost < 0 or new < 0:
                 continue
             near = [
@@ -154,18 +154,18 @@ class Vocabulary:
                 and (of_term & ~letters).bit_count() <= new
             ]
             for term in near:
-                distance = osa_distance(word, term, limit=slips)
-                if distance <= slips:
+                distance = osa_distance(word, term, limit=max_edits)
+                if distance <= max_edits:
                     yield term, distance
 
     def _misspelt(self, word: str) -> dict[str, float]:
         """Return terms by their cost: the edits, plus a little for each letter of a suffix."""
         found: dict[str, float] = {}
         for stem in stems(word):
-            slips = 1 if len(stem) < _LONG else 2
-            for term in self._near(stem, slips):
-                distance = osa_distance(stem, term, limit=slips)
-                if distance <= slips and (not distance or self._is_likely(word, stem, term)):
+            max_edits = 1 if len(stem) < _LONG else 2
+            for term in self._near(stem, max_edits):
+                distance = osa_distance(stem, term, limit=max_edits)
+                if distance <= max_edits and (not distance or self._is_likely(word, stem, term)):
                     # Below 1 in total, so that an edit always costs more.
                     cost = distance + _SUFFIX_COST * (len(word) - len(stem))
                     found[term] = min(cost, found.get(term, cost))
@@ -184,14 +184,14 @@ class Vocabulary:
         starts = next(self.beginning_with(word[:2]), None) is not None
         return not starts or word[1:] in self._documents
 
-    def _near(self, stem: str, slips: int) -> Iterator[str]:
+    def _near(self, stem: str, max_edits: int) -> Iterator[str]:
         """Yield the terms that are not ruled out by a quick check."""
         letters = letters_of(stem)
         for first in dict.fromkeys(stem[:2]):
-            for length in range(len(stem) - slips, len(stem) + slips + 1):
+            for length in range(len(stem) - max_edits, len(stem) + max_edits + 1):
                 for term, of_term in self._buckets.get((first, length), ()):
                     # A wrong letter removes one letter and adds another.
-                    if (letters ^ of_term).bit_count() > 2 * slips:
+                    if (letters ^ of_term).bit_count() > 2 * max_edits:
                         continue
                     if first == stem[0] or term[:2] == stem[1::-1]:
                         yield term

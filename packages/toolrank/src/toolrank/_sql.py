@@ -51,7 +51,7 @@ def best_first(hits: Iterable[Hit]) -> list[Hit]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class IdColumn:
     """Where a search table's rows get their public ids.
 
     Attributes:

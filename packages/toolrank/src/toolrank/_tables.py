@@ -12,7 +12,7 @@ from toolrank._equal import Traits
 from toolrank._full_text import FullTextTable
 from toolrank._fuzzy import FuzzyRetriever
 from toolrank._names import NameRetriever
-from toolrank._postings import Postings
+from toolrank._postings import PostingsCache
 from toolrank._records import Query
 from toolrank._sql import identifier, rows_of_keys
 from toolrank._vector import VectorRetriever
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
     from toolrank._records import Filter, Hit
-    from toolrank._sql import Content
+    from toolrank._sql import IdColumn
     from toolrank.protocols import Candidates, Connection, Lexicon, Retriever
 
 # Chosen by ablation: docs/decisions/0008 in the repository.
 # Terms in a larger share of the rows distinguish nothing, and cost the most.
-_COMMON = 0.3
+_MAX_DF = 0.3
 # A row with all the words of a request is better than one that repeats some of them.
-_EVENNESS = 0.75
+_DAMPING = 0.75
 _CORRECTION_WEIGHT = 0.5
 _SYNONYM_WEIGHT = 0.7
 _NAMED = 50
@@ -62,13 +62,13 @@ class Tables:
         words: str | Lexicon,
         *,
         weights: Sequence[float] = (),
-        content: Content | None = None,
+        content: IdColumn | None = None,
         vectors: str | Retriever | None = None,
         keys: Sequence[str] = (),
         text: str = "",
         where: Filter | None = None,
         similar: Lexicon | None = None,
-        postings: Postings | None = None,
+        postings: PostingsCache | None = None,
     ) -> None:
         if content is None and (keys or text):
             raise RankingArgumentError("content", "is needed for keys and text")
@@ -80,7 +80,7 @@ class Tables:
         )
         self._similar = similar or self._words
         self._where = where
-        self._postings = postings or Postings()
+        self._postings = postings or PostingsCache()
         self._vectors: Retriever | None = (
             VectorRetriever(connection, table=vectors, content=content, where=where)
             if isinstance(vectors, str)
@@ -105,8 +105,8 @@ class Tables:
             self._words,
             where=self._where,
             postings=self._postings,
-            common=_COMMON,
-            evenness=_EVENNESS,
+            max_df=_MAX_DF,
+            damping=_DAMPING,
             correction_weight=_CORRECTION_WEIGHT,
             synonym_weight=_SYNONYM_WEIGHT,
         )
@@ -121,8 +121,8 @@ class Tables:
             self._similar,
             where=self._where,
             postings=self._postings,
-            common=_COMMON,
-            evenness=_EVENNESS,
+            max_df=_MAX_DF,
+            damping=_DAMPING,
         )
         return retriever.retrieve(Query(text=query), depth=depth)
 

@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from toolrank._records import Filter, Hit, Query
-from toolrank._sql import Content, best_first, identifier
+from toolrank._sql import IdColumn, best_first, identifier
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class VectorRetriever:
         *,
         table: str,
         column: str = "embedding",
-        content: Content | None = None,
+        content: IdColumn | None = None,
         where: Filter | None = None,
         name: str = "vector",
     ) -> None:

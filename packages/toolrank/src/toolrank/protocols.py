@@ -30,9 +30,9 @@ class Connection(Protocol):
 class Lexicon(Protocol):
     """The words of some rows in one state: `FullTextTable` reads them from an FTS5 table.
 
-    A row is a number. What is read is cached in `Postings` by those who read, so nothing needs to
-    be kept here. Every string is safe as a term. What a method raises reaches users as the cause of
-    a `RetrievalError`.
+    A row is a number. What is read is cached in `PostingsCache` by those who read, so nothing
+    needs to be kept here. Every string is safe as a term. What a method raises reaches users as the
+    cause of a `RetrievalError`.
     """
 
     @property

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from toolindex import DamagedDatabaseError, IndexReader, ToolFilter, ToolIndex
 from toolrank import (
-    Content,
     Filter,
     FullTextTable,
+    IdColumn,
     MatrixRetriever,
-    Postings,
+    PostingsCache,
     Query,
     Tables,
     VectorRetriever,
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.
     _State = tuple[int, int]
     _Matrices = dict[tuple[str, int], tuple[_State, MatrixRetriever]]
-    _Postings = dict[_State, Postings]
+    _Postings = dict[_State, PostingsCache]
     _Filters = dict[tuple[_State, int, ToolFilter], Filter]
 
-_CONTENT = Content(table=IndexReader.CONTENT_TABLE, column="id")
+_CONTENT = IdColumn(table=IndexReader.CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 _EVERY = ToolFilter()
 # Numbers of four bytes, so up to 1 GB; sqlite-vec searches larger tables.
@@ -101,8 +101,8 @@ class SQLiteReader(IndexReader):
         return {
             id_: {
                 match.term
-                if match.term == match.held
-                else f"{match.term}→{match.held}": match.score
+                if match.term == match.matched
+                else f"{match.term}→{match.matched}": match.score
                 for match in matches
             }
             for id_, matches in self._candidates().bm25.matches(query, ids).items()
@@ -158,21 +158,21 @@ class SQLiteReader(IndexReader):
             known = self._filters[key] = Filter(sql=sql, parameters=parameters, rows=rows)
         return known
 
-    def _remembered(self) -> Postings:
+    def _remembered(self) -> PostingsCache:
         state = self.state_of()
         if state not in self._postings:
             # Past states are not needed again.
             self._postings.clear()
         if (known := self._postings.get(state)) is None:
             rows = max(_LEAST_POSTINGS, _POSTINGS_PER_TOOL * self._newest())
-            known = self._postings.setdefault(state, Postings(max_rows=rows))
+            known = self._postings.setdefault(state, PostingsCache(max_rows=rows))
         return known
 
     def _newest(self) -> int:
         # About the number of tools, read from a single page.
         return self.connection.execute("SELECT max(rowid) FROM entries").get or 0
 
-    def _ids(self, known: Postings) -> dict[int, str]:
+    def _ids(self, known: PostingsCache) -> dict[int, str]:
         """Return all ids by rowid, read at once: otherwise every search would fetch some."""
 
         def read() -> dict[int, str]:
@@ -181,7 +181,7 @@ class SQLiteReader(IndexReader):
             ids.update((row, str(id_)) for row, id_ in rows)
             return ids
 
-        return known.once("all ids", read)
+        return known.cached_fact("all ids", read)
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
         """Count the tools, and those with a vector of a model."""

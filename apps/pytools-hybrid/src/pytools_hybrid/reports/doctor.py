@@ -559,12 +559,12 @@ def _embedder(settings: Settings, trees: _Trees | None) -> Finding:
 
 def _reranking(model: str) -> Finding:
     """Check that the language model can be loaded; a call might cost money."""
-    from toolrank.errors import RankingArgumentError
+    from toolrank import ToolRankError
     from toolrank.rerank import LLMReranker
 
     try:
         LLMReranker(current_name(model))
-    except RankingArgumentError as error:
+    except ToolRankError as error:
         problem = why_unusable(model, error)
         return _failed(f"{model} cannot be used ({problem})", remedy_of(problem, model=model))
     return _ok(f"{model} can be loaded; it was not called")
