@@ -26,6 +26,7 @@ from importlib.metadata import Distribution, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
+from types import ModuleType
 
 RUNS = 7
 # The distributions that importing a package may load. All others are imported when they are used.
@@ -129,7 +130,10 @@ def import_public_names(package: str, folder: Path) -> tuple[int, list[str]]:
     for module in _public_modules(package, folder):
         try:
             imported = importlib.import_module(module)
-            names += len([getattr(imported, name) for name in getattr(imported, "__all__", ())])
+            # A package without a list re-exports its names.
+            listed = getattr(imported, "__all__", [it for it in vars(imported) if it[0] != "_"])
+            values = [getattr(imported, name) for name in listed]
+            names += sum(not isinstance(value, ModuleType) for value in values)
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != OPTIONAL.get(module):
                 sys.exit(f"import {module}: {error}. Declare it, or import it where it is used")
