@@ -18,7 +18,7 @@ _ANY = ToolFilter()
 
 def search_request(
     settings: Settings,
-    query: str,
+    query: str | SearchRequest,
     *,
     mode: SearchMode = SearchMode.HYBRID,
     scope: Scope = Scope.ALL,
@@ -28,10 +28,14 @@ def search_request(
 ) -> SearchRequest:
     """Return the request for a caller's arguments, restricted by the policy of the settings.
 
+    A query that is a whole request already is returned as it is.
+
     Raises:
         ValueError: An argument is out of range or of another type, which not all callers check.
         ArgumentError: The filter and the policy both have patterns to include.
     """
+    if isinstance(query, SearchRequest):
+        return query
     limit = settings.limit if limit is None else limit
     threshold = settings.threshold if threshold is None else threshold
     _check(query, limit, threshold)

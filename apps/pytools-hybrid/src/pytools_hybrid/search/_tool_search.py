@@ -158,18 +158,14 @@ class ToolSearch:
         if None not in (limit, top_k) and limit != top_k:
             raise ValueError("top_k is another name for limit, and they differ; give one of them")
         limit = top_k if limit is None else limit
-        request = (
-            query
-            if isinstance(query, SearchRequest)
-            else search_request(
-                self.settings,
-                query,
-                mode=mode,
-                scope=scope,
-                where=where,
-                limit=limit,
-                threshold=threshold,
-            )
+        request = search_request(
+            self.settings,
+            query,
+            mode=mode,
+            scope=scope,
+            where=where,
+            limit=limit,
+            threshold=threshold,
         )
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
@@ -274,18 +270,14 @@ class ToolSearch:
 
         `name` and its errors are those of `find`, and the other arguments those of `search`.
         """
-        request = (
-            query
-            if isinstance(query, SearchRequest)
-            else search_request(
-                self.settings,
-                query,
-                mode=mode,
-                scope=scope,
-                where=where,
-                limit=limit,
-                threshold=threshold,
-            )
+        request = search_request(
+            self.settings,
+            query,
+            mode=mode,
+            scope=scope,
+            where=where,
+            limit=limit,
+            threshold=threshold,
         )
         id_ = str((await self.find(name)).id)
         asked = replace(request, place_of=id_)
