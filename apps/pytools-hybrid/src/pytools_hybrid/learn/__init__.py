@@ -1,1 +1,1 @@
-"""The larger jobs of the command line: setup, evaluate, tune, enrich, migrate."""
+"""Measuring searches on one's own requests, and improving them: evaluate, tune, enrich."""
