@@ -113,7 +113,7 @@ def counted(number: int, noun: str) -> str:
 def print_issues(report: SyncReport, roots: Roots) -> None:
     """List files that were left out, with the reasons."""
     for issue in report.issues[:_SHOWN_ISSUES]:
-        say(f"  left out {roots.brief(issue.path)}: {issue.detail}")
+        say(f"  left out {roots.short_path(issue.path)}: {issue.detail}")
     if len(report.issues) > _SHOWN_ISSUES:
         say(f"  … and {len(report.issues) - _SHOWN_ISSUES} more")
 

@@ -111,7 +111,7 @@ def _as_lines(answer: Answer, roots: Roots) -> Iterator[str]:
         yield f"{found.score:.2f}  {found.entry.id}  {found.match_type}"
         yield f"      {found.entry.summary}"
         yield from (f"      {line}" for line in _equal(found))
-        yield f"      {roots.shown(found.entry.path)}"
+        yield f"      {roots.display_path(found.entry.path)}"
         if answer.terms is not None:
             yield from (f"      {line}" for line in _explanation(found, answer.terms))
     if answer.placement is not None:
@@ -191,7 +191,7 @@ def _tool(found: FoundTool, roots: Roots, answer: Answer) -> RenderableType:
         (printable(id_.name), "bold cyan"),
         (f"  {found.match_type}", "dim"),
         f"\n{printable(entry.summary)}",
-        (f"\n{printable(roots.shown(entry.path))}", "dim"),
+        (f"\n{printable(roots.display_path(entry.path))}", "dim"),
     )
     for line in _equal(found):
         text.append(f"\n{printable(line)}", style="dim")

@@ -202,7 +202,7 @@ def _as_json(
         "embedded": embedded,
         "left_out": [
             {
-                "path": tools.roots.brief(issue.path),
+                "path": tools.roots.short_path(issue.path),
                 "reason": issue.reason,
                 "detail": issue.detail,
             }

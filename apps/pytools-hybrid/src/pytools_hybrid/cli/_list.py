@@ -108,7 +108,7 @@ def _print_tools(entries: tuple[ToolEntry, ...], roots: Roots, output: str) -> N
                     "id": str(entry.id),
                     "summary": entry.summary,
                     "signature": entry.signature,
-                    "path": roots.shown(entry.path),
+                    "path": roots.display_path(entry.path),
                 }
                 for entry in entries
             ]

@@ -255,7 +255,7 @@ def plan_enrichment(
     wanted: defaultdict[tuple[Path, str, str], list[ToolPrompt]] = defaultdict(list)
     unchanged = by_hand = taken = left = 0
     for record in sorted(scanned.records, key=lambda each: str(each.id)):
-        root, _ = roots.locate(record.path)
+        root, _ = roots.resolve(record.path)
         if not _is_wanted(record, policy, categories):
             continue
         said = known[root].get(str(record.id))

@@ -169,7 +169,7 @@ class FoundTool:
 
     def located(self, roots: Roots) -> FoundTool:
         """Return the tool with its place in some trees."""
-        root, relative = roots.locate(self.entry.path)
+        root, relative = roots.resolve(self.entry.path)
         return replace(self, root=root, path=root / relative, layouts=roots.layouts)
 
 

@@ -353,7 +353,7 @@ _VALUES: Mapping[str, Callable[[FoundTool, Roots], Any]] = {
     "score": lambda found, _: round(found.score, _DIGITS),
     "confidence": lambda found, _: round(found.confidence, _DIGITS),
     "match_type": lambda found, _: found.match_type,
-    "path": lambda found, roots: roots.shown(found.entry.path),
+    "path": lambda found, roots: roots.display_path(found.entry.path),
     "id": lambda found, _: found.id,
     "signature": lambda found, _: readable(found.signature),
     "also": lambda found, _: list(found.also) or None,

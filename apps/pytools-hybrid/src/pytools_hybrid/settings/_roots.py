@@ -72,7 +72,7 @@ class Roots:
         return iter(self.paths)
 
     @property
-    def full_names(self) -> str:
+    def identity(self) -> str:
         """The trees as the index stores them: full paths without links, with PATH's separator."""
         return os.pathsep.join(os.path.realpath(path) for path in self.paths)
 
@@ -84,49 +84,51 @@ class Roots:
     @property
     def reader_version(self) -> str:
         """The version of the code that reads the files; a different one reads all files again."""
-        return f"{ToolRecord.VERSION}{self.other_layouts}"
+        return f"{ToolRecord.VERSION}{self.layout_key}"
 
     @property
-    def other_layouts(self) -> str:
+    def layout_key(self) -> str:
         """The layouts as text; empty for the default ones."""
         if self.layouts == DEFAULT_LAYOUTS:
             return ""
         return "".join(f" {it.source}={it.pattern}" for it in sorted(self.layouts, key=_source))
 
-    def stored(self, number: int, relative: str) -> str:
+    def stored_path(self, number: int, relative: str) -> str:
         """Return the path in the index for a path relative to one of the trees."""
         return relative if len(self.paths) == 1 else f"{number}/{relative}"
 
     def stored_everywhere(self, relative: Iterable[str]) -> list[str]:
         """Return the paths in the index for some paths, each of them in every tree."""
         paths = list(relative)
-        return [self.stored(number, path) for number in range(len(self.paths)) for path in paths]
+        return [
+            self.stored_path(number, path) for number in range(len(self.paths)) for path in paths
+        ]
 
-    def locate(self, stored_path: str) -> tuple[Path, str]:
+    def resolve(self, stored: str) -> tuple[Path, str]:
         """Return the tree of a path in the index, and the path relative to that tree.
 
         A path left over from an index of other trees counts as one of the first tree.
         """
         if len(self) > 1:
-            number, _, relative = stored_path.partition("/")
+            number, _, relative = stored.partition("/")
             if number.isdecimal() and int(number) < len(self.paths):
                 return self.paths[int(number)], relative
-        return self.paths[0], stored_path
+        return self.paths[0], stored
 
-    def shown(self, stored_path: str) -> str:
+    def display_path(self, stored: str) -> str:
         r"""Return a path in the index as posix text, below its tree as that was named.
 
         Bytes that are not UTF-8 appear as `\xNN`.
         """
-        root, relative = self.locate(stored_path)
+        root, relative = self.resolve(stored)
         # Not joined by pathlib, which would parse both for every result of every search.
         above = root.as_posix().rstrip("/")
         path = relative if above == "." else f"{above}/{relative}"
         return os.fsencode(path).decode("utf-8", "backslashreplace")
 
-    def brief(self, stored_path: str) -> str:
+    def short_path(self, stored: str) -> str:
         """Return a path in the index as text, with its tree only if there are several."""
-        return stored_path if len(self.paths) == 1 else self.shown(stored_path)
+        return stored if len(self.paths) == 1 else self.display_path(stored)
 
 
 def _name_in_checkout(root: Path) -> str:

@@ -306,7 +306,7 @@ class Settings(SettingFields):
 
 def _identity(roots: Roots) -> str:
     # In one index, processes with different layouts would undo each other's work.
-    return f"{roots.full_names}{roots.other_layouts}"
+    return f"{roots.identity}{roots.layout_key}"
 
 
 def _cached_copy(server: Address, files: str) -> Path:
