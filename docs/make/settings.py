@@ -88,7 +88,7 @@ an unknown key in a file is an error. The token is never printed."""
 _MEANINGS = {
     "model": "the flag is `--model`",
     "db_path": "the flag is `--db`; for a file",
-    "database_path": "the flag is `--database-path`",
+    "dir": "freeact's name",
     "top_k": "the flag is `--top-k`",
     "min_confidence": "the flag is `--min-confidence`",
     "alpha": "the weight of meaning, from 0 to 1; words have the rest; the flag is `--alpha`",

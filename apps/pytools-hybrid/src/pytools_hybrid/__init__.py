@@ -142,8 +142,8 @@ _HOMES = {
         "pytools_hybrid.search._tool_search": "ToolSearch",
         "pytools_hybrid.search._types": "FoundTool MatchType RerankReport "
         "Scope SearchMode SearchResponse",
-        "pytools_hybrid.settings._roots": "Roots RootsLike",
-        "pytools_hybrid.settings._settings": "Settings",
+        "pytools_hybrid.settings.roots": "Roots RootsLike",
+        "pytools_hybrid.settings.load": "Settings",
     }.items()
     for name in names.split()
 }

@@ -1,16 +1,19 @@
-"""The trees of tools: the defaults, and how paths in the index map to them."""
+"""The trees of tools: where they are, where tools are in them, and what a wrong one meant."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
-from toolscan import Layout, ToolRecord
+from toolscan import LAYOUTS, Layout, ToolRecord, ToolScanError, find_tools, scan
 
-from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.settings._layouts import DEFAULT_LAYOUTS
+from pytools_hybrid.errors import SettingsError, refusal
 
 DEFAULT_ROOT = Path("tools")
 """The root if none is set, to which `import` writes."""
@@ -18,10 +21,53 @@ DEFAULT_ROOT = Path("tools")
 FREEACT_ROOT = Path(".freeact/generated")
 """The root that freeact writes to, used if none is set and `DEFAULT_ROOT` has no tools."""
 
-_EXAMPLES_ROOT = Path("examples/tools")
+DEFAULT_LAYOUT_NAMES = ("mcptools", "gentools")
 
 RootsLike = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """One tree, or several in order of precedence."""
+
+_EXAMPLES_ROOT = Path("examples/tools")
+_DEFAULT_LAYOUTS = tuple(LAYOUTS[name] for name in DEFAULT_LAYOUT_NAMES)
+# Otherwise, naming a home folder, for example, would take a minute.
+_MAX_ENTRIES = 200
+
+
+def parsed_layouts(names: Iterable[str]) -> tuple[Layout, ...]:
+    """Return layouts by their names, or by `source=pattern`."""
+    layouts = [_parsed(name) for name in names]
+    if not layouts:
+        raise ValueError("it is empty; leave it out, or name layouts")
+    sources = [layout.source for layout in layouts]
+    if twice := [source for source in sources if sources.count(source) > 1]:
+        raise ValueError(f"{twice[0]!r} is given twice: each source has only one layout")
+    return tuple(layouts)
+
+
+def _parsed(name: str) -> Layout:
+    source, is_pattern, pattern = name.partition("=")
+    if is_pattern:
+        try:
+            return Layout(source.strip(), pattern.strip(), any_function=True)
+        except ToolScanError as error:
+            raise ValueError(str(error)) from None
+    if name in LAYOUTS:
+        return LAYOUTS[name]
+    near = get_close_matches(name, LAYOUTS, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise ValueError(
+        f"there is no layout {name!r}, only {', '.join(LAYOUTS)} and patterns such as "
+        f"scripts=scripts/{{category}}/{{name}}.py{meant}"
+    )
+
+
+def shown_layouts(layouts: tuple[Layout, ...]) -> str:
+    """Return a phrase that says where tools are."""
+    patterns = " and ".join(
+        layout.pattern.replace("{category}", "<category>").replace("{name}", "<tool>")
+        for layout in layouts
+    )
+    runs = any(not (it.any_function or it.holds_several) for it in layouts)
+    return f"{patterns} with a documented {'run() or run_parsed()' if runs else 'function'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +85,10 @@ class Roots:
     """
 
     paths: tuple[Path, ...]
-    layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS
+    layouts: tuple[Layout, ...] = _DEFAULT_LAYOUTS
 
     @classmethod
-    def of(cls, roots: RootsLike, layouts: tuple[Layout, ...] = DEFAULT_LAYOUTS) -> Roots:
+    def of(cls, roots: RootsLike, layouts: tuple[Layout, ...] = _DEFAULT_LAYOUTS) -> Roots:
         """Accept one tree or several, or `Roots`; duplicates count at their first place.
 
         Raises:
@@ -51,15 +97,12 @@ class Roots:
         if isinstance(roots, Roots):
             return roots
         if isinstance(roots, str | os.PathLike):
-            return cls((Path(roots),), layouts)
-        paths = [Path(root) for root in roots]
-        if not paths:
-            raise SettingsError("--root", "is empty; give at least one folder")
-        if len(paths) == 1:
-            return cls((paths[0],), layouts)
+            roots = (roots,)
         first: dict[str, Path] = {}
-        for path in paths:
+        for path in map(Path, roots):
             first.setdefault(os.path.realpath(path), path)
+        if not first:
+            raise SettingsError("--root", "is empty; give at least one folder")
         return cls(tuple(first.values()), layouts)
 
     def __str__(self) -> str:
@@ -89,9 +132,10 @@ class Roots:
     @property
     def layout_key(self) -> str:
         """The layouts as text; empty for the default ones."""
-        if self.layouts == DEFAULT_LAYOUTS:
+        if self.layouts == _DEFAULT_LAYOUTS:
             return ""
-        return "".join(f" {it.source}={it.pattern}" for it in sorted(self.layouts, key=_source))
+        ordered = sorted(self.layouts, key=lambda layout: layout.source)
+        return "".join(f" {layout.source}={layout.pattern}" for layout in ordered)
 
     def stored_path(self, number: int, relative: str) -> str:
         """Return the path in the index for a path relative to one of the trees."""
@@ -100,9 +144,7 @@ class Roots:
     def stored_everywhere(self, relative: Iterable[str]) -> list[str]:
         """Return the paths in the index for some paths, each of them in every tree."""
         paths = list(relative)
-        return [
-            self.stored_path(number, path) for number in range(len(self.paths)) for path in paths
-        ]
+        return [self.stored_path(number, path) for number in range(len(self)) for path in paths]
 
     def resolve(self, stored: str) -> tuple[Path, str]:
         """Return the tree of a path in the index, and the path relative to that tree.
@@ -137,10 +179,6 @@ def _name_in_checkout(root: Path) -> str:
     return (Path(top.name) / root.relative_to(top)).as_posix()
 
 
-def _source(layout: Layout) -> str:
-    return layout.source
-
-
 def default_roots(layouts: tuple[Layout, ...]) -> tuple[Roots, str]:
     """Return the root to use if none is set, and a note that says which it is.
 
@@ -162,3 +200,76 @@ def default_roots(layouts: tuple[Layout, ...]) -> tuple[Roots, str]:
         f"give the folder that contains the tools: there is no {DEFAULT_ROOT}, {FREEACT_ROOT} or "
         f"{_EXAMPLES_ROOT} in {Path.cwd()}",
     )
+
+
+def is_folder(root: Path) -> bool:
+    """Return whether a root exists.
+
+    Raises:
+        SettingsError: It is a file, or cannot be accessed.
+    """
+    try:
+        mode = root.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise SettingsError("--root", f"{root}: {refusal(error)}") from error
+    if not stat.S_ISDIR(mode):
+        raise SettingsError("--root", f"{root} is a file; give the folder that contains the tools")
+    return True
+
+
+def check_roots(roots: Iterable[Path], name: str) -> None:
+    """Check that roots exist and are folders; `name` says where they were named."""
+    for root in roots:
+        if not is_folder(root):
+            raise SettingsError(name, missing(root))
+
+
+def missing(root: Path) -> str:
+    """Return a message that a root does not exist, with the one that was probably meant."""
+    for wrong in (root, *root.parents):
+        if wrong.parent.is_dir():
+            with suppress(OSError):
+                entries = islice(wrong.parent.iterdir(), _MAX_ENTRIES)
+                names = [entry.name for entry in entries if entry.is_dir()]
+                for near in get_close_matches(wrong.name, names, n=1):
+                    meant = wrong.parent / near / root.relative_to(wrong)
+                    return f"{root} does not exist; did you mean {meant}?"
+            break
+    return f"{root} does not exist; give the folder that contains the tools"
+
+
+def no_tools(roots: Roots) -> str:
+    """Return a message that says where tools were expected, and which layout has some."""
+    if absent := [root for root in roots if not os.path.exists(root)]:  # noqa: PTH110 - no errors
+        return missing(absent[0])
+    looked = f"no tools in {roots}: looked for {shown_layouts(roots.layouts)}"
+    for root in roots:
+        fitting = fitting_layouts(root)
+        if set(filter(None, fitting.split(","))) - {it.source for it in roots.layouts}:
+            return f"{looked}; {root} has tools in another layout: set PYTOOLS_LAYOUTS={fitting}"
+    return looked
+
+
+def without_tools(roots: Roots) -> str | None:
+    """Return that message if no file could be a tool, judging by its name; otherwise None."""
+    tops = [top for layout in roots.layouts if (top := layout.parts[0]).pattern is None]
+    for root in roots:
+        if any(os.path.exists(root / top.text) for top in tops):  # noqa: PTH110 - no errors
+            return None
+        with suppress(ToolScanError):
+            if find_tools(root, layouts=roots.layouts):
+                return None
+    return no_tools(roots)
+
+
+def fitting_layouts(root: Path) -> str:
+    """Return the layouts in which a root has tools, by name and separated by commas."""
+    fitting: list[str] = []
+    for name, layout in LAYOUTS.items():
+        with suppress(ToolScanError):
+            paths = list(islice(find_tools(root, layouts=[layout]).values(), _MAX_ENTRIES))
+            if scan(root, layouts=[layout], within=paths, definitions=False).records:
+                fitting.append(name)
+    return ",".join(fitting)
