@@ -19,6 +19,7 @@ from toolindex._opening import (
 )
 from toolindex._recovery import diagnosed, restore
 from toolindex._rows import UnreadableRowError
+from toolindex._vectors import number_rows
 from toolindex.errors import (
     DamagedDatabaseError,
     DatabaseBusyError,
@@ -115,6 +116,7 @@ class ConnectionPool:
         with self._lend() as connection, self._wrapped():
             with transaction(connection, patience_ms=patience_ms):
                 refuse_newer(connection, self.path)
+                number_rows(connection)
                 yield connection
             self._shorten_logs(connection, LOG_BYTES)
 

@@ -23,6 +23,7 @@ _READER = "reader_version"
 _FILLING = "filling"
 GENERATION = "generation"
 CHANGED_AT = "changed_at"
+_NUMBERED = "numbered"
 # How many of the generation's changes concern only vectors; with ":" and a model's name, only the
 # vectors of that model.
 EMBEDDED = "embedded"
@@ -111,6 +112,11 @@ def forget_reader(connection: apsw.Connection) -> None:
     connection.execute("DELETE FROM meta WHERE key = ?", (_FILLING,))
 
 
+def is_numbered(connection: apsw.Connection) -> bool:
+    """Return whether the last change was made by a version that records the rows of vectors."""
+    return get_meta(connection, _NUMBERED) == get_meta(connection, GENERATION)
+
+
 def bump_generation(connection: apsw.Connection, *, model_id: str | None = None) -> None:
     """Change the number of the index's state, so that earlier answers are stale.
 
@@ -118,6 +124,7 @@ def bump_generation(connection: apsw.Connection, *, model_id: str | None = None)
     """
     before = get_number(connection, GENERATION)
     after = random_increment(before)
-    set_meta(connection, GENERATION, str(after))
+    for key in (GENERATION, _NUMBERED):
+        set_meta(connection, key, str(after))
     for key in (EMBEDDED, f"{EMBEDDED}:{model_id}") if model_id else ():
         set_meta(connection, key, str(get_number(connection, key) + after - before))

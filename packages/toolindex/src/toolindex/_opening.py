@@ -94,7 +94,13 @@ def open_connection(
     with _explained(index):
         if read_only:
             return _open_read_only(index, (INDEX,) if without_durable else FILES)
-        return _open_writable(index, creates=creates)
+        try:
+            return _open_writable(index, creates=creates)
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            # An index of an older version cannot be read either, which says more.
+            with suppress(apsw.Error):
+                _open_read_only(index, FILES).connection.close()
+            raise
 
 
 def open_alone(index: Path, file: DatabaseFile) -> apsw.Connection:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex._meta import bump, bump_generation, counter, get_number, set_meta
-from toolindex._vectors import fill, vector_tables
+from toolindex._vectors import fill, number_rows, vector_tables
 
 if TYPE_CHECKING:
     from toolindex._vectors import VectorTable
@@ -34,6 +34,7 @@ def agree(connection: apsw.Connection) -> bool:
 
 def reconcile(connection: apsw.Connection) -> None:
     """Copy to each of the two files, in a write transaction, vectors that only the other has."""
+    number_rows(connection)
     for table in vector_tables(connection):
         try:
             with connection:

@@ -11,7 +11,7 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolindex._meta import get_meta, set_meta
+from toolindex._meta import bump_generation, get_meta, is_numbered, set_meta
 from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
@@ -241,7 +241,13 @@ def compact(connection: apsw.Connection, table: VectorTable) -> None:
 
 
 def number_rows(connection: apsw.Connection) -> None:
-    """Record the rows of vector tables of version 1, which did not record them."""
+    """Record the rows of vector tables, unless the last change did.
+
+    Version 1 did not record them, and a process that still uses it may write after the migration.
+    """
+    if is_numbered(connection):
+        return
+    connection.execute("DELETE FROM vector_rows")
     for table in writable_tables(connection):
         connection.execute(
             "INSERT INTO vector_rows (vec_table, entry, version) "  # noqa: S608 - our own name
@@ -249,6 +255,7 @@ def number_rows(connection: apsw.Connection) -> None:
             (table.name,),
         )
         _use(connection, table, written=connection.changes())
+    bump_generation(connection)
 
 
 def put_vectors(
