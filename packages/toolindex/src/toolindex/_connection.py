@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,7 +85,7 @@ class ConnectionPool:
         self.closed: bool = False
         self.extension_problem: str = ""
         self.durable_problem: str = ""
-        self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
+        self._idle: list[apsw.Connection] = []
         # A connection to a file that was replaced is not lent again.
         self._epoch = 0
         self._files = _FileStates(None, None)
@@ -156,9 +155,9 @@ class ConnectionPool:
     def drop_idle(self) -> None:
         """Close the idle connections; the next borrower gets a new one."""
         self._epoch += 1
-        with suppress(queue.Empty):
+        with suppress(IndexError):
             while True:
-                self._idle.get_nowait().close()
+                self._idle.pop().close()
 
     @contextmanager
     def _lend(self) -> Generator[apsw.Connection]:
@@ -190,8 +189,8 @@ class ConnectionPool:
                 self.drop_idle()
             self._files = found
             epoch, files = self._epoch, found.identity
-            with suppress(queue.Empty):
-                return self._idle.get_nowait(), epoch, files
+            with suppress(IndexError):
+                return self._idle.pop(), epoch, files
             try:
                 return self._open(found), epoch, files
             except DamagedDatabaseError as error:
@@ -265,7 +264,7 @@ class ConnectionPool:
         if epoch != self._epoch:
             connection.close()
             return
-        self._idle.put(connection)
+        self._idle.append(connection)
         # Checked after returning it, so that closing at any moment finds the connection.
         if self.closed:
             self.close()
@@ -280,8 +279,8 @@ class ConnectionPool:
 
     def _finish_logs(self) -> None:
         """Empty the log of a replaced file, which SQLite would apply to the new file."""
-        with suppress(queue.Empty, apsw.Error):
-            connection = self._idle.get_nowait()
+        with suppress(IndexError, apsw.Error):
+            connection = self._idle.pop()
             with closing(connection):
                 _checkpoint(connection)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import asynccontextmanager, contextmanager, suppress
-from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from toolindex._files import NO_LOCKS, are_exhausted
@@ -76,9 +75,11 @@ class Lease:
             raise
         self.obstacle: OSError | None = None
         self._database = database
-        plain = purpose.isascii() and purpose.isalnum() and len(purpose) <= _NAME_LENGTH
-        digest = sha256(purpose.encode("utf-8", "surrogatepass")).hexdigest()
-        name = purpose if plain else digest[:_NAME_LENGTH]
+        name = purpose
+        if not (purpose.isascii() and purpose.isalnum() and len(purpose) <= _NAME_LENGTH):
+            from hashlib import sha256
+
+            name = sha256(purpose.encode("utf-8", "surrogatepass")).hexdigest()[:_NAME_LENGTH]
         self._lock = FileLock(
             database.with_name(f"{database.name}-{name}.lock"),
             thread_local=False,

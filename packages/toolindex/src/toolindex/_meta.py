@@ -5,7 +5,7 @@ These numbers distinguish the states of an index, and of its durable file.
 
 from __future__ import annotations
 
-import secrets
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from toolindex.errors import DamagedDatabaseError
 if TYPE_CHECKING:
     import apsw
 
-# Ten billion states fit into a JSON number.
-_LARGEST_STEP = 1 << 19
+# Of the largest step, so ten billion states fit into a JSON number.
+_RANDOM_BITS = 19
 # The version of the reader that made all entries: of a whole tree, or of those so far if a whole
 # tree has never been synced.
 _READER = "reader_version"
@@ -35,7 +35,8 @@ def random_increment(number: int) -> int:
     The step is random, so that a restored copy of a file that is then changed is never mistaken
     for the original.
     """
-    return number + 1 + secrets.randbelow(_LARGEST_STEP)
+    # The module `secrets` takes long to import.
+    return number + 1 + (int.from_bytes(os.urandom(4)) >> 32 - _RANDOM_BITS)
 
 
 def counter(connection: apsw.Connection, name: str) -> int:
