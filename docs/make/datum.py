@@ -131,7 +131,7 @@ def rows(reader: SQLiteReader) -> None:
     print("""\
 ## 3. A row, and its words
 
-`plan_sync` compares the record with the stored row, and `ToolIndex.sync` applies the plan in one
+`StoredFiles.plan` compares the record with the stored row, and `ToolIndex.sync` applies the plan in one
 transaction:
 """)
     print(f"```sql\n{sql}\n```\n")

@@ -17,7 +17,8 @@ ENOUGH = 24
 PREAMBLE = """
 import os, resource, sys
 from contextlib import contextmanager
-from toolindex import ToolIndex, TooManyFilesError, DatabaseError
+from toolindex import ToolIndex, DatabaseError
+from toolindex._errors import TooManyFilesError
 
 path, enough = sys.argv[1], int(sys.argv[2])
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -126,7 +126,7 @@ def test_a_process_of_version_1_may_still_write_after_the_migration(path, fill, 
         fill(index, TOOL | {"mcptools:mail:read": "Read mail."}, model_id="m")
         with index.reading() as reader:
             before = reader.state_of("m")
-        hashes = dict.fromkeys(index.text_hashes(["mcptools:mail:send"]), [9.0, 1.0, 1.0, 1.0])
+        hashes = {it: [9.0, 1.0, 1.0, 1.0] for it in index.text_hashes(["mcptools:mail:send"])}
         with closing(apsw.Connection(str(path))) as connection:
             load_sqlite_vec(connection)
             rows = connection.execute("SELECT rowid FROM entries ORDER BY id").fetchall()

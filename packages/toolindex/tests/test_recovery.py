@@ -10,10 +10,10 @@ import apsw
 import pytest
 from toolindex import (
     DamagedDatabaseError,
+    DatabaseBusyError,
     DatabaseError,
-    ForeignRootError,
+    ForeignDatabaseError,
     Lease,
-    LeaseHeldError,
     OutcomeRecord,
     ToolIndex,
     _connection,
@@ -261,7 +261,7 @@ def test_a_file_that_another_process_renames_is_not_created_before_its_turn(
     with monkeypatch.context() as patch:
         patch.setattr(_opening, "refuse_other_formats", renamed_meanwhile)
         patch.setattr(_connection, "_RECOVERY_SECONDS", 0.05)
-        with Lease(path, "rescue").held(timeout=0), pytest.raises(LeaseHeldError):
+        with Lease(path, "rescue").held(timeout=0), pytest.raises(DatabaseBusyError):
             ToolIndex(path)
     assert not file.exists()
     with ToolIndex(path) as index:
@@ -298,7 +298,7 @@ def test_a_file_that_is_removed_while_the_index_is_open_is_recreated(path, fill,
             assert reader.is_complete()
     with ToolIndex(path) as index:
         assert contents(index) == ONE
-        with pytest.raises(ForeignRootError):
+        with pytest.raises(ForeignDatabaseError):
             index.bind("another")
 
 
@@ -336,7 +336,7 @@ def test_an_index_of_another_tree_that_replaced_the_file_is_not_written(
         index.bind(str(tree))
         fill(index, ONE)
         other.replace(path)
-        with pytest.raises(ForeignRootError):
+        with pytest.raises(ForeignDatabaseError):
             index.sync(report(ONE), reader_version="1")
 
 

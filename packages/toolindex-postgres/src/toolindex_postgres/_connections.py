@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 import psycopg.errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from toolindex.errors import DatabaseBusyError, DatabaseError
+from toolindex import DatabaseBusyError, DatabaseError
 
 from toolindex_postgres._address import SECRET, Address
 from toolindex_postgres._errors import (

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolindex import LeaseHeldError, ToolFilter, VectorError, check_dimensions, plan_sync
+from toolindex import DatabaseBusyError, ToolFilter, ToolIndex, VectorError
 from toolscan import ScanReport
 
 from toolindex_postgres._notes import Note, Notes
@@ -23,7 +23,7 @@ from toolindex_postgres._rows import vector_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from toolindex import StoredFiles, SyncPlan, ToolStore
+    from toolindex import StoredFiles, ToolStore
     from toolscan import ToolRecord
 
     from toolindex_postgres._tree import State, Tree
@@ -35,6 +35,28 @@ _BEFORE_ALL = -(1 << 63)
 _LEASE_SECONDS = 30.0
 # Another thread may be changing the tree, and waiting up to two minutes for each of several hosts.
 _THREAD_SECONDS = 300.0
+
+
+class Change(NamedTuple):
+    """What a sync changes on the server.
+
+    Attributes:
+        changed: Records to write.
+        removed: Ids of tools that are gone.
+        moved: As in a plan of toolindex.
+        is_whole: Whether all records are then from one reader and cover the whole tree; None if
+            that need not be recorded.
+    """
+
+    changed: Sequence[ToolRecord]
+    removed: Sequence[str]
+    moved: Sequence[tuple[str, str]]
+    is_whole: bool | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the server need not be asked."""
+        return not (self.changed or self.removed or self.is_whole)
 
 
 class Copy:
@@ -57,11 +79,11 @@ class Copy:
         """Become the only writer of the copy on this host, before taking the tree's lock.
 
         Raises:
-            LeaseHeldError: Another thread or process has been changing it for too long.
+            DatabaseBusyError: Another thread or process has been changing it for too long.
         """
         with self.turn(_THREAD_SECONDS, _LEASE_SECONDS) as is_ours:
             if not is_ours:
-                raise LeaseHeldError(self.store.where)
+                raise DatabaseBusyError(self.store.where)
             yield
 
     @contextmanager
@@ -155,16 +177,14 @@ class Copy:
         reader_version: str,
         within: Collection[str] | None,
         now: State | None,
-    ) -> tuple[SyncPlan, bool, bool | None]:
+    ) -> Change:
         """Plan a sync in the state of the tree, which the copy has, if it is known.
 
         Returns:
-            The plan; whether it changes anything on the server; and whether all records are then
-            from one reader and cover the whole tree, or None if that need not be recorded.
+            What changes on the server.
         """
         held = self.store.stored(reader_version=reader_version, within=within)
-        reread = not held.is_current
-        plan = plan_sync(held.entries, scanned, within=within, reread=reread)
+        reread, plan = not held.is_current, held.plan(scanned)
         # A copy stays complete, but its tree may have been dropped and created again.
         is_complete = held.is_complete if now is None else now.is_complete
         is_other = now is not None and now.reader_version != reader_version
@@ -173,8 +193,7 @@ class Copy:
             is_whole = True
         elif not reread and not is_complete:
             is_whole = False
-        is_news = plan.added or plan.updated or plan.reread or plan.removed
-        return plan, bool(is_news) or bool(is_whole), is_whole
+        return Change(plan.changed, plan.removed, plan.moved, is_whole)
 
     def changes_aliases(self, aliases: Mapping[str, Sequence[str]], keep: Collection[str]) -> bool:
         """Return whether tools would get other aliases than they have in the copy."""
@@ -313,7 +332,7 @@ def checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, 
     """
     floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
     length = len(next(iter(floats.values())))
-    check_dimensions(model_id, length)
+    ToolIndex.check_dimensions(model_id, length)
     for vector in floats.values():
         size = math.hypot(*vector)
         if len(vector) != length or not math.isfinite(size) or not size:

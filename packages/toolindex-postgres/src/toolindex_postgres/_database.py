@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolindex.errors import DatabaseError, NewerSchemaError
+from toolindex import DatabaseError, NewerSchemaError
 
 from toolindex_postgres._refresh import Freshness
 from toolindex_postgres._rows import encoded, shown

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

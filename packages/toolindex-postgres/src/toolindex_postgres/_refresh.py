@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from toolindex import DatabaseError, LeaseHeldError
+from toolindex import DatabaseBusyError, DatabaseError
 
 from toolindex_postgres._errors import UnreachableStoreError
 from toolindex_postgres._tree import Tree, poll
@@ -184,7 +184,7 @@ class Refresher:
 
     def _fail(self, error: DatabaseError) -> None:
         is_of_copy = error.where != self._connections.where
-        if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
+        if self._connections.closed or (is_of_copy and not isinstance(error, DatabaseBusyError)):
             raise error
         self._is_unreachable = isinstance(error, UnreachableStoreError)
         self.problem = str(error)

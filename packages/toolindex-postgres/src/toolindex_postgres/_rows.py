@@ -14,7 +14,7 @@ from dataclasses import MISSING, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolindex import VectorError, check_dimensions
+from toolindex import ToolIndex, VectorError
 from toolscan import Parameter, ToolId, ToolRecord
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def vector_of(data: bytes, dimensions: int | None = None) -> array[float]:
     if sys.byteorder == "big":
         floats.byteswap()
     try:
-        check_dimensions("", len(floats))
+        ToolIndex.check_dimensions("", len(floats))
     except VectorError:
         raise ValueError(f"it has {len(floats)} numbers, which is too many") from None
     length = math.hypot(*floats)

@@ -17,18 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence
     from pathlib import Path
 
-    from toolindex import (
-        StoredFiles,
-        StoreReader,
-        SyncReport,
-        ToolStore,
-        UsageStore,
-        VectorCache,
-        WorkLease,
-    )
+    from toolindex import StoredFiles, StoreReader, SyncReport, ToolStore
     from toolscan import ScanReport, ToolRecord
 
     from toolindex_postgres._connections import Connection
+    from toolindex_postgres._shared import SharedLease, SharedQueryVectors
+    from toolindex_postgres._usage import SharedUsage
 
 
 class SharedStore:
@@ -73,7 +67,7 @@ class SharedStore:
         self._local = Copy(copy)
         self._lengths: dict[str, int] = {}
         self._query_vectors = SharedQueryVectors(
-            copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
+            copy, self._connections, tree=tree, read_only=self.read_only
         )
         self._usage = SharedUsage(self._local, self._connections, tree, prunes=not self.read_only)
         self._refresher = Refresher(self._local, self._connections, tree, self._usage)
@@ -99,12 +93,12 @@ class SharedStore:
         return self.copy.durable_problem
 
     @property
-    def usage(self) -> UsageStore:
+    def usage(self) -> SharedUsage:
         """The record of searches and outcomes on all hosts."""
         return self._usage
 
     @property
-    def query_vectors(self) -> VectorCache:
+    def query_vectors(self) -> SharedQueryVectors:
         """Vectors of queries, shared by all hosts."""
         return self._query_vectors
 
@@ -133,7 +127,7 @@ class SharedStore:
         """Bind the copy to one tree of files, and check that the server has an index.
 
         Raises:
-            ForeignRootError: The copy belongs to another tree, which still exists.
+            ForeignDatabaseError: The copy belongs to another tree, which still exists.
             SchemaError: The server has no index, or an older one.
             NewerSchemaError: A later version made it.
         """
@@ -162,23 +156,22 @@ class SharedStore:
         self._refresher.refresh()
         with self._local.alone():
             state = self._refresher.polled
-            if not self._local.plan(scanned, reader_version, within, state)[1]:
+            if self._local.plan(scanned, reader_version, within, state).is_empty:
                 return self.copy.sync(
                     scanned, reader_version=reader_version, within=within, stored=stored
                 )
             with self._writing() as tree:
                 before = tree.state
-                plan, _, is_whole = self._local.plan(scanned, reader_version, within, before)
-                tree.push(plan)
-                if is_whole is not None:
-                    tree.set_reader(reader_version, is_complete=is_whole)
+                plan = self._local.plan(scanned, reader_version, within, before)
+                tree.push(plan.changed, plan.removed, plan.moved)
+                if plan.is_whole is not None:
+                    tree.set_reader(reader_version, is_complete=plan.is_whole)
                 vectors = list(tree.vectors_since(before.generation))
             report = self.copy.sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
             self._local.put_vectors(vectors)
-            written = {str(it.id) for it in (*plan.added, *plan.updated, *plan.reread)}
-            self._note(tree, written)
+            self._note(tree, {str(record.id) for record in plan.changed})
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
@@ -254,14 +247,12 @@ class SharedStore:
         with self._local.changing():
             return self.copy.use_model(model_id, dimensions=dimensions)
 
-    def lease(self, purpose: str) -> WorkLease:
+    def lease(self, purpose: str) -> SharedLease:
         """Return the lease of one kind of work on this tree, for all hosts together."""
         from toolindex_postgres._shared import SharedLease
 
-        local = self.copy.lease(purpose)
-        if self.read_only:
-            return local
-        return SharedLease(local, self._connections, tree=self.tree, purpose=purpose)
+        connections = None if self.read_only else self._connections
+        return SharedLease(self.copy, connections, tree=self.tree, purpose=purpose)
 
     def back_up(self) -> bool:
         """Do nothing: what cannot be made again is on the server."""

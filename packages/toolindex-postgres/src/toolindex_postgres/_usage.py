@@ -17,15 +17,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg.errors
-from toolindex import OutcomeRecord, SearchRecord
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseError, OutcomeRecord, SearchRecord
 
 from toolindex_postgres._rows import decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from toolindex import RemovedRecords, ToolUsage, UsageStatistics
+    from toolindex import ToolUsage, UsageStatistics
 
     from toolindex_postgres._connections import Connections
     from toolindex_postgres._copy import Copy
@@ -47,7 +46,7 @@ _RECORD = (
 class SharedUsage:
     """The record of a tree: this host's copy of it, and the server's.
 
-    Implements `toolindex.UsageStore`. `clear` only deletes the record on this host; `retain` also
+    It is a store's `usage`. `clear` only deletes the record on this host; `retain` also
     deletes events on the server, if `prunes`.
     """
 
@@ -105,7 +104,7 @@ class SharedUsage:
         self.fetch()
         return tuple(sorted(self._local.outcomes(since=since, tool_id=tool_id), key=_time))
 
-    def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
+    def retain(self, *, max_age_days: float, max_rows: int) -> tuple[int, int]:
         """Delete records that are too old, and the oldest if there are too many."""
         removed = self._local.retain(max_age_days=max_age_days, max_rows=max_rows)
         if self._prunes:
@@ -124,7 +123,7 @@ class SharedUsage:
             self._waiting = self._notes.count_events()
         return removed
 
-    def clear(self) -> RemovedRecords:
+    def clear(self) -> tuple[int, int]:
         """Delete the record on this host, including unsent events."""
         self._notes.clear_events()
         self._waiting = 0

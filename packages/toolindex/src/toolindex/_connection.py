@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from toolindex._errors import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    NewerSchemaError,
+    ToolIndexError,
+)
 from toolindex._files import DURABLE, explained, is_index, logs_of, refuse_without_locks
 from toolindex._lease import RECOVERY_LEASE, Lease
 from toolindex._opening import (
@@ -19,14 +26,6 @@ from toolindex._opening import (
 from toolindex._recovery import diagnosed, restore
 from toolindex._rows import UnreadableRowError
 from toolindex._vectors import number_rows
-from toolindex.errors import (
-    DamagedDatabaseError,
-    DatabaseBusyError,
-    DatabaseError,
-    NewerSchemaError,
-    ToolIndexError,
-    TooManyFilesError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -124,7 +123,7 @@ class ConnectionPool:
         """Keep other processes from creating or replacing a database at the path.
 
         Raises:
-            LeaseHeldError: Another process has been doing so for a minute.
+            DatabaseBusyError: Another process has been doing so for a minute.
         """
         lease = Lease(self.path, RECOVERY_LEASE)
         with lease.held(timeout=_RECOVERY_SECONDS):
@@ -219,7 +218,7 @@ class ConnectionPool:
                 raise DamagedDatabaseError(self._durable)
             opened, self.durable_problem = open_connection(self.path, read_only=True), ""
             return opened
-        except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
+        except (DatabaseBusyError, NewerSchemaError):
             raise
         except DatabaseError as error:
             if error.where != self._durable:

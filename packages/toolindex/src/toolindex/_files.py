@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from toolindex.errors import (
+from toolindex._errors import (
     DamagedDatabaseError,
     DatabaseError,
     ForeignDatabaseError,

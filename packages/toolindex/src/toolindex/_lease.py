@@ -7,8 +7,8 @@ import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
+from toolindex._errors import DatabaseBusyError, TooManyFilesError
 from toolindex._files import NO_LOCKS, are_exhausted
-from toolindex.errors import LeaseHeldError, TooManyFilesError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -121,7 +121,7 @@ class Lease:
             # acquired.
             while not await finish_in_thread(lambda: self.acquire(timeout=0)):
                 if time.monotonic() > deadline:
-                    raise LeaseHeldError(self._database)
+                    raise DatabaseBusyError(self._database)
                 await asyncio.sleep(_POLL_SECONDS)
             yield
         finally:
@@ -140,9 +140,9 @@ class Lease:
 
     @contextmanager
     def held(self, *, timeout: float) -> Generator[None]:
-        """Hold the lease for a block; raise `LeaseHeldError` if another holds it for longer."""
+        """Hold the lease for a block; raise `DatabaseBusyError` if another holds it for longer."""
         if not self.acquire(timeout=timeout):
-            raise LeaseHeldError(self._database)
+            raise DatabaseBusyError(self._database)
         try:
             yield
         finally:

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolindex._errors import DamagedDatabaseError
 from toolindex._files import DURABLE
-from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
     import apsw

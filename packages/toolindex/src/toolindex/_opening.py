@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from toolindex._errors import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    NewerSchemaError,
+    TooManyFilesError,
+)
 from toolindex._files import (
     DURABLE,
     FILES,
@@ -29,13 +36,6 @@ from toolindex._files import (
 )
 from toolindex._pairing import agree, reconcile
 from toolindex._vectors import number_rows
-from toolindex.errors import (
-    DamagedDatabaseError,
-    DatabaseBusyError,
-    DatabaseError,
-    NewerSchemaError,
-    TooManyFilesError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -96,10 +96,11 @@ def open_connection(
             return _open_read_only(index, (INDEX,) if without_durable else FILES)
         try:
             return _open_writable(index, creates=creates)
-        except (apsw.CantOpenError, apsw.ReadOnlyError):
-            # An index of an older version cannot be read either, which says more.
-            with suppress(apsw.Error):
-                _open_read_only(index, FILES).connection.close()
+        except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+            if not are_exhausted(error):
+                # An index of an older version cannot be read either, which says more.
+                with suppress(apsw.Error):
+                    _open_read_only(index, FILES).connection.close()
             raise
 
 

@@ -11,8 +11,8 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from toolindex._errors import VectorError
 from toolindex._meta import bump_generation, get_meta, is_numbered, set_meta
-from toolindex.errors import VectorError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, TypeVar
 from toolscan import ScanReport, scan
 
 from toolindex import OutcomeRecord, SearchRecord, ToolFilter
-from toolindex.errors import ForeignRootError, ToolIndexError, VectorError
-from toolindex.protocols import ToolStore
+from toolindex._errors import ForeignDatabaseError, ToolIndexError, VectorError
+from toolindex._protocols import ToolStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from toolindex import StoredFiles
-    from toolindex.protocols import Candidate, StoreReader
+    from toolindex._protocols import Candidate, StoreReader
 
 __all__ = ["check_store"]
 
@@ -344,7 +344,7 @@ def _check_roots(store: ToolStore) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         store.bind(one)
         store.bind(one)
-        with _refused(ForeignRootError, promise):
+        with _refused(ForeignDatabaseError, promise):
             store.bind(other)
     store.bind(tempfile.gettempdir())
 
@@ -846,8 +846,7 @@ def _check_usage(store: ToolStore) -> None:
     _expect(store.usage.outcomes(), tuple(outcomes), "outcomes are returned, oldest first")
     its = store.usage.outcomes(since=2.5, tool_id=_READ)
     _expect(its, tuple(outcomes[1:3]), "outcomes of one tool are returned")
-    removed = store.usage.clear()
-    _expect((removed.searches, removed.outcomes), (3, 4), "what is deleted is counted")
+    _expect(store.usage.clear(), (3, 4), "what is deleted is counted")
     _expect(store.usage.statistics().searches, 0, "a record that was cleared is empty")
     promise = "a cleared record has no tools"
     _expect(store.usage.of_tool(_READ), None, promise)
@@ -877,27 +876,16 @@ def _check_retention(store: ToolStore) -> None:
         OutcomeRecord(at=now - age * _DAY, tool_id=_READ, success=True) for age in ages
     )
     before = _usage_generation(store)
-    kept = store.usage.retain(max_age_days=30, max_rows=9)
-    _expect((kept.searches, kept.outcomes), (0, 0), "other records are kept")
-    removed = store.usage.retain(max_age_days=5, max_rows=9)
-    _expect((removed.searches, removed.outcomes), (2, 2), "records that are too old are deleted")
-    _expect(
-        _usage_generation(store) != before,
-        True,
-        "the usage generation moves when outcomes are deleted",
-    )
-    removed = store.usage.retain(max_age_days=5, max_rows=1)
-    _expect(
-        (removed.searches, removed.outcomes),
-        (2, 2),
-        "the oldest surplus records are deleted",
-    )
+    for age, rows, counts, promise in (
+        (30, 9, (0, 0), "other records are kept"),
+        (5, 9, (2, 2), "records that are too old are deleted"),
+        (5, 1, (2, 2), "the oldest surplus records are deleted"),
+    ):
+        _expect(store.usage.retain(max_age_days=age, max_rows=rows), counts, promise)
+    promise = "the usage generation moves when outcomes are deleted"
+    _expect(_usage_generation(store) != before, True, promise)
     newest = store.usage.statistics(since=now - 1.5 * _DAY)
-    _expect(
-        (newest.searches, len(newest.tools)),
-        (1, 1),
-        "the newest records are kept",
-    )
+    _expect((newest.searches, len(newest.tools)), (1, 1), "the newest records are kept")
 
 
 def _check_query_vectors(store: ToolStore) -> None:

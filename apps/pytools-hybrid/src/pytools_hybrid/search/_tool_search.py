@@ -360,7 +360,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            usage = await self.index.recorded(lambda record: record.of_tool(str(entry.id)))
+            usage = await self.index.recorded(lambda store: store.usage.of_tool(str(entry.id)))
         return await asyncio.to_thread(
             describe,
             entry,
