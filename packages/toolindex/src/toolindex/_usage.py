@@ -91,7 +91,8 @@ class OutcomeRecord:
         _check_number("latency_ms", self.latency_ms or 0.0)
 
 
-class QueryCount(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryCount:
     """How often one query was asked."""
 
     query: str
