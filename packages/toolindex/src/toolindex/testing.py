@@ -57,6 +57,7 @@ _SEND, _READ, _MERGE, _SPLIT = _IDS = (
     *("mcptools:mail:send", "mcptools:mail:read", "mcptools:pdf:merge", "gentools:pdf:split"),
 )
 _SEND_FILE, _READ_FILE, _MERGE_FILE, _SPLIT_FILE = _TOOLS
+_NONE: Mapping[str, str] = {}
 _CHANGED = {**_TOOLS, _SEND_FILE: _module("Post a letter.")}
 _FEWER = {path: source for path, source in _TOOLS.items() if path != _MERGE_FILE}
 _WITHOUT_MAIL = {path: source for path, source in _TOOLS.items() if "mail" not in path}
@@ -549,7 +550,7 @@ def _check_kept_vectors(store: ToolStore) -> None:
     late = {text_hash: [1.0, 1.0] for text_hash in store.pending("m", limit=9)}
     _fill(store, {})
     store.put_vectors("m", late)
-    for modules in (_TOOLS, {}, _TOOLS):
+    for modules in (_TOOLS, _NONE, _TOOLS):
         _fill(store, modules)
         _expect("the vector of a tool that was removed is kept", (store.count_pending("m"), 0))
     with store.reading() as reader:
