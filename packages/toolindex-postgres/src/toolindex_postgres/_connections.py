@@ -150,7 +150,6 @@ class Connections:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is an idle connection."""
         return self._process == os.getpid() and not self._idle.empty()
 
     @property
@@ -228,7 +227,6 @@ class Connections:
             return self._primary
 
     def close(self) -> None:
-        """Close the idle connections; a lent one is closed when it comes back."""
         self.closed = True
         if self._primary is not None:
             self._primary.close()

@@ -5,8 +5,6 @@ Everything can be repeated: an interrupted update is completed the next time.
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections import defaultdict
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -14,13 +12,14 @@ from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolindex import DatabaseBusyError, ToolFilter, ToolIndex, VectorError
+from toolindex import DatabaseBusyError, ToolFilter
 from toolscan import ScanReport
 
 from toolindex_postgres._notes import Note, Notes
 from toolindex_postgres._rows import vector_of
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
     from toolindex import StoredFiles, ToolStore
@@ -162,12 +161,10 @@ class Copy:
         self.notes.put_state(None)
 
     def close(self) -> None:
-        """Close the copy, and the file beside it."""
         self.notes.close()
         self.store.close()
 
     def put_vectors(self, vectors: Iterable[tuple[str, dict[str, array[float]]]]) -> None:
-        """Add models' vectors, in the order in which they were stored."""
         for model, by_hash in vectors:
             self.store.put_vectors(model, by_hash)
 
@@ -322,25 +319,6 @@ class Copy:
     def _generation(self) -> int:
         with self.store.reading() as reader:
             return reader.generation()
-
-
-def checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
-    """Return vectors in their stored form, or reject them like the copy would.
-
-    Raises:
-        VectorError: They cannot be stored.
-    """
-    floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
-    length = len(next(iter(floats.values())))
-    ToolIndex.check_dimensions(model_id, length)
-    for vector in floats.values():
-        size = math.hypot(*vector)
-        if len(vector) != length or not math.isfinite(size) or not size:
-            raise VectorError(
-                model_id,
-                "returned vectors of several lengths, or one that is not finite or all zeros",
-            )
-    return floats
 
 
 def _listing(held: StoredFiles) -> dict[str, tuple[str, str]]:

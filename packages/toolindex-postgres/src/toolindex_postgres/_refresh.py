@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -18,6 +16,7 @@ from toolindex_postgres._tree import Tree, poll
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
 
     from toolindex_postgres._connections import Connections
     from toolindex_postgres._copy import Copy
@@ -56,6 +55,8 @@ class Freshness:
             return ""
         when = "from this host's copy, which is as old as the last contact with the server"
         if self.as_of is not None:
+            from datetime import UTC, datetime
+
             when = f"as of {datetime.fromtimestamp(self.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
         return f"this answer is {when}: {self.problem}"
 
@@ -198,6 +199,9 @@ class Refresher:
 
     def _start(self, now: State | None) -> tuple[Future[None], bool]:
         """Return the fetch that is running in a thread, and whether it was just started."""
+        # It takes long to import.
+        from concurrent.futures import Future
+
         with self._lock:
             if self._running is not None:
                 thread, work = self._running

@@ -48,7 +48,6 @@ def encoded(text: str) -> str:
 
 
 def decoded(key: str) -> str:
-    """Return the text of a key."""
     return str(json.loads(f'"{key}"'))
 
 
@@ -137,8 +136,26 @@ def vector_of(data: bytes, dimensions: int | None = None) -> array[float]:
     return floats
 
 
+def checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
+    """Return vectors in their stored form, or reject them like the copy would.
+
+    Raises:
+        VectorError: They cannot be stored.
+    """
+    floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
+    length = len(next(iter(floats.values())))
+    ToolIndex.check_dimensions(model_id, length)
+    for vector in floats.values():
+        size = math.hypot(*vector)
+        if len(vector) != length or not math.isfinite(size) or not size:
+            raise VectorError(
+                model_id,
+                "returned vectors of several lengths, or one that is not finite or all zeros",
+            )
+    return floats
+
+
 def as_bytes(floats: array[float]) -> bytes:
-    """Return a vector as the server stores it."""
     if sys.byteorder == "big":
         floats = array("f", floats)
         floats.byteswap()

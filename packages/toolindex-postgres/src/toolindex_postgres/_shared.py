@@ -78,7 +78,6 @@ class SharedLease:
         return is_ours
 
     def release(self) -> None:
-        """Release the lease; nothing happens if it is not held."""
         self._end()
         self._local.release()
 
@@ -168,7 +167,6 @@ class SharedQueryVectors:
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> Sequence[float] | None:
-        """Return a model's unit vector of a query, or None."""
         vector = self._local.get(model_id, query, dimensions=dimensions)
         if vector is not None:
             return vector
@@ -186,7 +184,6 @@ class SharedQueryVectors:
     def put(
         self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
     ) -> None:
-        """Store vectors by query, and record which stored ones were used."""
         self._local.put(model_id, vectors, used=used)
         if self._read_only or not (vectors or used):
             return

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from toolindex import DatabaseError
 
-from toolindex_postgres._copy import Copy, checked
 from toolindex_postgres._errors import UnreachableStoreError
 from toolindex_postgres._refresh import Freshness, Refresher
+from toolindex_postgres._rows import checked
 from toolindex_postgres._tree import Tree, name_of_vector
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class SharedStore:
     searches use the copy as it is; `freshness` returns how old it is. Syncs and aliases need the
     server, which puts them in order; without it, they raise `UnreachableStoreError`.
 
-    Implements the `toolindex.ToolStore` protocol. File stamps belong to a host and stay in its
-    copy. Closing the store closes the copy.
+    Implements `toolindex.ToolStore`, which documents its methods. File stamps belong to a host and
+    stay in its copy. Closing the store closes the copy.
 
     Args:
         copy: The copy, a store in a file that only this host uses. If it has the tools of another
@@ -57,6 +57,7 @@ class SharedStore:
     ) -> None:
         # Imported here, so that an address can be shown without waiting for the driver.
         from toolindex_postgres._connections import Connections
+        from toolindex_postgres._copy import Copy
         from toolindex_postgres._shared import SharedQueryVectors
         from toolindex_postgres._usage import SharedUsage
 
@@ -84,22 +85,18 @@ class SharedStore:
 
     @property
     def damaged(self) -> Path | None:
-        """The new path of the copy's file that was last set aside as damaged, or None."""
         return self.copy.damaged
 
     @property
     def durable_problem(self) -> str:
-        """Why the usage record of a read-only copy is not used, or ""."""
         return self.copy.durable_problem
 
     @property
     def usage(self) -> SharedUsage:
-        """The record of searches and outcomes on all hosts."""
         return self._usage
 
     @property
     def query_vectors(self) -> SharedQueryVectors:
-        """Vectors of queries, shared by all hosts."""
         return self._query_vectors
 
     def freshness(self, *, asks: bool = True) -> Freshness:
@@ -120,7 +117,6 @@ class SharedStore:
         )
 
     def try_writing(self) -> bool:
-        """Switch to writing if that is now possible; return whether it is."""
         return not self._read_only and self.copy.try_writing()
 
     def bind(self, root: str) -> None:
@@ -175,7 +171,6 @@ class SharedStore:
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Set the aliases of tools from a mapping, on the server and in the copy."""
         self._check_writable()
         self._refresher.refresh()
         if not self._refresher.problem and not self._local.changes_aliases(aliases, keep):
@@ -209,11 +204,9 @@ class SharedStore:
         return texts
 
     def text_hashes(self, ids: Collection[str]) -> Collection[str]:
-        """Return the hashes of some tools' texts."""
         return self.copy.text_hashes(ids)
 
     def count_pending(self, model_id: str) -> int:
-        """Count the texts that this model has neither embedded nor refused."""
         self._refresher.refresh()
         return self.copy.count_pending(model_id)
 
@@ -223,7 +216,6 @@ class SharedStore:
         self.copy.refuse(model_id, reasons)
 
     def refused(self, model_id: str) -> Mapping[str, str]:
-        """Return the reason, by tool id, for every tool whose text a model has refused."""
         return self.copy.refused(model_id)
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
@@ -259,7 +251,6 @@ class SharedStore:
         return False
 
     def prune(self) -> int:
-        """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
             # If this fails, the next host that prunes will do it.
             with suppress(DatabaseError), self._local.alone(), self._writing() as tree:
@@ -316,7 +307,6 @@ class SharedStore:
             return self.copy.quarantine()
 
     def vector_notes(self) -> Sequence[str]:
-        """Return notes for users on limitations of vector search."""
         return self.copy.vector_notes()
 
     def records(self, ids: Collection[str]) -> Sequence[ToolRecord]:
@@ -331,13 +321,11 @@ class SharedStore:
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
-        """Read one state of the tree, the newest available."""
         self._refresher.refresh()
         with self.copy.reading() as reader:
             yield reader
 
     def close(self) -> None:
-        """Release everything, including the copy."""
         # A fetch that is still running uses the copy until the process ends.
         if self._refresher.close():
             self._local.close()

@@ -347,7 +347,6 @@ class Tree:
         return {shown(id_): text_hash for id_, text_hash in rows}
 
     def unreadable(self) -> Iterator[Unreadable]:
-        """Yield the rows of the tree that cannot be read."""
         for *row, definitions, aliases in self._rows(
             f"SELECT {_ROW}, definitions, aliases FROM toolindex.entry "  # noqa: S608
             "WHERE tree_id = %(tree)s AND record IS NOT NULL"
@@ -436,7 +435,6 @@ class Tree:
         self._move_to(generation)
 
     def set_reader(self, reader_version: str, *, is_complete: bool) -> None:
-        """Record which reader made the tree's records, and whether they cover all its files."""
         self._run(
             "UPDATE toolindex.tree SET reader_version = %(version)s, is_complete = %(complete)s "
             "WHERE tree_id = %(tree)s",
@@ -464,7 +462,6 @@ class Tree:
             self._move_to(generation)
 
     def push_vectors(self, model: str, vectors: Mapping[str, array[float]]) -> None:
-        """Add a model's vectors of one length, by the hash of their text."""
         generation = self._next()
         for batch in _batches(sorted(vectors)):
             self._run(
@@ -614,7 +611,6 @@ class Tree:
 
 
 def name_of_vector(model: str, text_hash: str, kind: str = "text") -> str:
-    """Return the display name of a vector."""
     return f"vector of {model} for {kind} {text_hash:.12}"
 
 

@@ -68,31 +68,25 @@ class SharedUsage:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be recorded."""
         return self._local.read_only
 
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
-        """Record searches, each id once."""
         self._record(list(searches), self._local.record_searches)
 
     def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
-        """Record outcomes."""
         self._record(list(outcomes), self._local.record_outcomes)
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
-        """Summarize the record of all hosts."""
         self.fetch()
         return self._local.statistics(since=since, top=top)
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:
-        """Summarize the outcomes of one tool on all hosts."""
         self.fetch()
         return self._local.of_tool(tool_id)
 
     def searches(
         self, *, since: float | None = None, found: str | None = None
     ) -> tuple[SearchRecord, ...]:
-        """Return the recorded searches of all hosts, oldest first."""
         self.fetch()
         # The copy has them in the order in which they arrived.
         return tuple(sorted(self._local.searches(since=since, found=found), key=_time))
@@ -100,12 +94,10 @@ class SharedUsage:
     def outcomes(
         self, *, since: float | None = None, tool_id: str | None = None
     ) -> tuple[OutcomeRecord, ...]:
-        """Return the recorded outcomes of all hosts, oldest first."""
         self.fetch()
         return tuple(sorted(self._local.outcomes(since=since, tool_id=tool_id), key=_time))
 
     def retain(self, *, max_age_days: float, max_rows: int) -> tuple[int, int]:
-        """Delete records that are too old, and the oldest if there are too many."""
         removed = self._local.retain(max_age_days=max_age_days, max_rows=max_rows)
         if self._prunes:
             with suppress(DatabaseError), self._connections.writing(patient=False) as connection:

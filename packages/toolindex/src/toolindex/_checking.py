@@ -35,7 +35,6 @@ _NUMBERS = ("indexed_at", "size", "mtime_ns", "ctime_ns", "inode")
 
 
 def is_sound(connection: apsw.Connection, schema: str) -> bool:
-    """Return whether all pages of a database can be read and are consistent."""
     return bool(connection.execute(f"PRAGMA {schema}.integrity_check(1)").get == "ok")
 
 

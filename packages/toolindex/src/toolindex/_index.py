@@ -373,6 +373,5 @@ class ToolIndex:
 
 
 def _is_there(root: str) -> bool:
-    """Return whether a tree, or one of several, exists."""
     # A folder may have the separator in its name.
     return any(Path(path).is_dir() for path in (root, *root.split(os.pathsep)) if path)

@@ -28,7 +28,6 @@ def vectors_changed(connection: apsw.Connection) -> None:
 
 
 def agree(connection: apsw.Connection) -> bool:
-    """Return whether both files have the same vectors."""
     return get_number(connection, _VECTORS) == counter(connection, _VECTORS)
 
 

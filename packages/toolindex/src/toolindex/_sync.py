@@ -106,7 +106,6 @@ class StoredFiles:
         return {row[1]: StoredEntry(*row) for row in self.rows}
 
     def is_exactly(self, paths: Collection[str]) -> bool:
-        """Return whether these are exactly the stored paths."""
         return {row[0] for row in self.rows} == set(paths)
 
     def plan(self, scanned: ScanReport) -> SyncPlan:
@@ -238,7 +237,6 @@ class SyncPlan:
 
     @property
     def changed(self) -> list[ToolRecord]:
-        """The records to write."""
         return [*self.added, *self.updated, *self.reread]
 
 

@@ -50,7 +50,6 @@ class VectorTable:
 
     @property
     def vectors(self) -> str:
-        """A SELECT of the rowid and the vector of each row."""
         return f"SELECT rowid, embedding FROM {self.name}"  # noqa: S608
 
     @property
@@ -316,7 +315,6 @@ def _free_name(connection: apsw.Connection) -> str:
 
 
 def has_sqlite_vec(connection: apsw.Connection) -> bool:
-    """Return whether vector tables can be used on a connection."""
     sql = "SELECT 1 FROM pragma_module_list WHERE name = 'vec0'"
     return connection.execute(sql).fetchone() is not None
 
