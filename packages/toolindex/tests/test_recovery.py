@@ -133,20 +133,6 @@ def test_an_error_names_the_file_that_is_damaged(path, fill, contents, suffix):
         assert index.quarantine().name.startswith(f"{file.name}.corrupt-")
 
 
-def test_an_index_found_damaged_while_reading_can_be_set_aside_without_reopening(
-    path, fill, contents
-):
-    with ToolIndex(path) as index:
-        fill(index, MANY)
-    overwrite(path, root_page(path, "entries"), root_page(path, "entries"))
-    with ToolIndex(path) as index:
-        with pytest.raises(DamagedDatabaseError, match="damaged"):
-            contents(index)
-        assert index.quarantine() == set_aside_files(path)[0]
-        fill(index, ONE)
-        assert contents(index) == ONE
-
-
 def test_vectors_of_a_damaged_index_are_recovered(path, fill, contents, check_sound):
     """Embedding them again may cost money."""
     with ToolIndex(path) as index:
