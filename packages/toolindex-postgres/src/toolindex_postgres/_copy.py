@@ -74,19 +74,21 @@ class Copy:
         self._seen: Note | None = None
 
     @contextmanager
-    def alone(self) -> Generator[None]:
+    def exclusive(self) -> Generator[None]:
         """Become the only writer of the copy on this host, before taking the tree's lock.
 
         Raises:
             DatabaseBusyError: Another thread or process has been changing it for too long.
         """
-        with self.turn(_THREAD_SECONDS, _LEASE_SECONDS) as is_ours:
+        with self.try_exclusive(_THREAD_SECONDS, _LEASE_SECONDS) as is_ours:
             if not is_ours:
                 raise DatabaseBusyError(self.store.where)
             yield
 
     @contextmanager
-    def turn(self, patience: float = 0.0, process_patience: float | None = None) -> Generator[bool]:
+    def try_exclusive(
+        self, patience: float = 0.0, process_patience: float | None = None
+    ) -> Generator[bool]:
         """Become the only writer of the copy; yield whether that worked.
 
         Args:
@@ -116,7 +118,7 @@ class Copy:
     @contextmanager
     def changing(self) -> Generator[None]:
         """Change only the copy in a block, and record that its state of the tree is the same."""
-        with self.alone():
+        with self.exclusive():
             note = self.notes.state()
             is_known = note is not None and note.copy == self._generation()
             yield

@@ -170,7 +170,7 @@ class Refresher:
         asked = time.time()
         now = polled or poll(self._connections, self._tree, patient=patient)
         if not self._copy.is_at(now):
-            with self._copy.alone(), self._connections.reading(copies=True) as connection:
+            with self._copy.exclusive(), self._connections.reading(copies=True) as connection:
                 tree = Tree(connection, self._tree, self._connections.where)
                 self._copy.bring_to(tree)
                 now = tree.state

@@ -150,7 +150,7 @@ class SharedStore:
         """
         self._check_writable()
         self._refresher.refresh()
-        with self._local.alone():
+        with self._local.exclusive():
             state = self._refresher.polled
             if self._local.plan(scanned, reader_version, within, state).is_empty:
                 return self.copy.sync(
@@ -175,7 +175,7 @@ class SharedStore:
         self._refresher.refresh()
         if not self._refresher.problem and not self._local.changes_aliases(aliases, keep):
             return 0
-        with self._local.alone():
+        with self._local.exclusive():
             with self._writing() as tree:
                 tree.push_aliases(aliases, keep)
             done = self.copy.annotate(aliases, keep=keep)
@@ -253,7 +253,7 @@ class SharedStore:
     def prune(self) -> int:
         if not self.read_only:
             # If this fails, the next host that prunes will do it.
-            with suppress(DatabaseError), self._local.alone(), self._writing() as tree:
+            with suppress(DatabaseError), self._local.exclusive(), self._writing() as tree:
                 tree.prune()
         return self.copy.prune()
 
@@ -267,7 +267,7 @@ class SharedStore:
             return tuple(found)
         with (
             suppress(UnreachableStoreError),
-            self._local.alone(),
+            self._local.exclusive(),
             self._connections.reading(patient=True, copies=True) as connection,
         ):
             tree = self._tree(connection)
@@ -284,7 +284,7 @@ class SharedStore:
         that this host's copy still has are written at once.
         """
         self._check_writable()
-        with self._local.alone():
+        with self._local.exclusive():
             with self._writing() as tree:
                 # Other hosts' copies may be wrong, too, so each is compared with the tree.
                 rows = list(tree.unreadable())
@@ -302,7 +302,7 @@ class SharedStore:
 
     def quarantine(self) -> Path | None:
         """Replace a damaged copy with an empty one, which the next read fills."""
-        with self._local.alone():
+        with self._local.exclusive():
             self._local.forget()
             return self.copy.quarantine()
 
@@ -363,7 +363,7 @@ class SharedStore:
         return set(found)
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        with self._local.alone():
+        with self._local.exclusive():
             with self._writing() as tree:
                 tree.push_vectors(model_id, vectors)
             self.copy.put_vectors(model_id, vectors)

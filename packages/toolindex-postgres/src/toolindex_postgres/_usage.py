@@ -180,7 +180,7 @@ class SharedUsage:
         """Fetch new outcomes of other hosts, or the first of them if there are many."""
         if not self.is_behind(now):
             return
-        with self._copy.turn(0.0) as is_ours:
+        with self._copy.try_exclusive(0.0) as is_ours:
             if is_ours and not self._fetch_outcomes(now.database, now.tree):
                 self._followed = now.database, now.tree, now.outcome
 
@@ -190,7 +190,7 @@ class SharedUsage:
             return
         self.send()
         # Wait for a fetch that a search may have started.
-        with suppress(DatabaseError), self._copy.turn(_PATIENCE) as is_ours:
+        with suppress(DatabaseError), self._copy.try_exclusive(_PATIENCE) as is_ours:
             if is_ours:
                 with self._connections.reading() as connection:
                     row = connection.execute(

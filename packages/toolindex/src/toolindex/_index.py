@@ -31,7 +31,6 @@ from toolindex._models import (
     refused_tools,
 )
 from toolindex._opening import load_sqlite_vec
-from toolindex._pairing import vectors_changed
 from toolindex._reader import IndexReader
 from toolindex._recovery import back_up, has_recent_backup, recover, remove, restored
 from toolindex._sync import (
@@ -52,6 +51,7 @@ from toolindex._vectors import (
     put_vectors,
     to_blob,
     use_model,
+    vectors_changed,
 )
 
 if TYPE_CHECKING:

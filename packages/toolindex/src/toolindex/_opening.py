@@ -34,8 +34,7 @@ from toolindex._files import (
     unreadable,
     without_locks,
 )
-from toolindex._pairing import agree, reconcile
-from toolindex._vectors import number_rows
+from toolindex._vectors import agree, number_rows, reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -22,9 +22,8 @@ from toolindex._meta import (
     is_current,
     set_meta,
 )
-from toolindex._pairing import vectors_changed
 from toolindex._rows import UnreadableRowError, alias_words, row_values, stamp_columns, to_stamp
-from toolindex._vectors import clear, compact, fill, writable_tables
+from toolindex._vectors import clear, compact, fill, vectors_changed, writable_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

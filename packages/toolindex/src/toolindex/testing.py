@@ -433,22 +433,6 @@ def _check_names(store: ToolStore) -> None:
             _expect("a scale is zero or more", (reader.lexical_scale(text) >= 0, True))
 
 
-def _check_outcomes(store: ToolStore) -> None:
-    """The outcomes of tools are counted, and tools without outcomes are left out."""
-    _fill(store, _TOOLS)
-    store.usage.record_outcomes(
-        OutcomeRecord(at=1.0, tool_id=id_, success=success, latency_ms=latency)
-        for id_, success, latency in (
-            *((_SEND, True, None), (_SEND, True, 30.0), (_SEND, False, 90.0)),
-            (_READ, False, None),
-        )
-    )
-    promise = "successes, failures and latencies are summarized for each tool that has any"
-    with store.reading() as reader:
-        expected = {_SEND: (2, 1, 1, 30.0), _READ: (0, 1, 0, None)}
-        _expect(promise, (dict(reader.outcomes()), expected))
-
-
 def _check_entries(store: ToolStore) -> None:
     """Details are those of the scan."""
     scan = _scan(_TOOLS)
@@ -783,6 +767,10 @@ def _check_usage(store: ToolStore) -> None:
     )
     usage.record_outcomes(outcomes)
     generations.append(_usage_generation(store))
+    with store.reading() as reader:
+        promise = "successes, failures and latencies are summarized for each tool that has any"
+        expected = {_READ: (2, 1, 2, 20.0), _SEND: (0, 1, 0, None)}
+        _expect(promise, (dict(reader.outcomes()), expected))
     found = usage.statistics()
     named = [(entry.query, entry.count) for entry in found.queries_without_results]
     used = [(it.tool_id, it.observations, it.successes, it.latency_p50_ms) for it in found.tools]
@@ -979,7 +967,7 @@ def _check_handles(
 
 _CHECKS: tuple[Callable[[ToolStore], None], ...] = (
     *(_check_new, _check_sync, _check_parts, _check_passed_over, _check_snapshots, _check_readers),
-    *(_check_roots, _check_close, _check_words, _check_fuzzy, _check_names, _check_outcomes),
+    *(_check_roots, _check_close, _check_words, _check_fuzzy, _check_names),
     *(_check_entries, _check_pending, _check_refused, _check_nearest, _check_kept_vectors),
     *(_check_bad_vectors, _check_upkeep, _check_lengths, _check_filters, _check_categories),
     *(_check_usage_filters, _check_aliases, _check_usage, _check_odd_records, _check_retention),
