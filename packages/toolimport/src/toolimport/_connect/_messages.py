@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -16,6 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    PARSE_ERROR,
     ErrorData,
     JSONRPCError,
     JSONRPCNotification,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 # Members of results. A server's answer is inside the second one, so it cannot set that itself.
 _WRAPPED = "toolimport/answer"
 _CALLED = "toolimport/result"
+# How the library's message begins if it cannot read an HTTP answer.
+_UNREADABLE = "Failed to parse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +76,12 @@ class Answer:
         try:
             value, notes, lost = json.loads(text)
             return cls(value, tuple(map(str, notes)), str(lost))
-        except (ValueError, TypeError, RecursionError):  # a server that has set it
+        except (ValueError, TypeError, RecursionError):  # a server has set it
             return cls(cast("JsonValue", result))
 
 
-def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMessage | str:
-    """Return a message, or the reason why the text is none; "" for a blank text.
-
-    `request_id` is the request that it must answer, if that is known.
-    """
+def read_message(text: bytes) -> SessionMessage | str:
+    """Return a message, or the reason why the text is none; "" for a blank text."""
     text = text.removeprefix(codecs.BOM_UTF8)
     if not text.strip():
         return ""
@@ -90,44 +91,30 @@ def read_message(text: bytes, request_id: RequestId | None = None) -> SessionMes
         # Without the input, which may be large.
         reason = error.errors(include_url=False, include_input=False)[0]["msg"]
     notes: list[str] = []
-    try:
-        decoded = text.decode()
-    except ValueError:
-        decoded = text.decode(errors="replace")
+    decoded = text.decode(errors="replace")
+    if decoded.encode() != text:
         notes.append("invalid UTF-8 in it was replaced")
-    try:
+    with suppress(ValueError):
         read = read_leniently(decoded, notes)
-    except ValueError:
-        return reason
-    if isinstance(read, list):
-        # A batch, as in an older protocol; nothing but one answer is expected in it.
-        answers = [it for it in read if isinstance(it, dict) and "method" not in it]
-        read = answers[0] if answers else None
-    if isinstance(read, dict) and "method" in read:
-        try:
+        if isinstance(read, list):
+            # A batch, as in an older protocol; nothing but one answer is expected in it.
+            read = next((it for it in read if isinstance(it, dict) and "method" not in it), None)
+        members = read if isinstance(read, dict) else {}
+        answered = members.get("id")
+        if "method" in members or not isinstance(answered, str | int):
             return SessionMessage(jsonrpc_message_adapter.validate_python(read, by_name=False))
-        except ValidationError:
-            return reason
-    return _read_answer(read, notes, request_id) or reason
+        if "result" in members:
+            return Answer(members["result"], tuple(notes)).message(answered)
+        if "error" in members:
+            error = members["error"]
+            text_of_error = error.get("message") if isinstance(error, dict) else error
+            return _failure(answered, str(text_of_error or "its answer is invalid"))
+    return reason
 
 
-def _read_answer(
-    read: JsonValue, notes: list[str], request_id: RequestId | None
-) -> SessionMessage | None:
-
-    if not isinstance(read, dict):
-        return None
-    answered = request_id if request_id is not None else read.get("id")
-    if not isinstance(answered, str | int):
-        return None
-    if "result" in read:
-        return Answer(read["result"], tuple(notes)).message(answered)
-    if "error" in read:
-        error = read["error"]
-        text = error.get("message") if isinstance(error, dict) else error
-        problem = ErrorData(code=INTERNAL_ERROR, message=str(text or "its answer is invalid"))
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=problem))
-    return None
+def _failure(request_id: RequestId, problem: str, code: int = INTERNAL_ERROR) -> SessionMessage:
+    error = ErrorData(code=code, message=problem)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
 @dataclass
@@ -172,10 +159,17 @@ class Repairs:
         if isinstance(item, Exception):
             self.garbled = type(item).__name__
             return None
-        if isinstance(item.message, JSONRPCResponse):
-            return self._answer(item.message, item)
-        if isinstance(item.message, JSONRPCNotification):
-            return item if self._is_wanted(item.message, context) else None
+        message = item.message
+        if isinstance(message, JSONRPCResponse):
+            return self._answer(message)
+        if isinstance(message, JSONRPCError) and str(message.id) in self._calls:
+            if message.error.code == PARSE_ERROR and message.error.message.startswith(_UNREADABLE):
+                return self.received(
+                    Answer(lost="it is not valid JSON").message(message.id), context
+                )
+            self._calls.discard(str(message.id))
+        if isinstance(message, JSONRPCNotification):
+            return item if self._is_wanted(message, context) else None
         return item
 
     def result_problem(self, tool: str, value: JsonValue, *, is_given: bool) -> str:
@@ -187,8 +181,7 @@ class Repairs:
         """Return whether the server has listed a tool on this connection."""
         return tool in self._checks
 
-    def _answer(self, message: JSONRPCResponse, item: SessionMessage) -> SessionMessage:
-
+    def _answer(self, message: JSONRPCResponse) -> SessionMessage:
         answer = Answer.read(message.result)
         result, request_id = answer.value, str(message.id)
         is_call = request_id in self._calls
@@ -207,9 +200,8 @@ class Repairs:
                 message.result["tools"] = [it for it in made if it is not None]
         else:
             problem = f"its answer is invalid: {answer.lost or 'it is not an object'}"
-            error = ErrorData(code=INVALID_PARAMS, message=problem)
-            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
-        return item
+            return _failure(message.id, problem, INVALID_PARAMS)
+        return SessionMessage(message)
 
     def _is_wanted(self, message: JSONRPCNotification, context: Context | None) -> bool:
         """Return whether the library can use a notification; it logs the contents of others."""

@@ -43,14 +43,6 @@ NOTE = "toolimport/note"
 _NO_ADDRESS = "unknown:"
 _NO_TYPE = "application/octet-stream"
 _SPACE = re.compile(r"\s+")
-# The first characters of some formats, in base64.
-_FORMATS = {
-    "iVBORw0KGgo": "image/png",
-    "/9j/": "image/jpeg",
-    "R0lGOD": "image/gif",
-    "UklGR": "image/webp",
-    "SUQz": "audio/mpeg",
-}
 
 
 def read_result(value: JsonValue, notes: list[str]) -> CallToolResult:
@@ -107,79 +99,50 @@ def _content(value: JsonValue, notes: list[str]) -> list[ContentBlock]:
         found: list[str] = []
         block = _block(item, found) if isinstance(item, dict) else _as_text(item)
         if item is None:
-            block, found = None, ["is null, and was left out"]
-        if block is not None:
+            found.append("is null, and was left out")
+        elif block is not None:
             content.append(block)
         notes += [f"content[{number}] {it}" for it in found]
     return content
 
 
 def _block(given: Block, notes: list[str]) -> ContentBlock | None:
+    text, uri, data, name = (given.get(key) for key in ("text", "uri", "data", "name"))
     kind = given.get("type")
-    if kind is None:
-        kind = _kind_of(given)
+    if kind is None and isinstance(text, str):
+        kind = "text"
     match kind:
+        case "text" if text is None:
+            notes.append("has no text, and was left out")
+            return None
         case "text":
-            return _text_block(given, notes)
+            return _made(TextContent, {**given, "type": kind, "text": _as_text(text).text}, notes)
         case "image" | "audio":
-            return _binary(kind, given, notes)
-        case "resource_link" if isinstance(uri := given.get("uri"), str):
-            name = given.get("name")
+            if (data := _base64(data)) is None:
+                notes.append("has no valid base64, and was left out")
+                return None
+            if isinstance(mime := given.get("mimeType"), str) and mime:
+                return _made(_BINARY[kind], {**given, "data": data}, notes)
+            # Providers of models refuse an image without its format, and the conversation with it.
+            notes.append("has no valid 'mimeType'; its format is unknown")
+            blob = BlobResourceContents(uri=_NO_ADDRESS, mime_type=_NO_TYPE, blob=data)
+            return EmbeddedResource(resource=blob)
+        case "resource_link" if isinstance(uri, str):
             given = {**given, "name": name if isinstance(name, str) else uri}
             return _made(ResourceLink, given, notes)
         case "resource":
             return _resource(given, notes)
+        case _ if isinstance(text, str):
+            notes.append(f"has the unknown type {_shown(kind)}; its text was kept")
+            return TextContent(text=text)
         case _:
-            if isinstance(text := given.get("text"), str):
-                notes.append(f"has the unknown type {_shown(kind)}; its text was kept")
-                return TextContent(text=text)
             notes.append(f"is not a valid block of type {_shown(kind)}; it was kept as JSON")
             return _as_text(given)
 
 
-def _kind_of(given: Block) -> str | None:
-    """Return the type of a block that does not name it."""
-    if isinstance(given.get("text"), str):
-        return "text"
-    if isinstance(given.get("data"), str):
-        return "audio" if str(given.get("mimeType")).startswith("audio/") else "image"
-    return "resource" if "resource" in given else "resource_link" if "uri" in given else None
-
-
-def _text_block(given: Block, notes: list[str]) -> TextContent | None:
-    text = given.get("text")
-    if text is None:
-        notes.append("has no text, and was left out")
-        return None
-    if not isinstance(text, str):
-        text = _as_text(text).text
-    return _made(TextContent, {**given, "type": "text", "text": text}, notes)
-
-
-def _binary(kind: str, given: Block, notes: list[str]) -> ContentBlock | None:
-    data, mime = given.get("data"), given.get("mimeType")
-    if isinstance(data, str) and data.startswith("data:"):
-        prefix, _, data = data.partition(",")
-        mime = mime or prefix.removeprefix("data:").partition(";")[0]
-    if (data := _base64(data)) is None:
-        notes.append("has no valid base64, and was left out")
-        return None
-    if not isinstance(mime, str) or not mime:
-        mime = next((it for begin, it in _FORMATS.items() if data.startswith(begin)), "")
-        notes.append(f"has no valid 'mimeType'; its format is {mime or 'unknown'}")
-    if not mime:
-        # Providers of models refuse an image without its format, and the conversation with it.
-        blob = BlobResourceContents(uri=_NO_ADDRESS, mime_type=_NO_TYPE, blob=data)
-        return EmbeddedResource(resource=blob)
-    fields = {**given, "type": kind, "data": data, "mimeType": mime}
-    return _made(_BINARY[kind], fields, notes)
-
-
 def _resource(given: Block, notes: list[str]) -> ContentBlock | None:
     found = given.get("resource")
-    if isinstance(found, str):
-        return TextContent(text=found)
-    inner = found if isinstance(found, dict) else {}
+    inner = found if isinstance(found, dict) else {"text": found}
     text, blob, uri = inner.get("text"), _base64(inner.get("blob")), inner.get("uri")
     if isinstance(text, str):
         if not isinstance(uri, str):
@@ -191,23 +154,21 @@ def _resource(given: Block, notes: list[str]) -> ContentBlock | None:
     else:
         notes.append("has neither text nor valid base64, and was left out")
         return None
-    return _made(EmbeddedResource, {**given, "type": "resource", "resource": resource}, notes)
+    return _made(EmbeddedResource, {**given, "resource": resource}, notes)
 
 
 def _made(model: type[Model], given: Mapping[str, Any], notes: list[str]) -> Model:
     """Return a block without its invalid members, of which the required ones are valid."""
-    fields = dict(given)
-    while True:
-        try:
-            return model.model_validate(fields, by_name=False)
-        except ValidationError as error:
-            wrong = {str(it["loc"][0]) for it in error.errors(include_url=False)}
-            notes += [
-                f"has an invalid {name!r}, which was left out"
-                for name in sorted(wrong)
-                if fields.get(name) is not None
-            ]
-            fields = {name: it for name, it in fields.items() if name not in wrong}
+    try:
+        return model.model_validate(given, by_name=False)
+    except ValidationError as error:
+        wrong = {str(it["loc"][0]) for it in error.errors(include_url=False)}
+    notes += [
+        f"has an invalid {name!r}, which was left out"
+        for name in sorted(wrong)
+        if given.get(name) is not None
+    ]
+    return _made(model, {name: it for name, it in given.items() if name not in wrong}, notes)
 
 
 def _as_text(value: JsonValue) -> TextContent:
