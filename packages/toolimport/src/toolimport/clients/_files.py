@@ -240,7 +240,7 @@ class ClientFile:
     def read(cls, client: Client) -> ClientFile:
         """Read the configuration of a client."""
         data = _read_bytes(client.file)
-        text = _text(client.file, data or b"")
+        text = _text(client.file, data)
         content = _parsed(client.file, text)
         made = cls(client=client, data=data, text=text, content=content)
         for place in made.places:
@@ -253,7 +253,7 @@ class ClientFile:
     def places(self) -> tuple[Place, ...]:
         """The places of servers that the client starts here, or that setup has moved."""
         moved = (it for it, project in self._projects.items() if self.client.aside in project)
-        return ((), *(("projects", it) for it in dict.fromkeys((*self._current, *moved))))
+        return tuple(dict.fromkeys(((), *self._current, *(("projects", it) for it in moved))))
 
     @property
     def _projects(self) -> dict[str, dict[str, Any]]:
@@ -262,8 +262,8 @@ class ClientFile:
         return {path: it for path, it in found.items() if isinstance(it, dict)}
 
     @property
-    def _current(self) -> list[str]:
-        return [path for path in self._projects if Path(path) in self.client.projects]
+    def _current(self) -> list[Place]:
+        return [("projects", it) for it in self._projects if Path(it) in self.client.projects]
 
     @property
     def _is_set_up(self) -> bool:
@@ -278,15 +278,13 @@ class ClientFile:
         """Return the servers that the client starts here, except our own."""
         if not self.client.moves:
             return {}
-        disabled: list[Any] = []
-        for path in self._current:
-            disabled += self._projects[path].get("disabledMcpServers") or []
-        common = {"inputs": self.content.get("inputs"), "disabledMcpServers": disabled}
+        key, off = self.client.section, "disabledMcpServers"
+        disabled = [it for at in self._current for it in _at(self.content, at).get(off) or ()]
+        common = {"inputs": self.content.get("inputs"), off: disabled}
         found: dict[tuple[Place, str], ServerEntry] = {}
-        for place in ((), *(("projects", it) for it in self._current)):
-            servers = _at(self.content, place).get(self.client.section, {})
+        for place in ((), *self._current):
+            content = {"mcpServers": _at(self.content, place).get(key, {}), **common}
             folder = Path(place[1]) if place else None
-            content = {"mcpServers": servers, **common}
             for entry in servers_in(content, full_path(self.client.file), folder):
                 if not is_ours(entry.name, entry.definition):
                     found[place, entry.name] = entry
@@ -391,7 +389,7 @@ class ClientFile:
         text = without_block(self.text) if self._is_toml else self._restored_json()
         with suppress(ClientFileError, ServersFileError):
             before = _read_bytes(self.client.backup)
-            was = _text(self.client.file, before or b"")
+            was = _text(self.client.file, before)
             # Except for white space and order.
             is_same = text.strip() == was.strip()
             if not self._is_toml:
@@ -483,7 +481,7 @@ class ServersFile:
         self.path: Path = path
         self.changes: list[Change] = []
         self._data = _read_bytes(path)
-        self._text = _decoded(path, self._data or b"") or "{}\n"
+        self._text = _text(path, self._data)
         content = _parsed(path, self._text)
         self._section = "servers" if "servers" in content else "mcpServers"
         known: Any = content.get(self._section, {})
@@ -540,20 +538,15 @@ class ServersFile:
         under different names. If another server has the name, a number is appended.
         """
         for known, it in (self._known | self._added).items():
-            if it == definition or self._starts_same(it, definition):
-                return known
+            content: Any = {"mcpServers": {"one": it, "other": definition}}
+            with suppress(ServersFileError):
+                first, second = servers_in(content, self.path)
+                if it == definition or first.starts_same(second):
+                    return known
         numbered = (f"{name}-{number}" for number in count(2))
         free = next(it for it in chain((name,), numbered) if it not in self.names)
         self._added[free] = definition
         return free
-
-    def _starts_same(self, one: object, other: object) -> bool:
-        content: Any = {"mcpServers": {"one": one, "other": other}}
-        try:
-            first, second = servers_in(content, self.path)
-        except ServersFileError:
-            return False
-        return first.starts_same(second)
 
     def save(self) -> None:
         """Write the added servers; only the owner can read a new file."""
@@ -595,9 +588,16 @@ def _copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
     def full(path: str) -> str:
         return path if path.startswith("${") else str(home / Path(path).expanduser())
 
-    made: dict[str, Any] = {
-        key: _with_defaults(value, entry) for key, value in entry.definition.items()
-    }
+    def with_default(reference: re.Match[str]) -> str:
+        # VS Code has the defaults of inputs elsewhere in its file.
+        if reference[1] not in entry.inputs:
+            return reference[0]
+        variable = entry.variables().rewritten(reference[0], lambda _: None)
+        return f"{variable[:-1]}:-{entry.inputs[reference[1]]}}}"
+
+    made: dict[str, Any] = with_texts(
+        dict(entry.definition), lambda text: _INPUT.sub(with_default, text)
+    )
     if entry.transport == "stdio":
         made["cwd"] = full(str(made.get("cwd") or "."))
         if isinstance(file := made.get("envFile"), str):
@@ -608,31 +608,18 @@ def _copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
 def _handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]:
     """Return the variables that servers refer to, written as the client's references."""
     needed: dict[str, str] = {}
-
-    def note(entry: ServerEntry, text: str, reference: str) -> None:
-        with suppress(ServerError):
-            entry.variables().rewritten(
-                text, lambda name: needed.setdefault(name, reference.format(name))
-            )
-
     for entry in entries if client.reference else ():
         for text in texts_in(entry.definition):
-            note(entry, _INPUT.sub("", text), client.reference)
-            for found in _INPUT.finditer(text) if client.has_inputs else ():
-                note(entry, found[0], f"${{{{input:{found[1]}}}}}")
+            references = [(_INPUT.sub("", text), client.reference)]
+            if client.has_inputs:
+                inputs = _INPUT.finditer(text)
+                references += [(it[0], f"${{{{input:{it[1]}}}}}") for it in inputs]
+            for part, reference in references:
+                names: list[str] = []
+                with suppress(ServerError):
+                    entry.variables().rewritten(part, names.append)
+                needed |= {it: reference.format(it) for it in names if it not in needed}
     return needed
-
-
-def _with_defaults(value: object, entry: ServerEntry) -> object:
-    """Add to references the defaults of VS Code's inputs, which are elsewhere in its file."""
-
-    def with_default(found: re.Match[str]) -> str:
-        if found[1] not in entry.inputs:
-            return found[0]
-        reference = entry.variables().rewritten(found[0], lambda _: None)
-        return f"{reference[:-1]}:-{entry.inputs[found[1]]}}}"
-
-    return with_texts(value, lambda text: _INPUT.sub(with_default, text))
 
 
 def _at(content: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -662,16 +649,12 @@ def _read_bytes(path: Path) -> bytes | None:
     return data
 
 
-def _decoded(path: Path, data: bytes) -> str:
+def _text(path: Path, data: bytes | None) -> str:
+    """Decode a configuration; a blank one counts as empty."""
     try:
-        return data.decode("utf-8")
+        text = (data or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise ClientFileError(f"{path} is not UTF-8 text; save it as UTF-8") from error
-
-
-def _text(path: Path, data: bytes) -> str:
-    """Decode a configuration; a blank one counts as empty."""
-    text = _decoded(path, data)
     return text if text.removeprefix(_MARK).strip() or path.suffix == ".toml" else "{}\n"
 
 
