@@ -26,8 +26,7 @@ from toolimport.runtime import (
     close,
     imported_servers,
 )
-from toolimport.runtime._connection import Connection
-from toolimport.runtime._requests import Call, Relay
+from toolimport.runtime._connection import Call, Connection, Relay
 from toolimport.runtime._runner import arguments_of
 
 from .conftest import PATIENCE
@@ -165,7 +164,7 @@ IMPORTED = """
 import asyncio, sys
 from toolimport._errors import ServerError
 from toolimport.runtime import _connection
-from toolimport.runtime._requests import Call
+from toolimport.runtime._connection import Call
 
 def connected(*_, **__):
     print("mcp.client.client" in sys.modules)
@@ -885,5 +884,5 @@ async def test_a_caller_that_fails_to_answer_affects_only_its_call(runner, monke
         await asyncio.sleep(3600)
 
     assert "no dialog" in (await asked(runner, asker("ada", fail)))["message"]
-    monkeypatch.setattr("toolimport.runtime._requests._PATIENCE", 0.001)
+    monkeypatch.setattr("toolimport.runtime._connection._PATIENCE", 0.001)
     assert "did not answer" in (await asked(runner, asker("ada", sleep)))["message"]

@@ -21,9 +21,8 @@ from toolimport._generate._modules import (
     module_source,
 )
 from toolimport._generate._worker import ModelWorker
-from toolimport._generate._writing import clear_leftovers, digest, remove_package, write_package
 from toolimport._imports import ServerReport
-from toolimport._manifest import Manifest
+from toolimport._package import Manifest, clear_leftovers, digest, remove_package, write_package
 from toolimport.clients._secrets import Redactor
 from toolimport.clients._servers import full_path, read_servers
 from toolimport.clients._shapes import is_ours
