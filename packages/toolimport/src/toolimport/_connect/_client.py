@@ -88,18 +88,14 @@ class StderrTail:
         for _ in range(_MAX_POLLS):
             if self._ended.is_set() or quiet >= _QUIET_POLLS:
                 return
-            # If there is something to read, the thread has not run yet.
-            quiet = 0 if _has_input(self._read) else quiet + 1
+            quiet += 1
+            if sys.platform != "win32" and self._read >= 0:
+                poll = select.poll()
+                poll.register(self._read, select.POLLIN)
+                if any(not event & select.POLLNVAL for _, event in poll.poll(0)):
+                    # There is something to read, so the thread has not run yet.
+                    quiet = 0
             await asyncio.sleep(_POLL_SECONDS)
-
-
-def _has_input(pipe: int) -> bool:
-    """Return whether a pipe has something to read, or its end; False if the system cannot tell."""
-    if sys.platform == "win32" or pipe < 0:
-        return False
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    return any(not event & select.POLLNVAL for _, event in poll.poll(0))
 
 
 @dataclass
@@ -132,7 +128,12 @@ class Diagnostics:
         if isinstance(error, ServerError):
             return error
 
-        text = _short(_message_of(error), _MESSAGE_LENGTH, redactor) or type(error).__name__
+        message = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"its answer is invalid: {place}: {first['msg']}"
+        text = _short(message, _MESSAGE_LENGTH, redactor) or type(error).__name__
         is_answer = isinstance(error, MCPError) and not is_closed(error)
         if is_answer and (self.status is None or text not in _STAND_INS):
             return ServerError(server, text)
@@ -167,15 +168,6 @@ def is_closed(error: BaseException) -> bool:
         and error.code == CONNECTION_CLOSED
         and error.message.startswith(("Connection closed", "SSE stream "))
     )
-
-
-def _message_of(error: BaseException) -> str:
-
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"its answer is invalid: {place}: {first['msg']}"
 
 
 def _short(text: str, length: int, redactor: Redactor) -> str:

@@ -216,7 +216,8 @@ class Repairs:
         result, request_id = answer.value, str(message.id)
         is_call = request_id in self._calls
         self._calls.discard(request_id)
-        if is_call and not _is_question(result):
+        is_question = isinstance(result, dict) and result.get("resultType") == "input_required"
+        if is_call and not is_question:
             # Marked as a failure, because for a success the library would request the result
             # schemas now, and reject the result without them.
             message.result = {"content": [], "isError": True, "resultType": "complete"}
@@ -245,7 +246,7 @@ class Repairs:
             and isinstance(params.get("progressToken"), str | int)
             and _is_number(params.get("progress"))
             and (params.get("total") is None or _is_number(params["total"]))
-            and (params.get("message") is None or _is_text(params["message"]))
+            and isinstance(params.get("message"), str | None)
         )
 
     def _tool(self, tool: JsonValue) -> dict[str, Any] | None:
@@ -257,10 +258,15 @@ class Repairs:
             self.left_out[f"number {self._seen}"] = "its name contains half of a surrogate pair"
             return None
         notes: list[str] = []
-        made = {key: tool[key] for key in ("title", "description") if _is_text(tool.get(key))}
+        about = ("title", "description")
+        made = {key: tool[key] for key in about if isinstance(tool.get(key), str)}
         annotations = tool.get("annotations")
         if isinstance(annotations, dict):
-            kept = {key: it for key, it in annotations.items() if _is_valid(key, it)}
+            kept = {
+                key: it
+                for key, it in annotations.items()
+                if isinstance(it, str if key == "title" else bool)
+            }
             made |= {"annotations": kept} if kept else {}
         made |= {"name": name, "inputSchema": input_schema(tool.get("inputSchema"), notes)}
         given = tool.get("outputSchema")
@@ -271,18 +277,6 @@ class Repairs:
         if notes:
             self.notes[name] = "; ".join(notes)
         return made
-
-
-def _is_question(result: JsonValue) -> bool:
-    return isinstance(result, dict) and result.get("resultType") == "input_required"
-
-
-def _is_valid(annotation: str, value: object) -> bool:
-    return _is_text(value) if annotation == "title" else isinstance(value, bool)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _is_number(value: object) -> bool:

@@ -119,13 +119,6 @@ def require_generator() -> None:
         raise ToolImportError("generate", "install 'toolimport[generate]'") from None
 
 
-def generator_version() -> str:
-    """Return the generator's version, because different versions generate different models."""
-    from importlib.metadata import version
-
-    return version("datamodel-code-generator")
-
-
 def models_of(input_schema: object, output_schema: object | None) -> Models:
     """Generate the models of a tool; for an unsupported schema, one that allows anything."""
     params, notes = _model(input_schema, "Params")
@@ -151,7 +144,13 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     except (ValueError, TypeError) as error:
         return _ANYTHING.format(name=name), (f"{name} allows anything: {error}",)
     samples = Samples(cleaned)
-    cleaned = _without_defaults(cleaned, samples)
+
+    def without_wrong_default(node: dict[str, JsonValue]) -> JsonValue:
+        if "default" in node and not samples.is_valid(node["default"], node):
+            del node["default"]
+        return node
+
+    cleaned = cast("dict[str, Any]", mapped(cast("JsonValue", cleaned), without_wrong_default))
     values, plain = samples.values(), without_patterns(cleaned)
     forms = [
         _Form(name, schema, by_name, has_enums, may_be_empty=samples.is_valid({}, cleaned))
@@ -208,7 +207,9 @@ class _Form:
         # Names that are invalid in Python get aliases.
         if self.by_name and "alias=" in source:
             source = self._source(by_name=True)
-        model = _model_in(source, self.name, _names_of(self.schema), by_name=self.by_name)
+        is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & self.schema.keys()
+        names = set(self.schema.get("properties", ())) if is_plain else set[str]()
+        model = _model_in(source, self.name, names, by_name=self.by_name)
         return source, _refused(model, values)
 
     def loosened(self, names: Iterable[str]) -> _Form:
@@ -263,14 +264,8 @@ class _Form:
         return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
 
 
-def _names_of(schema: dict[str, Any]) -> set[str]:
-    """Return the names of fields that a model must have, if the schema lists them plainly."""
-    is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys()
-    return set(schema.get("properties", ())) if is_plain else set()
-
-
 def _model_in(source: str, name: str, names: set[str], *, by_name: bool) -> type[BaseModel]:
-    """Check the generated source, and return its model if that can be built.
+    """Check the generated source, and return its model if that can be built with some fields.
 
     Importing a module runs it, so it may contain nothing but models; and models that cannot be
     built would make it useless.
@@ -298,20 +293,16 @@ def _model_in(source: str, name: str, names: set[str], *, by_name: bool) -> type
             model.model_json_schema()
             fields = model.model_fields.items()
             found = {key if it.alias is None else it.alias for key, it in fields}
-            if by_name and any(map(_is_ambiguous, vars(module).values())):
-                raise ValueError("the name of a field is another field's name on the server")
+            for it in vars(module).values() if by_name else ():
+                owned = dict(getattr(it, "model_fields", {})) if isinstance(it, type) else {}
+                owners = {key if it.alias is None else it.alias: key for key, it in owned.items()}
+                if any(owners.get(key, key) != key for key in owned):
+                    raise ValueError("the name of a field is another field's name on the server")
             if not names <= found:
                 raise ValueError(f"the generator left out {', '.join(sorted(names - found))}")
             return model
     finally:
         del sys.modules[module.__name__]
-
-
-def _is_ambiguous(model: Any) -> bool:  # noqa: ANN401 - anything in a module
-    """Return whether an argument can be meant for two fields of a model, by name or alias."""
-    fields = dict(getattr(model, "model_fields", {})) if isinstance(model, type) else {}
-    owners = {key if it.alias is None else it.alias: key for key, it in fields.items()}
-    return any(owners.get(key, key) != key for key in fields)
 
 
 def _is_expected(node: ast.stmt) -> bool:
@@ -360,17 +351,6 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     if cleaned.get("type") == "object":
         cleaned.setdefault("properties", {})
     return cleaned, tuple(notes)
-
-
-def _without_defaults(schema: dict[str, Any], samples: Samples) -> dict[str, Any]:
-    """Leave out defaults that the schema itself does not allow."""
-
-    def plain(node: dict[str, JsonValue]) -> JsonValue:
-        if "default" in node and not samples.is_valid(node["default"], node):
-            del node["default"]
-        return node
-
-    return cast("dict[str, Any]", mapped(cast("JsonValue", schema), plain))
 
 
 def _renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
@@ -479,7 +459,14 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
         elif key == "format" and isinstance(value, str):
             # A type for a format would change some values and refuse others.
             kept[FORMAT] = value
-    _without_other_rules(kept)
+    # Rules for other properties that the generator would apply to all are left out.
+    properties, patterns = kept.get("properties"), kept.get("patternProperties")
+    is_map = isinstance(patterns, dict) and len(patterns) == 1 and not properties
+    if patterns and not (is_map and kept.get("additionalProperties") is False):
+        kept = {key: it for key, it in kept.items() if key not in {"patternProperties", *_CLOSING}}
+    if properties:
+        rules = [key for key in _CLOSING if isinstance(kept.get(key), dict)]
+        kept = {key: it for key, it in kept.items() if key not in rules}
     for limit in ("Minimum", "Maximum"):
         # In draft 4 this is a boolean.
         if isinstance(excluded := kept.get(f"exclusive{limit}"), bool):
@@ -489,19 +476,6 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
     if not {"enum", "const"} & kept.keys():
         kept |= {"type": _exact(kept["type"])} if "type" in kept else {}
     return kept
-
-
-def _without_other_rules(kept: dict[str, JsonValue]) -> None:
-    """Leave out rules for other properties where the generator would apply them to all."""
-    properties, patterns = kept.get("properties"), kept.get("patternProperties")
-    is_map = isinstance(patterns, dict) and len(patterns) == 1 and not properties
-    if patterns and not (is_map and kept.get("additionalProperties") is False):
-        for key in ("patternProperties", *_CLOSING):
-            kept.pop(key, None)
-    if properties:
-        for key in _CLOSING:
-            if isinstance(kept.get(key), dict):
-                del kept[key]
 
 
 def _exact(kinds: JsonValue) -> JsonValue:
