@@ -13,20 +13,15 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+# The keywords whose value is a schema, a list of schemas, and an object of schemas.
 ONE = frozenset(
     {
         *("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then"),
         *("else", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
     }
 )
-"""The keywords whose value is a schema."""
-
 MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-"""The keywords whose value is a list of schemas."""
-
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""The keywords whose value is an object of schemas."""
-
 _CLOSING = ("additionalProperties", "unevaluatedProperties")
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 _ABOUT = frozenset({"title", "description", "default", "deprecated"})

@@ -46,7 +46,6 @@ from toolimport.lenient_json import read_leniently
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Context
-    from types import TracebackType
 
     from mcp_types import RequestId
     from pydantic import JsonValue
@@ -296,12 +295,7 @@ class _RepairedStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

@@ -18,7 +18,7 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from toolimport._errors import ClientFileError, ServerError, ServersFileError, refusal
+from toolimport._errors import ServerError, ServersFileError, ToolImportError, refusal
 from toolimport.clients._secrets import Redactor, secrets_in
 from toolimport.clients._servers import ServerEntry, full_path, servers_in
 from toolimport.clients._shapes import NAME, as_object, is_ours, merged, texts_in, with_texts
@@ -26,13 +26,9 @@ from toolimport.clients._texts import (
     add_members,
     comments_in,
     cut_members,
-    has_block,
     member,
     move_members,
     parse,
-    toml_entry,
-    with_block,
-    without_block,
 )
 from toolimport.system import read_regular_file
 
@@ -44,6 +40,9 @@ if TYPE_CHECKING:
 _MARK = "\ufeff"
 _OPEN_FOLDER = re.compile(r"\$\{(?:workspace|relativeFile|file|cwd)\w*\}")
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
+_BEGIN = "# Added by pytools-hybrid setup"
+_END = "# End of what pytools-hybrid setup added"
+_BLOCK = re.compile(rf"\n{_BEGIN}\n.*?{_END}\n", re.DOTALL)
 _ONLY_OWNER = 0o600
 _TRIES = 3
 _WITH_LOST_PART = "cannot be changed without losing something in it"
@@ -246,7 +245,7 @@ class ClientFile:
         for place in made.places:
             for key in (client.section, client.aside):
                 if not isinstance(_at(content, place).get(key, {}), dict):
-                    raise ClientFileError(f"{client.file}: {key!r} must be an object")
+                    raise ToolImportError("", f"{client.file}: {key!r} must be an object")
         return made
 
     @property
@@ -268,7 +267,9 @@ class ClientFile:
     @property
     def _is_set_up(self) -> bool:
         """Whether setup has changed the file before."""
-        return has_block(self.text) if self._is_toml else self.client.aside in self.content
+        if self._is_toml:
+            return _BLOCK.search(self.text) is not None
+        return self.client.aside in self.content
 
     @property
     def _is_toml(self) -> bool:
@@ -335,9 +336,16 @@ class ClientFile:
         return text
 
     def _edited_toml(self, entry: dict[str, Any]) -> str:
-        block = toml_entry(NAME, entry)
-        text = with_block(self.text, block)
-        expected = _parsed(self.client.file, without_block(self.text))
+        """Return the text with a block of ours at its end."""
+        table = f"agent.mcp_servers.{NAME}"
+        env = (f"{key} = {_quoted(value)}" for key, value in entry["env"].items())
+        command, args = _quoted(entry["command"]), ", ".join(map(_quoted, entry["args"]))
+        lines = (f"[{table}]", f"command = {command}", f"args = [{args}]", "", f"[{table}.env]")
+        block = "\n".join((*lines, *env, ""))
+        before = _BLOCK.sub("", self.text)
+        newline = "" if not before or before.endswith("\n") else "\n"
+        text = f"{before}{newline}\n{_BEGIN}\n{block}{_END}\n"
+        expected = _parsed(self.client.file, before)
         try:
             servers = expected.setdefault("agent", {}).setdefault("mcp_servers", {})
             is_free = NAME not in servers
@@ -348,10 +356,11 @@ class ClientFile:
             raise self._refused(block)
         return text
 
-    def _refused(self, entry: str) -> ClientFileError:
-        return ClientFileError(
+    def _refused(self, entry: str) -> ToolImportError:
+        return ToolImportError(
+            "",
             f"{self.client.file} {_WITH_LOST_PART}; add this yourself, and remove the servers that "
-            f"{self.client.title} should use through it:\n{entry}"
+            f"{self.client.title} should use through it:\n{entry}",
         )
 
     def _own_name(self, moved: Collection[str] = ()) -> str:
@@ -370,7 +379,7 @@ class ClientFile:
         """Return whether a text has the expected content; loosely, without an empty section."""
         try:
             found = _parsed(self.client.file, text)
-        except (ClientFileError, ServersFileError):
+        except ToolImportError:
             return False
         if loosely:
             section = self.client.section
@@ -386,8 +395,8 @@ class ClientFile:
         """
         if not self._is_set_up:
             return self.data
-        text = without_block(self.text) if self._is_toml else self._restored_json()
-        with suppress(ClientFileError, ServersFileError):
+        text = _BLOCK.sub("", self.text) if self._is_toml else self._restored_json()
+        with suppress(ToolImportError):
             before = _read_bytes(self.client.backup)
             was = _text(self.client.file, before)
             # Except for white space and order.
@@ -419,10 +428,11 @@ class ClientFile:
             lost += Counter(it for each in (*cut, *old) for it in comments_in(each.text))
         is_kept = not Counter(comments_in(self.text)) - Counter(comments_in(text)) - lost
         if not is_kept or not self._means(text, expected, loosely=True):
-            raise ClientFileError(
+            raise ToolImportError(
+                "",
                 f"{self.client.file}: setup cannot be undone without losing something in it; move "
                 f"the servers under {aside!r} back to {section!r} yourself, and remove {NAME!r} "
-                "there"
+                "there",
             )
         return text
 
@@ -486,7 +496,7 @@ class ServersFile:
         self._section = "servers" if "servers" in content else "mcpServers"
         known: Any = content.get(self._section, {})
         if not isinstance(known, dict):
-            raise ClientFileError(f"{path}: {self._section!r} must be an object")
+            raise ToolImportError("", f"{path}: {self._section!r} must be an object")
         self._known: dict[str, Any] = known
         self._added: dict[str, Any] = {}
 
@@ -563,13 +573,13 @@ class ServersFile:
         if text == self._text:
             return
         if _parsed(self.path, text).get(self._section) != servers:
-            raise ClientFileError(f"{self.path} {_WITH_LOST_PART}")
+            raise ToolImportError("", f"{self.path} {_WITH_LOST_PART}")
         _check_unchanged(self.path, self._data)
         try:
             data = text.encode("utf-8")
         except UnicodeEncodeError as error:
             reason = "a server's definition has half of a surrogate pair"
-            raise ClientFileError(f"{self.path} cannot be written: {reason}") from error
+            raise ToolImportError("", f"{self.path} cannot be written: {reason}") from error
         _replace_file(self.path, data, _ONLY_OWNER)
         self._data, self._text, self._known = data, text, servers
 
@@ -622,6 +632,11 @@ def _handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]
     return needed
 
 
+def _quoted(text: str) -> str:
+    # A string of JSON is one of TOML too.
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _at(content: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Return the object that a place leads to."""
     return reduce(getitem, place, cast("dict[str, Any]", content))
@@ -635,16 +650,17 @@ def _read_bytes(path: Path) -> bytes | None:
     except FileNotFoundError:
         target = Path(os.path.realpath(path))
         if path.is_symlink() and not target.parent.is_dir():
-            raise ClientFileError(
+            raise ToolImportError(
+                "",
                 f"{path} is a link to {target}, whose folder does not exist; create the folder, or "
-                "remove the link"
+                "remove the link",
             ) from None
         return None
     except OSError as error:
-        raise ClientFileError(f"{path} cannot be read: {refusal(error)}") from error
+        raise ToolImportError("", f"{path} cannot be read: {refusal(error)}") from error
     if not is_writable:
-        raise ClientFileError(
-            f"{path} is read-only; make it writable (chmod u+w), and run setup again"
+        raise ToolImportError(
+            "", f"{path} is read-only; make it writable (chmod u+w), and run setup again"
         )
     return data
 
@@ -654,20 +670,20 @@ def _text(path: Path, data: bytes | None) -> str:
     try:
         text = (data or b"").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ClientFileError(f"{path} is not UTF-8 text; save it as UTF-8") from error
+        raise ToolImportError("", f"{path} is not UTF-8 text; save it as UTF-8") from error
     return text if text.removeprefix(_MARK).strip() or path.suffix == ".toml" else "{}\n"
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     content = parse(text.removeprefix(_MARK), path)
     if not isinstance(content, dict):
-        raise ClientFileError(f"{path} must contain a JSON object")
+        raise ToolImportError("", f"{path} must contain a JSON object")
     return cast("dict[str, Any]", content)
 
 
 def _check_unchanged(path: Path, data: bytes | None) -> None:
     if _read_bytes(path) != data:
-        raise ClientFileError(f"{path} was changed in the meantime; run setup again")
+        raise ToolImportError("", f"{path} was changed in the meantime; run setup again")
 
 
 def _replace_file(path: Path, content: bytes, mode: int | None) -> None:
@@ -698,9 +714,9 @@ def _replace_file(path: Path, content: bytes, mode: int | None) -> None:
                 Path(name).unlink(missing_ok=True)
                 raise
             return
-        raise ClientFileError(f"{path} cannot be written: another setup is running")
+        raise ToolImportError("", f"{path} cannot be written: another setup is running")
     except OSError as error:
-        raise ClientFileError(f"{path} cannot be written: {refusal(error)}") from error
+        raise ToolImportError("", f"{path} cannot be written: {refusal(error)}") from error
 
 
 def _discard_unfinished(path: Path) -> None:

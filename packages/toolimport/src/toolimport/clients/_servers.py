@@ -248,20 +248,13 @@ class ServerEntry:
         """Return warnings about parts of the entry that probably mean something else."""
         if replaces_dollars(self.file):
             return ()
-        named = [
-            *(
-                (f"'{key}' {name}", it)
-                for key in ("env", "headers")
-                for name, it in as_object(self.definition.get(key)).items()
-            ),
-            ("'url'", self.definition.get("url")),
+        named = [("'url'", self.definition.get("url"))]
+        for key in ("env", "headers"):
+            members = as_object(self.definition.get(key))
+            named += [(f"'{key}' {name}", it) for name, it in members.items()]
+        for it in map(str, as_list(self.definition.get("args"))):
             # Within a longer argument, a shell may replace it.
-            *(
-                ("'args'", it)
-                for it in as_list(self.definition.get("args"))
-                if str(it).startswith("$") and " " not in str(it)
-            ),
-        ]
+            named += [("'args'", it)] if it.startswith("$") and " " not in it else []
         unused = "'headersHelper' is not run, so the headers that it prints are not sent"
         return (unused,) * ("headersHelper" in self.definition) + tuple(
             f"{found[0]} in {place} is passed on as it is written; to insert the variable, write "

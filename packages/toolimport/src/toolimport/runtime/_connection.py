@@ -44,7 +44,6 @@ from toolimport.clients._secrets import Redactor
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
     from contextvars import Context
-    from types import TracebackType
 
     from mcp.client.client import Client
     from mcp.client.session import ClientRequestContext
@@ -310,12 +309,7 @@ class Relay:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _: object, exc: BaseException | None, _traceback: object) -> None:
         self._is_left = True
         if self._task is not None:
             # Cancelling at once could lose the last report while it is being passed on.
