@@ -64,15 +64,6 @@ def test_simultaneous_imports_write_one_after_the_other(write, folder):
     assert Manifest.read(folder).is_whole(folder)
 
 
-def test_force_overwrites_and_removes_edited_files(write, folder):
-    write({"a.py": "1", "b.py": "1"})
-    (folder / "a.py").write_text("mine")
-    (folder / "b.py").write_text("mine")
-    written = write({"a.py": "2"}, force=True)
-    assert contents(folder) == {"__init__.py": "i", "a.py": "2"}
-    assert (written.changed, written.removed, written.kept) == (("a.py",), ("b.py",), ())
-
-
 @pytest.mark.parametrize("moves", range(5))
 def test_after_a_kill_at_any_moment_the_next_run_completes_the_work(
     write, folder, monkeypatch, moves
