@@ -149,7 +149,7 @@ def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[
     """
     if schema is None:
         return None
-    from jsonschema import SchemaError
+    from jsonschema import SchemaError  # type: ignore[import-untyped]
     from jsonschema.validators import validator_for  # type: ignore[import-untyped]
 
     if not isinstance(schema, dict) or (is_old and not _is_of_object(schema)):
@@ -179,7 +179,7 @@ def _size_of(value: JsonValue) -> int:
 
 def _validator(schema: JsonValue, *, is_old: bool) -> Any:  # noqa: ANN401 - a library without types
     """Return a validator of results; None if there is nothing to check."""
-    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+    from jsonschema.validators import validator_for
     from referencing import Registry
 
     usable = output_schema(schema, [], is_old=is_old)

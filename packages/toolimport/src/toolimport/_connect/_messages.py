@@ -135,9 +135,9 @@ def read_message(text: bytes) -> SessionMessage | str:
         if "result" in members:
             return Answer(members["result"], tuple(notes)).message(answered)
         if "error" in members:
-            error = members["error"]
-            text_of_error = error.get("message") if isinstance(error, dict) else error
-            return _failure(answered, str(text_of_error or "its answer is invalid"))
+            failure = members["error"]
+            told = failure.get("message") if isinstance(failure, dict) else failure
+            return _failure(answered, str(told or "its answer is invalid"))
     return reason
 
 
@@ -192,11 +192,12 @@ class Repairs:
         if isinstance(message, JSONRPCResponse):
             return self._answer(message)
         if isinstance(message, JSONRPCError) and str(message.id) in self._calls:
-            if message.error.code == PARSE_ERROR and message.error.message.startswith(_UNREADABLE):
-                return self.received(
-                    Answer(lost="it is not valid JSON").message(message.id), context
-                )
-            self._calls.discard(str(message.id))
+            error, number = message.error, message.id
+            is_unreadable = error.code == PARSE_ERROR and error.message.startswith(_UNREADABLE)
+            if is_unreadable and number is not None:
+                lost = Answer(lost="it is not valid JSON")
+                return self.received(lost.message(number), context)
+            self._calls.discard(str(number))
         if isinstance(message, JSONRPCNotification):
             return item if self._is_wanted(message, context) else None
         return item
@@ -261,7 +262,7 @@ class Repairs:
         made = {key: tool[key] for key in about if isinstance(tool.get(key), str)}
         annotations = tool.get("annotations")
         if isinstance(annotations, dict):
-            kept = {
+            kept: dict[str, JsonValue] = {
                 key: it
                 for key, it in annotations.items()
                 if isinstance(it, str if key == "title" else bool)
@@ -295,7 +296,7 @@ class _RepairedStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
         await self.aclose()
 
 

@@ -392,19 +392,20 @@ def _check_size(schema: dict[str, Any]) -> None:
     known: dict[str, int] = {}
     left = _MOST_PARTS
 
-    def alternatives(value: Any) -> int:  # noqa: ANN401 - any JSON
+    def alternatives(value: JsonValue) -> int:
         nonlocal left
         if isinstance(value, list):
-            for item in cast("list[Any]", value):
+            for item in value:
                 alternatives(item)
         if not isinstance(value, dict):
             return 1
         left -= 1
         choices, common = 0, 1
-        for key, item in cast("dict[str, Any]", value).items():
-            if key in {"anyOf", "oneOf"}:
+        for key, item in value.items():
+            # A property may have these names too.
+            if key in {"anyOf", "oneOf"} and isinstance(item, list):
                 choices += sum(map(alternatives, item))
-            elif key == "allOf":
+            elif key == "allOf" and isinstance(item, list):
                 common *= prod(map(merged, item))
             else:
                 alternatives(item)
@@ -413,10 +414,10 @@ def _check_size(schema: dict[str, Any]) -> None:
             raise ValueError("its schema has too many parts, or combinations of them")
         return found
 
-    def merged(part: Any) -> int:  # noqa: ANN401 - any JSON
+    def merged(part: JsonValue) -> int:
         """Count a part of `allOf`, whose references the generator resolves."""
         reference = part.get("$ref") if isinstance(part, dict) else None
-        if reference is None:
+        if not isinstance(reference, str):
             return alternatives(part)
         if reference not in known:
             known[reference] = 1  # for a part that refers to itself
@@ -567,26 +568,31 @@ class Samples:
             return
         for key in ("$ref", "anyOf", "oneOf", "allOf"):
             if key in node:
-                rest: Any = {name: it for name, it in node.items() if name != key}
-                parts = node[key] if key != "$ref" else [target_of(node[key], self._schema)]
+                rest: JsonValue = {name: it for name, it in node.items() if name != key}
+                parts: list[JsonValue] = [node] if key == "$ref" else node[key]
+                if key in ("$ref", "allOf"):
+                    parts = [self._resolved(it) for it in parts]
                 if key == "allOf":
                     for part in parts:
-                        whole = isinstance(part, dict) and target_of(part.get("$ref"), self._schema)
-                        rest = _both(whole or part, rest)
+                        rest = _both(part, rest)
                     yield from self._of(rest, depth + 1)
                 else:
                     yield from _in_turn(self._of(_both(it, rest), depth + 1) for it in parts)
                 return
         # Without a type, a rule for one kind allows every other kind, but is not meant to.
         meant = [kind for kind, rules in _RULES.items() if not rules.isdisjoint(node)]
-        kinds = node.get("type", meant or list(_KINDS))
-        for kind in kinds if isinstance(kinds, list) else [kinds]:
+        kinds: list[str] | str = node.get("type", meant or list(_KINDS))
+        for kind in [kinds] if isinstance(kinds, str) else kinds:
             if kind == "object":
                 yield from self._objects(node, depth)
             elif kind == "array":
                 yield from self._arrays(node, depth)
             elif kind != "string" or "pattern" not in node:
-                yield from _scalars(str(kind), node)
+                yield from _scalars(kind, node)
+
+    def _resolved(self, part: JsonValue) -> JsonValue:
+        target = target_of(part.get("$ref"), self._schema) if isinstance(part, dict) else None
+        return part if target is None else target
 
     def _objects(self, node: dict[str, Any], depth: int) -> Iterator[JsonValue]:
         named, needed = node.get("properties", {}), set(node.get("required", ()))
