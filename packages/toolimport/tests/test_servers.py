@@ -12,7 +12,6 @@ from pathlib import Path
 import anyio
 import pytest
 from toolimport import ImportOptions, ToolCallError, ToolImportError, import_servers
-from toolimport._generate import _importer, _worker
 from toolimport.runtime import ToolRunner
 
 from .conftest import PATIENCE
@@ -169,16 +168,6 @@ def test_an_oversized_schema_affects_only_its_own_tool(write, run, ids):
         "choices": "a list of more than 1,000 choices was left out",
         "results": "Result allows anything: its schema is too large",
     }
-
-
-def test_without_the_generator_each_server_fails_immediately(write, run, monkeypatch):
-    monkeypatch.setattr(_importer, "ModelWorker", _worker.ModelWorker)
-    monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
-    monkeypatch.setattr(_worker, "_PROGRAM", "import time; time.sleep(3600)")
-    reports = run(write(a={}, b={}))
-
-    assert {name: it.status for name, it in reports.items()} == {"a": "failed", "b": "failed"}
-    assert all("the generator was not loaded within" in it.error for it in reports.values())
 
 
 def test_a_failing_server_is_reported_and_does_not_stop_others(write, run, tmp_path):
@@ -349,13 +338,6 @@ def test_a_servers_change_rewrites_only_the_files_it_affects(write, run, ids):
     assert set(ids()) == {f"mcptools:a:{name}" for name in ("stays", "changes", "comes")}
 
 
-def test_a_deleted_module_is_restored(write, run, tmp_path):
-    file = write(a={})
-    run(file)
-    (tmp_path / "tree/mcptools/a/do.py").unlink()
-    assert run(file)["a"].added == ("do",)
-
-
 def test_edited_files_are_kept_and_reported(write, run, tmp_path):
     file = write(a={})
     run(file)
@@ -365,6 +347,8 @@ def test_edited_files_are_kept_and_reported(write, run, tmp_path):
     assert module.read_text() == "mine"
     assert run(file, force=True)["a"].changed == ("do",)
     assert module.read_text() != "mine"
+    module.unlink()
+    assert run(file)["a"].added == ("do",)
 
 
 def test_a_folder_of_another_program_is_not_changed(write, run, tmp_path):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
-import sys
 import threading
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -34,10 +32,8 @@ if TYPE_CHECKING:
 _LINES = 20
 # Longer than what is shown, because a secret that is cut would not be found.
 _KEPT = 16 * 1024
-_POLL_SECONDS = 0.005
-# Half a second, and ten seconds. Polls are counted, because a busy machine may stall for longer.
-_QUIET_POLLS = 100
-_MAX_POLLS = 2_000
+# Two seconds. Polls are counted, because a busy machine may stall for longer.
+_POLL_SECONDS, _POLLS = 0.005, 400
 _LINE_LENGTH = 500
 _MESSAGE_LENGTH = 2000
 # The library's messages for an answer with nothing but an HTTP status.
@@ -50,13 +46,11 @@ class StderrTail:
     def __init__(self) -> None:
         self.lines: deque[str] = deque(maxlen=_LINES)
         self._ended = threading.Event()
-        self._read = -1
 
     @contextmanager
     def writing(self) -> Generator[TextIO]:
         """Provide a file to use as a process's stderr."""
         read, write = os.pipe()
-        self._read = read
         # Not joined, because a grandchild may keep the other end open forever.
         thread = threading.Thread(
             target=self._collect, args=(read,), name="mcp-stderr", daemon=True
@@ -80,21 +74,10 @@ class StderrTail:
         self._ended.set()
 
     async def all_read(self) -> None:
-        """Wait for the last lines of a server that has ended.
-
-        The wait is short if nothing is left to read, because a grandchild may keep the pipe open.
-        """
-        quiet = 0
-        for _ in range(_MAX_POLLS):
-            if self._ended.is_set() or quiet >= _QUIET_POLLS:
+        """Wait for the last lines of a server that has ended, but not for its children's."""
+        for _ in range(_POLLS):
+            if self._ended.is_set():
                 return
-            quiet += 1
-            if sys.platform != "win32" and self._read >= 0:
-                poll = select.poll()
-                poll.register(self._read, select.POLLIN)
-                if any(not event & select.POLLNVAL for _, event in poll.poll(0)):
-                    # There is something to read, so the thread has not run yet.
-                    quiet = 0
             await asyncio.sleep(_POLL_SECONDS)
 
 
