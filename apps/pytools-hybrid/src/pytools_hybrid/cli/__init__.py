@@ -13,28 +13,28 @@ import typer
 
 # isort: off
 # Imported in the order of the help.
-from pytools_hybrid.cli import _search  # noqa: F401
-from pytools_hybrid.cli import _index  # noqa: F401
-from pytools_hybrid.cli import _import  # noqa: F401
+from pytools_hybrid.cli import search  # noqa: F401
+from pytools_hybrid.cli import index  # noqa: F401
+from pytools_hybrid.cli import servers  # noqa: F401
 from pytools_hybrid.cli import _setup  # noqa: F401
-from pytools_hybrid.cli import _list  # noqa: F401
+from pytools_hybrid.cli import show  # noqa: F401
 from pytools_hybrid.cli import _describe  # noqa: F401
-from pytools_hybrid.cli import _serve  # noqa: F401
+from pytools_hybrid.cli import serve  # noqa: F401
 from pytools_hybrid.cli import _console  # noqa: F401
 from pytools_hybrid.cli import _prompt  # noqa: F401
 from pytools_hybrid.cli import _status  # noqa: F401
-from pytools_hybrid.cli import _report  # noqa: F401
-from pytools_hybrid.cli import _doctor  # noqa: F401
+from pytools_hybrid.cli import usage  # noqa: F401
+from pytools_hybrid.cli import doctor  # noqa: F401
 from pytools_hybrid.cli import _models  # noqa: F401
-from pytools_hybrid.cli import _config  # noqa: F401
+from pytools_hybrid.cli import config  # noqa: F401
 from pytools_hybrid.cli import _cache  # noqa: F401
-from pytools_hybrid.cli import _database  # noqa: F401
-from pytools_hybrid.cli import _eval  # noqa: F401
+from pytools_hybrid.cli import database  # noqa: F401
+from pytools_hybrid.cli import learn  # noqa: F401
 from pytools_hybrid.cli import _tune  # noqa: F401
 from pytools_hybrid.cli import _enrich  # noqa: F401
 
 # isort: on
-from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
 from pytools_hybrid.exit import end
 from pytools_hybrid.logs import are_json, use_format, write_json

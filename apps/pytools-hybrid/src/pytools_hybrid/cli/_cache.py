@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Output
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.terminal import print_json, printable, say, shown_size
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Exclude, Include, Model, Root
 from pytools_hybrid.cli._run import settings_from
-from pytools_hybrid.cli._serve import serve_settings
+from pytools_hybrid.cli.app import app
+from pytools_hybrid.cli.serve import serve_settings
 from pytools_hybrid.terminal import say
 
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Exclude, Include, Output, Root
 from pytools_hybrid.cli._run import current, existing_roots, run, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import UnknownToolError
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, say
 

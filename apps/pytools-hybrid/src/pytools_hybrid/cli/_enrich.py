@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Exclude, Include, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import Progress, printable, say
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._doctor import show_models
 from pytools_hybrid.cli._options import Output
+from pytools_hybrid.cli.app import app
+from pytools_hybrid.cli.doctor import show_models
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say, shows_progress
 

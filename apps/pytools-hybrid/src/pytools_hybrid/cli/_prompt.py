@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from toolimport.system import read_regular_file
 
-from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError
 
 _MOST_BYTES = 4 << 20

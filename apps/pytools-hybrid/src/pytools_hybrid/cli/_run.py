@@ -6,7 +6,7 @@ import sys
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytools_hybrid.cli._app import common
+from pytools_hybrid.cli.app import common
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.logs import configure_logging, use_format

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._import import GRACE_SECONDS, import_into
 from pytools_hybrid.cli._options import ImportRoot
 from pytools_hybrid.cli._run import run, settings_from
+from pytools_hybrid.cli.app import app
+from pytools_hybrid.cli.servers import GRACE_SECONDS, import_into
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.files import own_folder
 from pytools_hybrid.terminal import print_lines, say

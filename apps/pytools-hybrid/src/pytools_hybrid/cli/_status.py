@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Output, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.terminal import is_terminal, print_json, print_rich, printable, shown_size
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Model, Root
-from pytools_hybrid.cli._report import Since, usage_records
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.cli.app import app
+from pytools_hybrid.cli.usage import Since, usage_records
 from pytools_hybrid.errors import PytoolsError, SettingsError
 from pytools_hybrid.terminal import print_lines, printable, say
 

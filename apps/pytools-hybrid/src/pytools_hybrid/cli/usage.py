@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Root
 from pytools_hybrid.cli._run import say_tree, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.terminal import is_terminal, print_json, print_lines, say
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._run import run, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import Progress, print_json, print_lines, say
 

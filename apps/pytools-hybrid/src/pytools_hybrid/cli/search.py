@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._found import Answer, print_answer
 from pytools_hybrid.cli._options import (
     Alpha,
@@ -18,6 +17,7 @@ from pytools_hybrid.cli._options import (
     Root,
 )
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import Progress, print_sync, say
 

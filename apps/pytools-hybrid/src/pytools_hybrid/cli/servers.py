@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, ImportRoot, Model, Output
 from pytools_hybrid.cli._run import run, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.installation import install_command
 from pytools_hybrid.terminal import (

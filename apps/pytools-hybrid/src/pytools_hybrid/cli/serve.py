@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Alpha, Database, Exclude, Include, Model, Rerank, Root
 from pytools_hybrid.cli._run import say_tree, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import say
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Database, Device, Model, Output, Root
 from pytools_hybrid.cli._run import existing_roots, run, settings_from
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import (
     Progress,

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from pytools_hybrid.cli._app import app
 from pytools_hybrid.cli._options import Root
 from pytools_hybrid.cli._run import existing_roots, settings_from
 from pytools_hybrid.cli._run import run as run_job
+from pytools_hybrid.cli.app import app
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import print_lines
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pytools_hybrid.cli._app import app, common
 from pytools_hybrid.cli._options import Database, Device, Model, Output, Root
+from pytools_hybrid.cli.app import app, common
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import exit_now
 from pytools_hybrid.terminal import is_terminal, print_json, printable, shows_progress
