@@ -1,4 +1,4 @@
-"""`pytools-hybrid report` and `export`: the usage record."""
+"""`pytools-hybrid report`: the usage record, summarized or exported."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pytools_hybrid.cli._options import Database, Root
-from pytools_hybrid.cli._run import say_tree, settings_from
-from pytools_hybrid.cli.app import app
-from pytools_hybrid.errors import PytoolsError
-from pytools_hybrid.terminal import is_terminal, print_json, print_lines, say
+from pytools_hybrid import terminal
+from pytools_hybrid.cli import app
+from pytools_hybrid.errors import PytoolsError, SettingsError
+from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
     from toolindex import OutcomeRecord, SearchRecord
@@ -24,89 +23,67 @@ _DAY = 86_400.0
 
 Since = Annotated[
     float | None,
-    typer.Option(
-        "--since",
-        min=0,
-        metavar="DAYS",
-        help="Only the last DAYS days; 1 is the last 24 hours. [default: everything recorded, "
-        "at most 90 days]",
-    ),
+    typer.Option("--since", min=0, metavar="DAYS", help="Only the last days. [default: 90]"),
 ]
 
 
 @app.command(
+    "report",
+    settings="root database",
     epilog="""Examples:
 
 \b
   $ pytools-hybrid report
   $ pytools-hybrid report --since 7 --output json
+  $ pytools-hybrid report --output csv                            figures of each day
+  $ pytools-hybrid report --export searches > searches.csv
 
 A search counts as having an outcome if one was reported with its search id, as agents do
 with report_outcome. The record is stored beside the index, on this machine; for an index on a
 server, it is sent there, and covers all hosts.
-PYTOOLS_USAGE_LOG=false turns it off and deletes it."""
+PYTOOLS_USAGE_LOG=false turns it off and deletes it.
+An export has queries unchanged: import such columns into a spreadsheet as text.""",
 )
 def report(
+    flags: app.Flags,
     *,
-    root: Root = None,
-    db: Database = None,
     since: Since = None,
+    export: Annotated[
+        Literal["searches", "outcomes"] | None,
+        typer.Option(help="Write out these records, one per row, oldest first."),
+    ] = None,
     output: Annotated[
-        Literal["text", "json", "csv"],
-        typer.Option(help="For people, for programs, or the figures of each day as a table."),
-    ] = "text",
+        Literal["text", "json", "csv"] | None,
+        typer.Option(help="Output format. [default: text; csv for --export]"),
+    ] = None,
 ) -> None:
-    """Summarize the recorded searches: their number, outcomes and latency."""
-    from pytools_hybrid.reports import usage
-
-    settings = settings_from(root=root, database=db)
-    figures = usage.usage_report(*usage_records(settings, since))
-    if output == "json":
-        print_json(usage.as_json(figures))
-    elif output == "csv":
-        _print_file(usage.days_as_csv(figures))
-    elif not figures.is_empty:
-        print_lines(usage.as_text(figures))
-    if figures.is_empty:
-        _say_nothing(settings, since)
-        raise typer.Exit(1)
-
-
-@app.command(
-    epilog="""Examples:
-
-\b
-  $ pytools-hybrid export > searches.csv
-  $ pytools-hybrid export --what outcomes --since 30 --output json
-
-Queries are written unchanged: import such columns into a spreadsheet as text."""
-)
-def export(
-    *,
-    root: Root = None,
-    db: Database = None,
-    since: Since = None,
-    what: Annotated[
-        Literal["searches", "outcomes"],
-        typer.Option(help="The searches, or the outcomes of using tools."),
-    ] = "searches",
-    output: Annotated[Literal["csv", "json"], typer.Option(help="The output format.")] = "csv",
-) -> None:
-    """Write out the usage record, one search or outcome per row, oldest first."""
+    """Their number, outcomes and latency, and the tools that were used."""
     from toolindex import OutcomeRecord, SearchRecord
 
     from pytools_hybrid.reports import usage
 
-    settings = settings_from(root=root, database=db)
+    if export and output == "text":
+        raise SettingsError("--output", "an export is csv or json")
+    settings = app.settings_from(**flags)
     searches, outcomes = usage_records(settings, since)
-    table = (
-        usage.records_table(SearchRecord, searches)
-        if what == "searches"
-        else usage.records_table(OutcomeRecord, outcomes)
-    )
-    _print_file(usage.table_as_json(table) if output == "json" else usage.table_as_csv(table))
-    if not table.rows:
-        _say_nothing(settings, since, what=what)
+    if export is not None:
+        if export == "searches":
+            table = usage.records_table(SearchRecord, searches)
+        else:
+            table = usage.records_table(OutcomeRecord, outcomes)
+        _print_file(usage.table_as_json(table) if output == "json" else usage.table_as_csv(table))
+        is_empty = not table.rows
+    else:
+        figures = usage.usage_report(searches, outcomes)
+        is_empty = figures.is_empty
+        if output == "json":
+            terminal.print_json(usage.as_json(figures))
+        elif output == "csv":
+            _print_file(usage.days_as_csv(figures))
+        elif not is_empty:
+            terminal.print_lines(usage.as_text(figures))
+    if is_empty:
+        _say_nothing(settings, since, export or "searches")
         raise typer.Exit(1)
 
 
@@ -125,21 +102,21 @@ def usage_records(
         if settings.server is not None:
             from pytools_hybrid.index import open_store
 
-            say_tree(settings, roots)
+            app.say_tree(settings, roots)
             # This includes other hosts' searches and outcomes, from the server.
             with closing(open_store(roots, settings)) as store:
                 return store.usage.searches(since=start), store.usage.outcomes(since=start)
         database = settings.resolved_database(roots)
     if not database.exists():
         raise PytoolsError(
-            f"{database} does not exist, so no search has used it yet. Use the same --root or --db "
-            "as for your searches"
+            f"{database} does not exist, so no search has used it yet. Use the same --root or "
+            "--database as for your searches"
         )
     with ToolIndex(database, read_only=True) as index:
         return index.usage.searches(since=start), index.usage.outcomes(since=start)
 
 
-def _say_nothing(settings: Settings, since: float | None, *, what: str = "searches") -> None:
+def _say_nothing(settings: Settings, since: float | None, what: str) -> None:
     if not settings.usage_log:
         say("nothing is recorded: PYTOOLS_USAGE_LOG is off")
     elif since is not None:
@@ -152,8 +129,8 @@ def _say_nothing(settings: Settings, since: float | None, *, what: str = "search
 
 def _print_file(text: str) -> None:
     """Print the content of a file, unchanged except on a terminal."""
-    if is_terminal():
-        print_lines(text)
+    if terminal.is_terminal():
+        terminal.print_lines(text)
         return
     sys.stdout.flush()
     # Redirected output is UTF-8, whatever the locale's encoding is.
