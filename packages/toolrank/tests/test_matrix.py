@@ -81,7 +81,7 @@ def test_reading_vectors_takes_little_more_memory_than_twice_what_they_have():
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 2.2 * 8000 * 4 * 256
-    assert len(held.retrieve(Query(text="", vector=[1.0] * 256), depth=3)) == 3
+    assert len(held.nearest([1.0] * 256, depth=3)) == 3
 
 
 changes = st.lists(st.tuples(st.integers(1, 40), st.none() | vectors), max_size=60)

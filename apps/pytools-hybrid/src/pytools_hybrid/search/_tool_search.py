@@ -168,9 +168,7 @@ class ToolSearch:
         )
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
-            raise SettingsError(
-                "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
-            )
+            raise SettingsError("PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model")
         return await observed(request.mode, self._answered(request, reranking, record=record))
 
     async def _answered(
