@@ -51,7 +51,7 @@ DEFAULT_LIMIT = 5
 
 REMEDIES = InstallHints(
     distribution="pytools-hybrid",
-    download="pytools-hybrid models download {model}",
+    download="pytools-hybrid index --model {model} --download",
     device="set PYTOOLS_DEVICE=auto",
     install=install_command,
 )
@@ -434,16 +434,16 @@ class SettingFields(BaseSettings):
         "search", description="tool profile of `serve`"
     )
     pin: Annotated[_Names, AfterValidator(_ids)] = Field(
-        (), description="ids of tools that `serve --tools call` lists by their own names"
+        (), description="ids of tools that `serve --profile call` lists by their own names"
     )
     read_only: bool = Field(
         default=False,
-        description="`serve --tools call` only calls tools that are annotated as read-only",
+        description="`serve --profile call` only calls tools that are annotated as read-only",
     )
     run_python: bool = Field(
         default=False,
-        description="`serve --tools call` also runs Python tools, in a separate process: this can "
-        "run any code in the root",
+        description="`serve --profile call` also runs Python tools, in a separate process: this "
+        "can run any code in the root",
     )
     python: Path | None = Field(
         None, description="the interpreter of Python tools; by default the one of this program"
@@ -453,7 +453,7 @@ class SettingFields(BaseSettings):
     )
     confirm: _Patterns = Field(
         (),
-        description="patterns like those of `include`: `serve --tools call` asks the user before "
+        description="patterns like those of `include`: `serve --profile call` asks the user before "
         "it calls these tools",
     )
     transport: Literal["stdio", "http"] = Field(

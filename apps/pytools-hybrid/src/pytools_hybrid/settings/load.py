@@ -53,12 +53,11 @@ _TABLE = "pytools"
 _MAX_BYTES = 4 << 20
 _COMPARED = 100
 _MAX_NAME = 60
-_FLAGS = {"allowed_hosts": "--allowed-host", "rerank_model": "--rerank"} | {
+_FLAGS = {"embedding_model": "--model", "tools": "--profile"} | {
     name: f"--{name.replace('_', '-')}"
     for name in (
-        *("root", "database", "embedding_model", "alpha", "device", "limit", "threshold"),
-        *("include", "exclude", "tools", "pin", "read_only", "run_python", "confirm", "watch"),
-        *("transport", "host", "port", "token", "console", "log_level", "log_format"),
+        *("root", "database", "limit", "threshold", "include", "exclude", "read_only"),
+        *("run_python", "confirm", "watch", "transport", "host", "port", "log_level"),
     )
 }
 # The settings allowed in a file that was found rather than named. It may be a stranger's, so none
@@ -252,7 +251,7 @@ class Settings(SettingFields):
             raise SettingsError(
                 self.origins.get("database", "database"),
                 "the address has no tree=NAME, and there is no root here to name it after; "
-                "pytools-hybrid database status lists the trees",
+                "pytools-hybrid status --all lists the trees",
             )
         return self.server.of(roots.tree_name)
 
