@@ -47,13 +47,13 @@ from pytools_hybrid.settings import DEFAULT_LIMIT, MAX_LIMIT, AliasError, rename
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from mcp.types import CallToolResult
 
     from pytools_hybrid.index import Follower
     from pytools_hybrid.search import FoundTool, SearchRequest, SearchResponse, ToolSearch
-    from pytools_hybrid.serve.calls import ToolCaller
+    from pytools_hybrid.serve.calls import CallContext, ToolCaller
     from pytools_hybrid.settings import Roots, Settings
 
 A = TypeVar("A", bound="Arguments")
@@ -307,7 +307,12 @@ def offered(
     return create_model(model.__name__, __base__=base, **made)
 
 
-class ToolResult(BaseModel):
+def tool_results(response: SearchResponse, roots: Roots) -> list[ToolResult]:
+    """Return the tools of a response, best first, with the fields for agents."""
+    return [ToolResult.model_construct(**it) for it in result_values(response, roots, AGENT_FIELDS)]
+
+
+class ToolResult(BaseModel, defer_build=True):
     """A tool that a search has found; each interface includes some of the fields."""
 
     name: str = Field(description="As in 'create_issue'")
@@ -339,11 +344,6 @@ class ToolResult(BaseModel):
     score_breakdown: dict[str, ChannelScore] = Field(description="By channel")
     reason: str = Field(description="Why it was found, in one line")
 
-    def as_dict(self, include: Iterable[str]) -> dict[str, Any]:
-        """Return those of some fields that are set, in that order."""
-        told = self.model_dump(exclude_unset=True)
-        return {name: told[name] for name in include if name in told}
-
 
 _VALUES: Mapping[str, Callable[[FoundTool, Roots], Any]] = {
     "name": lambda found, _: found.name,
@@ -366,18 +366,13 @@ _VALUES: Mapping[str, Callable[[FoundTool, Roots], Any]] = {
 }
 
 
-def tool_results(response: SearchResponse, roots: Roots) -> list[ToolResult]:
-    """Return the tools of a response, best first, with the fields for agents.
-
-    Paths begin with the tree, written as in the settings. What does not apply to a tool is not set.
-    """
-    return [ToolResult.model_construct(**it) for it in result_values(response, roots, AGENT_FIELDS)]
-
-
 def result_values(
     response: SearchResponse, roots: Roots, include: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return fields of the tools of a response as JSON values, as `tool_results` has them."""
+    """Return some fields of the tools of a response, best first, as JSON values.
+
+    Paths begin with the tree, written as in the settings. What does not apply to a tool is missing.
+    """
     results: list[dict[str, Any]] = []
     for found in response.tools:
         values = {name: _VALUES[name](found, roots) for name in include}
@@ -529,12 +524,12 @@ async def _call(
     service: Service,
     arguments: CallArguments,
     progress: Callable[..., Awaitable[None]] | None = None,
-    **client: Any,  # noqa: ANN401 - those of `ToolCaller.call`
+    context: CallContext | None = None,
 ) -> CallToolResult:
     if service.caller is None:
         raise ValueError("this server calls no tools")
     await service.follower.looked(progress)
-    return await service.caller.call(arguments.id, arguments.arguments, **client)
+    return await service.caller.call(arguments.id, arguments.arguments, context)
 
 
 async def _report(
