@@ -529,7 +529,7 @@ async def test_servers_of_a_tree_not_imported_by_this_user_are_not_started(
     async with served() as client:
         found = await client.call_tool("search_tools", {"query": "how long does tea brew"})
         assert "you have not imported" in found.structured_content["result"][0]["not_callable"]
-        assert "PYTOOLS_SERVERS" in await refusal(client, "brew_time", tea="green")
+        assert "run pytools-hybrid import" in await refusal(client, "brew_time", tea="green")
 
         monkeypatch.setenv("PYTOOLS_SERVERS", str(imported / "servers.json"))
         assert not (await call(client, "brew_time", tea="green")).is_error

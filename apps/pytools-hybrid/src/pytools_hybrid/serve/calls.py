@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import operator
 import os
 import time
 from dataclasses import dataclass, field, replace
@@ -359,8 +358,8 @@ def _passed_on(result: CallToolResult) -> CallToolResult:
     meta = dict(result.meta or {})
     # The note of toolimport, which no server can set.
     notes = [str(meta.pop("toolimport/note", ""))]
-    structured = _finite(result.structured_content)
-    if structured is not result.structured_content:
+    structured = _mapped(result.structured_content, _finite)
+    if structured != result.structured_content:
         notes.append("NaN and infinite numbers were replaced by text, because JSON has none.")
     content = list(result.content)
     if any(block.type == "resource_link" for block in content):
@@ -370,7 +369,7 @@ def _passed_on(result: CallToolResult) -> CallToolResult:
     own = {key: it for key, it in meta.items() if not key.startswith((PROTOCOL, META_PREFIX))}
     update = {"content": content, "meta": own or None}
     # Only if it was replaced, because a field that is set counts as present.
-    if structured is not result.structured_content:
+    if structured != result.structured_content:
         update["structured_content"] = structured
     return result.model_copy(update=update)
 
@@ -383,32 +382,23 @@ def _shown_question(request: ElicitRequest, server: str) -> ElicitRequest | Erro
         if not asked.url.isprintable():
             return ErrorData(code=INVALID_REQUEST, message="the address has invisible characters")
     else:
-        update["requested_schema"] = _readable(asked.requested_schema)
+        update["requested_schema"] = _mapped(asked.requested_schema, _readable)
     return request.model_copy(update={"params": asked.model_copy(update=update)})
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return a value with texts instead of numbers that are not finite; the same if all are."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - any JSON
+    """Return a JSON value with other texts, numbers and names."""
     if isinstance(value, list):
-        items = cast("list[Any]", value)
-        made: Any = [_finite(it) for it in items]
-        return made if any(map(operator.is_not, items, made)) else items
+        return [_mapped(it, change) for it in cast("list[Any]", value)]
     if isinstance(value, dict):
-        given = cast("dict[str, Any]", value)
-        made = {key: _finite(it) for key, it in given.items()}
-        return made if any(map(operator.is_not, given.values(), made.values())) else given
-    return value
+        items = cast("dict[str, Any]", value).items()
+        return {change(key): _mapped(it, change) for key, it in items}
+    return change(value)
+
+
+def _finite(value: object) -> object:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _readable(value: object) -> object:
-    """Return a JSON value with readable texts, including the names and choices of a form."""
-    if isinstance(value, str):
-        return readable(value)
-    if isinstance(value, list):
-        return [_readable(it) for it in cast("list[object]", value)]
-    if isinstance(value, dict):
-        given = cast("dict[str, object]", value)
-        return {readable(key): _readable(it) for key, it in given.items()}
-    return value
+    return readable(value) if isinstance(value, str) else value

@@ -8,8 +8,9 @@ The setting `tools` selects the profile: `search` (search_tools, describe_tool, 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakKeyDictionary
 
 from mcp.server.connection import allowed_log_levels
@@ -25,7 +26,7 @@ from pytools_hybrid.telemetry import requested_through
 from pytools_hybrid.text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from mcp.server.connection import Connection
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -99,23 +100,19 @@ def _connection(session: Any) -> Connection:  # noqa: ANN401 - see below
     return connection
 
 
-class ServerTool(Protocol):
-    """A tool that the server offers."""
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool that the server offers.
 
-    @property
-    def name(self) -> str:
-        """The name for agents."""
-        ...
+    Attributes:
+        name: The name for agents.
+        listed: Returns its current definition; None if it is not listed now.
+        call: Answers a call with some arguments.
+    """
 
-    async def listed(self) -> Tool | None:
-        """Return its current definition; None if it is not listed now."""
-        ...
-
-    async def call(
-        self, given: Mapping[str, Any], client: ClientCall
-    ) -> CallToolResult | InputRequiredResult:
-        """Answer a call."""
-        ...
+    name: str
+    listed: Callable[[], Awaitable[Tool | None]]
+    call: Callable[[Mapping[str, Any], ClientCall], Awaitable[CallToolResult | InputRequiredResult]]
 
 
 class ToolServer(MCPServer[None]):

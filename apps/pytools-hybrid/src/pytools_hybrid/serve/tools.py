@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from copy import copy
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,7 @@ from toolrank import ToolRankError
 
 from pytools_hybrid.errors import PytoolsError
 from pytools_hybrid.index import Recording
-from pytools_hybrid.serve.mcp import quoted
+from pytools_hybrid.serve.mcp import ServerTool, quoted
 from pytools_hybrid.serve.operations import (
     AGENT_FIELDS,
     CALL,
@@ -50,7 +50,7 @@ from pytools_hybrid.settings import ALIASES, DEFAULT_LIMIT, Roots
 from pytools_hybrid.text import first_sentences, json_text, one_line, readable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from mcp.types import InputRequiredResult
     from pydantic_core import ErrorDetails
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.serve.asking import ClientQuestions
     from pytools_hybrid.serve.browse import ToolBrowser
-    from pytools_hybrid.serve.mcp import ClientCall, LogLevels, ServerTool
+    from pytools_hybrid.serve.mcp import ClientCall, LogLevels
     from pytools_hybrid.settings import RootsLike, Settings
 
 A = TypeVar("A", bound=Arguments)
@@ -142,50 +142,45 @@ def tools_of(
     return tools
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationTool:
-    """An operation as a tool.
+def _tool(
+    operation: Operation[Any, Any],
+    about: str | Callable[[], Awaitable[str]],
+    run: Callable[[Any, ClientCall], Awaitable[CallToolResult | InputRequiredResult]],
+    *,
+    hints: ToolAnnotations = _READS,
+    arguments: type[Arguments] | None = None,
+    result: Callable[[], type[BaseModel]] | None = None,
+) -> ServerTool:
+    """Create a tool for an operation.
 
-    Attributes:
-        about: Its description, or returns one, which may change with the index.
+    Args:
+        operation: The operation.
+        about: The description, or returns one, which may change with the index.
         run: Answers a call.
-        hints: Its annotations, such as whether it changes anything.
-        arguments: The model of its arguments, if it is not the operation's.
-        result: The model of its structured content, if it is not the operation's.
+        hints: The annotations, such as whether it changes anything.
+        arguments: The model of the arguments, if it is not the operation's.
+        result: Returns the model of the structured content, if it is not the operation's.
     """
+    model = arguments or operation.arguments
 
-    operation: Operation[Any, Any]
-    about: str | Callable[[], Awaitable[str]]
-    run: Callable[[Any, ClientCall], Awaitable[CallToolResult | InputRequiredResult]]
-    hints: ToolAnnotations = field(default_factory=lambda: _READS)
-    arguments: type[Arguments] | None = None
-    result: Callable[[], type[BaseModel]] | None = None
-
-    @property
-    def name(self) -> str:
-        """The name for agents."""
-        return self.operation.name
-
-    async def listed(self) -> Tool:
-        """Return its current definition."""
-        title, about = self.operation.title, self.about
-        result = self.result() if self.result else self.operation.result
+    async def listed() -> Tool:
+        content = result() if result else operation.result
         return Tool(
-            name=self.name,
-            title=title,
+            name=operation.name,
+            title=operation.title,
             description=about if isinstance(about, str) else await about(),
-            input_schema=arguments_schema(self.arguments or self.operation.arguments),
-            output_schema=None if result is None else result_schema(result),
-            annotations=self.hints.model_copy(update={"title": title}),
+            input_schema=arguments_schema(model),
+            output_schema=None if content is None else result_schema(content),
+            annotations=hints.model_copy(update={"title": operation.title}),
             _meta=dict(_ALWAYS_LOADED),
         )
 
     async def call(
-        self, given: Mapping[str, Any], client: ClientCall
+        given: Mapping[str, Any], client: ClientCall
     ) -> CallToolResult | InputRequiredResult:
-        """Answer a call."""
-        arguments = read_arguments(self.arguments or self.operation.arguments, given)
-        return await self.run(arguments, client)
+        return await run(read_arguments(model, given), client)
+
+    return ServerTool(operation.name, listed, call)
 
 
 def _answer(
@@ -227,53 +222,73 @@ class IndexTools:
     def tools(self) -> list[ServerTool]:
         """Return the tools of the profile."""
         settings, calls = self.service.search.settings, self.service.caller is not None
-        tools: list[ServerTool] = [
-            OperationTool(
-                operation=SEARCH,
-                about=self._about_search,
-                run=self._search,
+        tools = [
+            _tool(
+                SEARCH,
+                self._about_search,
+                self._search,
                 arguments=_search_arguments(settings.limit),
                 result=self._search_results,
             ),
-            OperationTool(
-                operation=DESCRIBE,
-                about="Show how to call a tool: signature and JSON Schemas.",
-                run=self._describe,
+            _tool(
+                DESCRIBE,
+                "Show how to call a tool: signature and JSON Schemas.",
+                self._describe,
                 result=(lambda: CallableDescription) if calls else None,
             ),
-            OperationTool(
-                operation=REPORT,
-                about="Report whether a tool that was used worked; later searches take it into "
-                "account.",
-                run=self._report,
+            _tool(
+                REPORT,
+                "Report whether a tool that was used worked; later searches take it into account.",
+                self._report,
                 hints=_RECORDS,
-                result=lambda: offered(
-                    Outcome, {"recorded": "recorded", "state": "state"}, BaseModel
-                ),
+                result=_outcome_results,
             ),
         ]
         if calls:
             # With `read_only`, it only calls tools that are annotated as read-only.
             reads = _READS.model_copy(update={"open_world_hint": True})
-            call_tool = OperationTool(
-                operation=CALL,
-                about=self._about_call,
-                run=self.call,
-                hints=reads if settings.read_only else _ANYTHING,
-            )
-            tools.insert(2, call_tool)
+            hints = reads if settings.read_only else _ANYTHING
+            tools.insert(2, _tool(CALL, self._about_call, self._call, hints=hints))
             tools += self._pinned([tool.name for tool in tools])
         return tools
 
-    def _pinned(self, taken: Sequence[str]) -> list[PinnedTool]:
-        """Return the pinned tools; one whose name is taken gets its category as a prefix."""
+    def _pinned(self, taken: Sequence[str]) -> Iterator[ServerTool]:
+        """Yield the pinned tools; one whose name is taken gets its category as a prefix."""
         ids = self.service.search.settings.pin
         bare = [id_.rpartition(":")[2] for id_ in ids]
-        names = [
-            name if bare.count(name) == 1 and name not in taken else "__".join(id_.split(":")[1:])
-            for name, id_ in zip(bare, ids, strict=True)
-        ]
-        return [PinnedTool(name, id_, self) for name, id_ in zip(names, ids, strict=True)]
+        for name, id_ in zip(bare, ids, strict=True):
+            is_free = bare.count(name) == 1 and name not in taken
+            own = name if is_free else "__".join(id_.split(":")[1:])
+            listed = partial(self._list_pinned, own, id_)
+            yield ServerTool(own, listed, partial(self._call_pinned, id_))
+
+    async def _list_pinned(self, name: str, id_: str) -> Tool | None:
+        """Return the definition of a pinned tool; None while it is missing or not callable."""
+        service = self.service
+        try:
+            # An existing index is read without waiting; the wait for a new one is short.
+            if not await service.follower.opened(within=_PATIENCE_SECONDS) or not service.caller:
+                return None
+            await service.follower.looked(within=_PATIENCE_SECONDS)
+            tool = await service.caller.find(id_)
+            tool.callee()
+        except (PytoolsError, ToolIndexError) as error:
+            _log.warning("the pinned tool %s is not listed: %s", id_, error)
+            return None
+        return Tool(
+            name=name,
+            description=readable(tool.entry.description),
+            input_schema={"type": "object", **(tool.schema or {})},
+            annotations=ToolAnnotations.model_validate(tool.annotations),
+            _meta=dict(_ALWAYS_LOADED),
+        )
+
+    async def _call_pinned(
+        self, id_: str, given: Mapping[str, Any], client: ClientCall
+    ) -> CallToolResult | InputRequiredResult:
+        # No search listed it.
+        arguments = CallArguments.model_construct(id=id_, arguments=dict(given))
+        return await self._call(arguments, client, was_searched=False)
 
     async def _about_search(self) -> str:
         begin = "Find Python tools by what they do, best first."
@@ -343,7 +358,7 @@ class IndexTools:
         """Return what attributes an outcome to the session's last search that listed the tool."""
         return lambda tool_id: self._recent.search_of(client.session, tool_id)
 
-    async def call(
+    async def _call(
         self, arguments: CallArguments, client: ClientCall, *, was_searched: bool = True
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool, and pass its server's questions on to the client."""
@@ -368,56 +383,23 @@ class IndexTools:
         return result.model_copy(update={"structured_content": {"result": structured}})
 
 
-class PinnedTool:
-    """A tool that is listed under its own name, with its own schema."""
-
-    def __init__(self, name: str, tool_id: str, tools: IndexTools) -> None:
-        self.name = name
-        self._id = tool_id
-        self._tools = tools
-
-    async def listed(self) -> Tool | None:
-        """Return its definition; None while the tool is missing or cannot be called."""
-        service = self._tools.service
-        if service.caller is None or not await service.follower.opened(within=_PATIENCE_SECONDS):
-            return None
-        try:
-            # An existing index is read without waiting; the wait for a new one is short.
-            await service.follower.looked(within=_PATIENCE_SECONDS)
-            tool = await service.caller.find(self._id)
-            tool.callee()
-        except (PytoolsError, ToolIndexError) as error:
-            _log.warning("the pinned tool %s is not listed: %s", self._id, error)
-            return None
-        return Tool(
-            name=self.name,
-            description=readable(tool.entry.description),
-            input_schema={"type": "object", **(tool.schema or {})},
-            annotations=ToolAnnotations.model_validate(tool.annotations),
-            _meta=dict(_ALWAYS_LOADED),
-        )
-
-    async def call(
-        self, given: Mapping[str, Any], client: ClientCall
-    ) -> CallToolResult | InputRequiredResult:
-        """Answer a call."""
-        arguments = CallArguments.model_construct(id=self._id, arguments=dict(given))
-        return await self._tools.call(arguments, client, was_searched=False)
-
-
 def _browsing_tools(browser: ToolBrowser) -> list[ServerTool]:
     """Return the tools `list_categories` and `list_tools`, over files and without an index."""
 
-    def tool(operation: Operation[Any, Any], about: str) -> ServerTool:
-        async def run(arguments: Arguments, _: ClientCall) -> CallToolResult:
-            return _answer((await operation.run(browser, arguments)).model_dump())
+    async def run(
+        operation: Operation[Any, Any], arguments: Arguments, _: ClientCall
+    ) -> CallToolResult:
+        return _answer((await operation.run(browser, arguments)).model_dump())
 
-        return OperationTool(operation=operation, about=about, run=run)
+    texts = {
+        CATEGORIES: "List the categories of tools, by source.",
+        LIST: "List the source files of the tools in some categories.",
+    }
+    return [_tool(operation, text, partial(run, operation)) for operation, text in texts.items()]
 
-    return [
-        tool(CATEGORIES, "List the categories of tools, by source."),
-        tool(LIST, "List the source files of the tools in some categories."),
-    ]
+
+def _outcome_results() -> type[BaseModel]:
+    return offered(Outcome, {"recorded": "recorded", "state": "state"}, BaseModel)
 
 
 def _search_arguments(limit: int) -> type[SearchArguments]:
@@ -531,18 +513,10 @@ class RecentSearches:
     """Stores the last search that listed a tool, for each session.
 
     Few clients show an answer's `_meta` to their model, so a model cannot send the search id back.
-
-    Args:
-        seconds: How long a search is stored.
-        most: The maximum number of listed tools, over all sessions.
     """
 
-    def __init__(
-        self, *, seconds: float = _REMEMBERED_SECONDS, most: int = _REMEMBERED_TOOLS
-    ) -> None:
-        self._seconds = seconds
-        self._most = most
-        # The oldest first.
+    def __init__(self) -> None:
+        # By session and tool, the oldest first.
         self._searches: dict[tuple[str, str], tuple[float, str]] = {}
 
     def add(self, session: str | None, search_id: str, tool_ids: Iterable[str]) -> None:
@@ -552,12 +526,10 @@ class RecentSearches:
         for tool_id in tool_ids:
             self._searches.pop((session, tool_id), None)
             self._searches[session, tool_id] = time.monotonic(), search_id
-        while len(self._searches) > self._most:
+        while len(self._searches) > _REMEMBERED_TOOLS:
             del self._searches[next(iter(self._searches))]
 
     def search_of(self, session: str | None, tool_id: str) -> str | None:
         """Return the id of the last search of a session that listed a tool, if there is one."""
-        if session is None:
-            return None
-        at, search_id = self._searches.get((session, tool_id), (0.0, None))
-        return search_id if time.monotonic() - at < self._seconds else None
+        at, search_id = self._searches.get((session or "", tool_id), (0.0, None))
+        return search_id if time.monotonic() - at < _REMEMBERED_SECONDS else None
