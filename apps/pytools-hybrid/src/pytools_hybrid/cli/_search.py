@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -177,15 +177,29 @@ def search(
     )
 
     async def answered() -> Answer:
-        from pytools_hybrid.search import Scope, SearchMode, ToolSearch, check_categories
+        from pytools_hybrid.search import (
+            Scope,
+            SearchMode,
+            SearchRequest,
+            ToolSearch,
+            check_categories,
+            search_request,
+        )
 
-        how: dict[str, Any] = {"mode": SearchMode(mode), "scope": Scope(scope), "where": where}
+        request = SearchRequest(
+            text=query,
+            mode=SearchMode(mode),
+            where=where,
+            limit=settings.limit,
+            min_confidence=settings.threshold,
+        )
+        request = search_request(settings, request, Scope(scope))
         async with ToolSearch(roots, settings, refresh=False) as tools:
             broken = await _bring_up_to_date(tools, mode)
             await tools.index.warn_of_idle_patterns()
             if category:
                 check_categories(category, {it.category for it in await tools.categories()})
-            response = await tools.search(query, **how)
+            response = await tools.search(request)
             for text in broken:
                 if text not in response.notes:
                     say(f"  {text}")
@@ -194,7 +208,7 @@ def search(
                 query=query,
                 response=response,
                 terms=await tools.terms(query, ids) if explain else None,
-                placement=await tools.place(query, why, **how) if why is not None else None,
+                placement=await tools.place(request, why) if why is not None else None,
                 stubs=await _stubs(tools, ids) if output == "python" else {},
             )
 

@@ -36,6 +36,7 @@ from pytools_hybrid.search import (
     MatchType,
     Scope,
     SearchMode,
+    SearchRequest,
     ToolDescription,
     breakdown,
     check_categories,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
     from pytools_hybrid.index import Follower
-    from pytools_hybrid.search import FoundTool, SearchRequest, SearchResponse, ToolSearch
+    from pytools_hybrid.search import FoundTool, SearchResponse, ToolSearch
     from pytools_hybrid.serve.calls import CallContext, ToolCaller
     from pytools_hybrid.settings import Roots, Settings
 
@@ -210,15 +211,14 @@ class SearchArguments(Arguments):
             min_success_rate=self.min_success_rate,
             unknown=self.unknown,
         )
-        return search_request(
-            settings,
-            self.query,
+        asked = SearchRequest(
+            text=self.query,
             mode=SearchMode(self.mode),
-            scope=Scope(self.scope),
             where=where,
-            limit=self.limit if "limit" in self.model_fields_set else None,
-            threshold=self.threshold,
+            limit=self.limit if "limit" in self.model_fields_set else settings.limit,
+            min_confidence=settings.threshold if self.threshold is None else self.threshold,
         )
+        return search_request(settings, asked, Scope(self.scope))
 
 
 class DescribeArguments(Arguments):
