@@ -11,7 +11,7 @@ import typer
 from pytools_hybrid import terminal
 from pytools_hybrid.cli import app
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.serve.operations import SearchArguments, tool_results
+from pytools_hybrid.serve.operations import SearchArguments, result_values
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ def _as_json(
     from pytools_hybrid.search import breakdown, reason
 
     tools: list[dict[str, Any]] = []
-    for result, found in zip(tool_results(response, roots), response.tools, strict=True):
-        values = result.model_dump(exclude_unset=True) | {
+    for result, found in zip(result_values(response, roots), response.tools, strict=True):
+        values = result | {
             "summary": found.entry.summary,
             "tags": list(found.entry.tags),
             "duplicates": list(found.duplicates),
