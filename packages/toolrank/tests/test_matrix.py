@@ -139,12 +139,6 @@ def test_no_rows_find_nothing(connection):
     assert held.nearest((1, 0), depth=3) == []
 
 
-def test_equal_rows_with_the_first_ids_are_kept(store_vectors):
-    connection = store_vectors(dict.fromkeys(range(1, 200), (1, 0)))
-    found = MatrixRetriever(connection, ROWS).nearest((1, 0), depth=3)
-    assert [hit.id for hit in found] == ["1", "10", "100"]
-
-
 def test_a_row_missing_from_its_content_table_is_left_out(store_vectors):
     connection = store_vectors({1: (1, 0), 2: (0, 1)})
     connection.execute("CREATE TABLE docs (id TEXT)")
