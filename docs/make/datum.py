@@ -131,8 +131,8 @@ def rows(reader: SQLiteReader) -> None:
     print("""\
 ## 3. A row, and its words
 
-`plan_sync` compares the record with the stored row, and `ToolIndex.sync` applies the plan in one
-transaction:
+`StoredFiles.plan` compares the record with the stored row, and `ToolIndex.sync` applies the plan in
+one transaction:
 """)
     print(f"```sql\n{sql}\n```\n")
     show(dict(zip(COLUMNS, (short(it) if isinstance(it, str) else it for it in row), strict=True)))

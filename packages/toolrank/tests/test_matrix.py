@@ -3,6 +3,7 @@
 import math
 import random
 import sys
+import tracemalloc
 from array import array
 
 import apsw
@@ -66,6 +67,21 @@ def test_both_retrievers_find_the_same_hits(table, vector, depth, kinds):
     scores = {hit.id: hit.score for hit in expected}
     for hit in found[: len(found) // 2]:
         assert hit.id in scores or hit.score == pytest.approx(found[-1].score, abs=1e-5)
+
+
+def test_reading_vectors_takes_little_more_memory_than_twice_what_they_have():
+    connection = apsw.Connection(":memory:")
+    rows = (
+        "WITH RECURSIVE each (row) AS (SELECT 1 UNION ALL SELECT row + 1 FROM each LIMIT 8000) "
+        "SELECT row, ? FROM each"
+    )
+    MatrixRetriever(connection, rows, [blob(1.0, *[0.0] * 255)])
+    tracemalloc.start()
+    held = MatrixRetriever(connection, rows, [blob(1.0, *[0.0] * 255)])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2.2 * 8000 * 4 * 256
+    assert len(held.nearest([1.0] * 256, depth=3)) == 3
 
 
 changes = st.lists(st.tuples(st.integers(1, 40), st.none() | vectors), max_size=60)

@@ -7,7 +7,7 @@ import re
 from array import array
 from itertools import chain, zip_longest
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
@@ -18,7 +18,7 @@ from pytools_hybrid.telemetry import span
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
 
-    from toolindex import Candidate, Coverage, StoreReader, ToolEntry
+    from toolindex import Coverage, StoreReader, ToolEntry
 
     from pytools_hybrid.search._query_vectors import Encode, QueryVector
     from pytools_hybrid.search._types import SearchRequest
@@ -226,7 +226,7 @@ def unembedded(
     return tuple(id_ for id_ in in_turn if id_ not in has)[:_MOST]
 
 
-def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
+def _hits(candidates: Sequence[Any]) -> list[Hit]:
     # Our own store returns hundreds of such objects for every search.
     if candidates and isinstance(candidates[0], Hit):
         return cast("list[Hit]", candidates)

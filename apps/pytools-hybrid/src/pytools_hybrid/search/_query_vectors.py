@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from toolembed import Backoff, EmbeddingError, FailureKind
-from toolindex import ToolIndexError, VectorError, check_dimensions
+from toolindex import ToolIndex, ToolIndexError, VectorError
 from toolrank import Query
 
 from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
@@ -177,7 +177,7 @@ class QueryEmbedder:
     def _too_long(self, dimensions: int | None) -> str:
         """Return why vectors are too long for the index, if they are."""
         try:
-            check_dimensions(self.embedder.model_id, dimensions)
+            ToolIndex.check_dimensions(self.embedder.model_id, dimensions)
         except VectorError as error:
             return str(error)
         return ""

@@ -168,9 +168,7 @@ class ToolSearch:
         )
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
-            raise SettingsError(
-                "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
-            )
+            raise SettingsError("PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model")
         return await observed(request.mode, self._answered(request, reranking, record=record))
 
     async def _answered(
@@ -359,7 +357,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            usage = await self.index.recorded(lambda record: record.of_tool(str(entry.id)))
+            usage = await self.index.recorded(lambda store: store.usage.of_tool(str(entry.id)))
         return await asyncio.to_thread(
             describe,
             entry,

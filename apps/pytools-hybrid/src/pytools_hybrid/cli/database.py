@@ -1,31 +1,30 @@
-"""`pytools-hybrid database` and `pytools-hybrid migrate`, which toolindex-postgres has."""
+"""`pytools-hybrid database`, whose commands toolindex-postgres has."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
-from pytools_hybrid.cli._app import app
-from pytools_hybrid.cli._run import run, settings_from
+from pytools_hybrid import terminal
+from pytools_hybrid.cli import app
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.terminal import Progress, print_json, print_lines, say
+from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from toolindex_postgres import Address, SharedStore
+    from toolindex_postgres.commands import Commands
 
 
 def _server(database: str | None) -> Address | None:
-    return settings_from(database=database).server
+    return app.settings_from(database=database).server
 
 
 def _on_store(
     address: str,
-    root: list[Path] | None,
     updates: bool,
-    work: Callable[[SharedStore, Progress], str],
+    work: Callable[[SharedStore, terminal.Progress], str],
 ) -> str:
     """Do some work in the tree of an address, after updating it from the files if `updates`."""
     from toolindex import finish_in_thread
@@ -33,7 +32,7 @@ def _on_store(
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import check_roots
 
-    settings = settings_from(database=address, root=root)
+    settings = app.settings_from(database=address)
     try:
         roots, _ = settings.resolved_root()
         check_roots(roots, settings.origins.get("root", "--root"))
@@ -44,7 +43,7 @@ def _on_store(
         settings = settings.model_copy(update={"sync": False})
         roots, _ = settings.resolved_root()
 
-    async def in_tree(progress: Progress) -> str:
+    async def in_tree(progress: terminal.Progress) -> str:
         async with ToolSearch(roots, settings, refresh=False) as tools:
             if updates:
                 done = await tools.index.bring_up_to_date(vectors=False, progress=progress)
@@ -53,28 +52,39 @@ def _on_store(
             store = cast("SharedStore", tools.index.store)
             return await finish_in_thread(work, store, progress)
 
-    with Progress() as progress:
-        return run(in_tree(progress))
+    with terminal.Progress() as progress:
+        return app.run(in_tree(progress))
 
 
-if find_spec("toolindex_postgres") is not None:
+def print_trees(database: str | None, output: Literal["text", "json"]) -> None:
+    """Print the trees on a server."""
+    _commands().status(database, output)
+
+
+def _commands() -> Commands:
     from toolindex_postgres.commands import Commands
 
-    Commands(
+    return Commands(
         server=_server,
         on_store=_on_store,
         invalid=SettingsError,
         say=say,
-        print_lines=print_lines,
-        print_json=print_json,
-    ).add_to(app)
-else:
-    _ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
+        print_lines=terminal.print_lines,
+        print_json=terminal.print_json,
+    )
 
-    @app.command("database", context_settings=_ANY)
-    @app.command("migrate", context_settings=_ANY)
+
+if find_spec("toolindex_postgres") is not None:
+    app.group("database", _commands().app())
+else:
+
+    @app.command(
+        "database",
+        epilog="Example: pytools-hybrid database init",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
     def _missing() -> None:
-        """Manage an index that many hosts share; needs the extra postgres."""
+        """Needs the extra postgres."""
         from pytools_hybrid.installation import install_command
 
         command = install_command("pytools-hybrid[postgres]")
