@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
     from toolrank._bm25 import TermMatch
-    from toolrank._matrix import MatrixRetriever
+    from toolrank._vectors import MatrixRetriever
     from toolrank._records import Filter, Hit, IdColumn
     from toolrank.protocols import Candidates, Connection
 
