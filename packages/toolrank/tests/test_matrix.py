@@ -12,7 +12,7 @@ import sqlite_vec
 from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import Filter, IdColumn, MatrixRetriever
-from toolrank._vector import VectorRetriever
+from toolrank._vectors import VectorRetriever
 from toolrank.errors import RetrievalError
 
 COUNT = 700

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from toolrank import Filter, IdColumn, MatrixRetriever
-from toolrank._vector import VectorRetriever
+from toolrank._vectors import VectorRetriever
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 
