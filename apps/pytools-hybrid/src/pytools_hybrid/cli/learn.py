@@ -198,11 +198,9 @@ def _recorded(settings: Settings, since: float | None, *, yes: bool) -> list[Eva
     from pytools_hybrid.learn.tune import recorded
 
     found = recorded(*usage.usage_records(settings, since))
-    for each in found[:_SHOWN_REQUESTS]:
-        say(f"  {each.text} → {', '.join(each.gold)}")
-    more = len(found) - _SHOWN_REQUESTS
-    if more > 0:
-        say(f"  … and {more} more")
+    texts = [f"{each.text} → {', '.join(each.gold)}" for each in found]
+    for text in terminal.first(texts, _SHOWN_REQUESTS):
+        say(f"  {text}")
     say(f"{len(found)} recorded requests were followed by a successful use of a tool")
     if found and not yes and not app.confirm("Learn from them?"):
         raise typer.Abort
@@ -323,9 +321,7 @@ def _say_result(report: EnrichmentReport) -> None:
         f"{spent.input_tokens:,} input tokens and {spent.output_tokens:,} output tokens, {cost}"
     )
     if report.missing:
-        ids = ", ".join(report.missing[:_SHOWN_IDS])
-        more = len(report.missing) - _SHOWN_IDS
-        rest = f" and {more} more" if more > 0 else ""
-        say(f"{len(report.missing)} tools have no answer ({ids}{rest}); run it again to ask again")
+        ids = ", ".join(terminal.first(report.missing, _SHOWN_IDS))
+        say(f"{len(report.missing)} tools have no answer ({ids}); run it again to ask again")
         for reason in report.reasons:
             say(f"  {reason}")

@@ -195,9 +195,8 @@ def _details(found: FoundTool, terms: Terms | None) -> Iterator[str]:
         line = f"{name:<7}#{score.rank:<4}{score.score:>8.3f}  ({score.contribution:+.3f})"
         matched = terms.get(str(found.entry.id)) if name != "vector" else None
         if matched:
-            shown = [f"{term} {score:.1f}" for term, score in list(matched.items())[:_TERMS]]
-            more = len(matched) - len(shown)
-            line += f"  {', '.join([*shown, f'… {more} more'] if more > 0 else shown)}"
+            texts = [f"{term} {part:.1f}" for term, part in matched.items()]
+            line += f"  {', '.join(terminal.first(texts, _TERMS))}"
         yield line
     yield f"confidence {found.confidence:.2f}"
 
