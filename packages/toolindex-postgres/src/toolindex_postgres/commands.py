@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseError
 
 if TYPE_CHECKING:
     from toolindex import ToolIndex

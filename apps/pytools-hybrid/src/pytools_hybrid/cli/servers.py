@@ -389,6 +389,11 @@ def _is_agreed(ours: ServersFile, *, yes: bool) -> bool:
         for name, own in change.same.items():
             say(f"{change.client.title}: {name} is the same server as {own}; it is imported once")
         is_any |= bool(diff)
+    if any(change.names for change in ours.changes):
+        say(
+            "after the import, the entry also gets --confirm for each tool that its server "
+            "annotates as destructive"
+        )
     if not is_any or yes:
         return is_any
     if not sys.stdin.isatty():
@@ -400,7 +405,12 @@ def _is_agreed(ours: ServersFile, *, yes: bool) -> bool:
 def _imported_names(names: set[str], file: Path, into: Path, settings: Settings) -> set[str]:
     """Import servers by name, and return those that now have tools."""
     from toolimport import ImportOptions
+    from toolimport.clients import ServersFile
 
+    if dropped := names - ServersFile(file).names:
+        listed = ", ".join(sorted(dropped))
+        say(f"another setup has removed {listed} from {file}, because it could not be imported")
+    names = names - dropped
     if not names:
         return set()
     options = ImportOptions(only=tuple(sorted(names)))

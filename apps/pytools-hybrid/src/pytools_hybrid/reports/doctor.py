@@ -417,7 +417,6 @@ def _database(trees: _Trees) -> Finding:
         DamagedDatabaseError,
         DatabaseError,
         ForeignDatabaseError,
-        ForeignRootError,
         NewerSchemaError,
         ToolIndex,
     )
@@ -446,7 +445,7 @@ def _database(trees: _Trees) -> Finding:
         with ToolIndex(database, read_only=True) as index:
             index.bind(os.fsencode(trees.roots.full_names).decode("utf-8", "backslashreplace"))
             return _opened(index, database, command)
-    except (ForeignDatabaseError, ForeignRootError) as error:
+    except ForeignDatabaseError as error:
         return _failed(str(error), _OTHER_PATH)
     except NewerSchemaError as error:
         return _failed(str(error), install_command("pytools-hybrid", upgrade=True))

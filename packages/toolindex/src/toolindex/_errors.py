@@ -41,39 +41,37 @@ class DamagedDatabaseError(DatabaseError):
 
 
 class DatabaseBusyError(DatabaseError):
-    """Another process holds the database locked; nothing is wrong with it."""
+    """Another process holds the index, or a lease, for longer; nothing is wrong with it."""
 
-    def __init__(self, where: Path | str) -> None:
-        super().__init__(
-            where, "another process holds the index locked; wait until it is done, and run it again"
-        )
-
-
-class LeaseHeldError(DatabaseBusyError):
-    """Another process is still doing the same work on this index."""
-
-
-class ForeignRootError(DatabaseError):
-    """The database is the index of another tree, which still exists.
-
-    Attributes:
-        root: The tree that it mirrors.
-    """
-
-    def __init__(self, where: Path | str, *, root: str) -> None:
+    def __init__(self, where: Path | str, message: str | None = None) -> None:
         super().__init__(
             where,
-            f"this is the index of {root}; choose another path for this tree, or delete the file",
+            message
+            or "another process holds the index locked; wait until it is done, and run it again",
         )
-        self.root = root
 
 
-class ForeignDatabaseError(DatabaseError):
-    """The file is not a tool index, and was not changed."""
+class TooManyFilesError(DatabaseBusyError):
+    """This process or the machine has no file descriptors left."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            path, "this file is not a tool index and was left as it is; choose another path"
+            path,
+            "too many files are open in this process; close some connections, or raise the limit "
+            "(ulimit -n), then run again",
+        )
+
+
+class ForeignDatabaseError(DatabaseError):
+    """The file is not a tool index, or that of another tree, and was not changed."""
+
+    def __init__(self, where: Path | str, *, root: str | None = None) -> None:
+        super().__init__(
+            where,
+            "this file is not a tool index and was left as it is; choose another path"
+            if root is None
+            else f"this is the index of {root}; choose another path for this tree, or delete the "
+            "file",
         )
 
 
@@ -93,17 +91,6 @@ class NewerSchemaError(DatabaseError):
         )
         self.found = found
         self.supported = supported
-
-
-class TooManyFilesError(DatabaseError):
-    """This process or the machine has no file descriptors left; nothing is wrong with the file."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            path,
-            "too many files are open in this process; close some connections, or raise the limit "
-            "(ulimit -n), then run again",
-        )
 
 
 class VectorError(ToolIndexError):

@@ -1,26 +1,112 @@
-"""Updating a server's folder, without touching files that were not generated."""
+"""A generated folder: its manifest, and updating it without touching files of others."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
+import os
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolimport._manifest import MANIFEST_FILE, Manifest, hash_bytes, hash_of
+from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+MANIFEST_FILE = "_manifest.json"
 # Scans ignore names that begin with an underscore.
 _LEFTOVER = "_importing-"
 _LOCK = "_importing.lock"
 _LOCK_SECONDS = 60.0
 _LEFTOVER_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The record of the files generated into a folder, so that no others are ever touched.
+
+    Attributes:
+        state: A hash of everything the files were generated from; empty while they are being
+            written.
+        files: The expected hashes of each file: one, or two while it is being written.
+        tools: The names of the tools, by module.
+        definitions: The server's `input_schema` and `annotations` of each tool, by module.
+    """
+
+    server: str
+    source: str
+    state: str
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    definitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest | None:
+        """Read a folder's manifest; return `None` if there is none that can be read."""
+        try:
+            found = json.loads(read_regular_file(folder / MANIFEST_FILE).decode("utf-8"))
+            return cls(
+                server=str(found["server"]),
+                source=str(found["source"]),
+                state=str(found["state"]),
+                # Only names, because no manifest may reach outside its folder.
+                files={
+                    name: tuple(map(str, it))
+                    for name, it in found["files"].items()
+                    if Path(name).name == name
+                },
+                tools={str(name): str(it) for name, it in found["tools"].items()},
+                # Older versions did not write definitions.
+                definitions={
+                    str(name): dict(it) for name, it in found.get("definitions", {}).items()
+                },
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest to a folder in one step."""
+        content = {
+            "about": "Written by toolimport, to distinguish generated files from yours.",
+            "server": self.server,
+            "source": self.source,
+            "state": self.state,
+            "files": {name: list(it) for name, it in sorted(self.files.items())},
+            "tools": dict(sorted(self.tools.items())),
+            "definitions": dict(sorted(self.definitions.items())),
+        }
+        new = folder / f"{MANIFEST_FILE}.new"
+        # In an untrusted tree it may be a link to another place.
+        new.unlink(missing_ok=True)
+        with new.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(content, indent=1, ensure_ascii=True) + "\n")
+        new.replace(folder / MANIFEST_FILE)
+
+    def is_ours(self, folder: Path, name: str) -> bool:
+        """Return whether a file is unchanged since it was generated."""
+        return hash_of(folder / name) in self.files.get(name, ())
+
+    def is_whole(self, folder: Path) -> bool:
+        """Return whether all files exist unchanged since they were generated."""
+        return bool(self.files) and all(self.is_ours(folder, name) for name in self.files)
+
+
+def hash_bytes(content: bytes) -> str:
+    """Return the hash of some content, as in manifests."""
+    return sha256(content).hexdigest()
+
+
+def hash_of(file: Path) -> str | None:
+    """Hash the file at a path; return `None` if nothing is there, "" if it is not a file."""
+    try:
+        return hash_bytes(read_regular_file(file))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return "" if os.path.lexists(file) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +132,9 @@ def write_package(
     At any moment each module is complete and matches its `__init__.py`. If an import is killed, the
     next one finishes the folder.
     """
+    # Imported here, because generated modules only read manifests.
+    from tempfile import TemporaryDirectory
+
     with _alone(folder.parent):
         known = Manifest.read(folder) or Manifest(server="", source="", state="")
         data = {name: text.encode() for name, text in files.items()}
@@ -68,9 +157,7 @@ def write_package(
             both = {name: (*lasting.get(name, ()), *known.files.get(name, ())) for name in there}
             files_of_both = {name: it for name, it in both.items() if it}
             replace(manifest, files=files_of_both, state="").write(folder)
-        with tempfile.TemporaryDirectory(
-            prefix=f"{_LEFTOVER}{folder.name}-", dir=folder.parent
-        ) as made:
+        with TemporaryDirectory(prefix=f"{_LEFTOVER}{folder.name}-", dir=folder.parent) as made:
             beside = Path(made) / folder.name
             beside.mkdir()
             for name in new | changed:
@@ -98,6 +185,8 @@ def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> 
 
     An edited module stays, with the `__init__.py` that it imports.
     """
+    from shutil import rmtree
+
     with _alone(folder.parent):
         ours = {name for name in manifest.files if force or manifest.is_ours(folder, name)}
         kept = {name for name in manifest.files if name not in ours and (folder / name).exists()}
@@ -106,7 +195,7 @@ def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> 
         # The file that the modules import is removed last.
         for name in sorted(ours, key=lambda it: (it == "__init__.py", it)):
             (folder / name).unlink(missing_ok=True)
-        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        rmtree(folder / "__pycache__", ignore_errors=True)
         if kept:
             left = {name: manifest.files[name] for name in kept | needed}
             replace(manifest, files=left, state="").write(folder)
@@ -119,10 +208,12 @@ def remove_package(folder: Path, manifest: Manifest, *, force: bool = False) -> 
 
 def clear_leftovers(folder: Path) -> None:
     """Remove files that a killed process left beside the servers' folders."""
+    from shutil import rmtree
+
     for left in folder.glob(f"{_LEFTOVER}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _LEFTOVER_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
+                rmtree(left, ignore_errors=True)
 
 
 @contextmanager

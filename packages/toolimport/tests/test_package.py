@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from toolimport._generate import _writing
-from toolimport._generate._writing import (
+from toolimport import _package
+from toolimport._package import (
     Manifest,
     clear_leftovers,
     write_package,
@@ -64,21 +64,12 @@ def test_simultaneous_imports_write_one_after_the_other(write, folder):
     assert Manifest.read(folder).is_whole(folder)
 
 
-def test_force_overwrites_and_removes_edited_files(write, folder):
-    write({"a.py": "1", "b.py": "1"})
-    (folder / "a.py").write_text("mine")
-    (folder / "b.py").write_text("mine")
-    written = write({"a.py": "2"}, force=True)
-    assert contents(folder) == {"__init__.py": "i", "a.py": "2"}
-    assert (written.changed, written.removed, written.kept) == (("a.py",), ("b.py",), ())
-
-
 @pytest.mark.parametrize("moves", range(5))
 def test_after_a_kill_at_any_moment_the_next_run_completes_the_work(
     write, folder, monkeypatch, moves
 ):
     write({"a.py": "1", "b.py": "1", "c.py": "1"})
-    done, real = 0, _writing.Path.replace
+    done, real = 0, _package.Path.replace
 
     def dying(self, target):
         nonlocal done
@@ -88,7 +79,7 @@ def test_after_a_kill_at_any_moment_the_next_run_completes_the_work(
         real(self, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_writing.Path, "replace", dying)
+        patch.setattr(_package.Path, "replace", dying)
         with pytest.raises(KeyboardInterrupt):
             write({"a.py": "2", "b.py": "2", "d.py": "2"})
     assert set(contents(folder).values()) <= {"i", "1", "2"}

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from toolindex._sync import StoredFiles, SyncReport
     from toolindex._usage import (
         OutcomeRecord,
-        RemovedRecords,
         SearchRecord,
         ToolOutcomes,
         ToolUsage,
@@ -41,7 +40,7 @@ class WorkLease(Protocol):
         ...
 
     def acquire_async(self, *, patience: float) -> AbstractAsyncContextManager[None]:
-        """Hold the lease for a block, without blocking a thread; or raise `LeaseHeldError`."""
+        """Hold the lease for a block, without blocking a thread; or raise `DatabaseBusyError`."""
         ...
 
 
@@ -236,7 +235,7 @@ class UsageStore(Protocol):
         """Return the recorded outcomes, oldest first: all, or those of one tool."""
         ...
 
-    def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
+    def retain(self, *, max_age_days: float, max_rows: int) -> tuple[int, int]:
         """Delete records that are too old, and the oldest if there are too many.
 
         The clock cannot be trusted, so no deletion relies on it alone:
@@ -252,13 +251,16 @@ class UsageStore(Protocol):
             max_age_days: The maximum age of records.
             max_rows: The maximum number of searches, and of outcomes.
 
+        Returns:
+            How many searches and outcomes were deleted.
+
         Raises:
             ArgumentError: A number is negative or not finite.
         """
         ...
 
-    def clear(self) -> RemovedRecords:
-        """Delete the whole record, and copies of it."""
+    def clear(self) -> tuple[int, int]:
+        """Delete the whole record, and copies of it; return how many searches and outcomes."""
         ...
 
 
@@ -343,7 +345,7 @@ class ToolStore(Protocol):
                 `os.pathsep`.
 
         Raises:
-            ForeignRootError: It is the store of another tree, which still exists.
+            ForeignDatabaseError: It is the store of another tree, which still exists.
         """
         ...
 
@@ -379,7 +381,7 @@ class ToolStore(Protocol):
                 it need not be read again.
 
         Raises:
-            ForeignRootError: The file was replaced by the store of another tree.
+            ForeignDatabaseError: The file was replaced by the store of another tree.
         """
         ...
 
