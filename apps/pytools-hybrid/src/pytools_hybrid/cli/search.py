@@ -73,7 +73,7 @@ def search(
     ] = None,
     **given: Any,  # noqa: ANN401 - each field has its own type
 ) -> None:
-    """The best comes first. The index is updated with the files before."""
+    """The best match comes first. The index is updated before the search."""
     output = "python" if output == "types" else output
     if why is not None and output in {"ids", "python"}:
         raise SettingsError(

@@ -307,7 +307,7 @@ def setup(
         bool, typer.Option("--undo", help="Restore the clients' original files.")
     ] = False,
 ) -> None:
-    """They then find their tools through pytools-hybrid.
+    """The clients then find their tools through pytools-hybrid.
 
     Without --root, the tools are written to a folder beside the servers file.
     """

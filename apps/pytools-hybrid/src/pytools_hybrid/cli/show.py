@@ -46,7 +46,7 @@ def list_(
         Literal["table", "json", "ids"], typer.Option(help="Output format.")
     ] = "table",
 ) -> None:
-    """Each category has the number of its tools."""
+    """Without an argument, each category is printed with its number of tools."""
     settings = app.settings_from(**flags)
     roots = app.existing_roots(settings)
 
