@@ -129,11 +129,7 @@ def test_each_address_and_tree_has_its_own_copy_in_the_cache_folder(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["database", "status", "--output", "json"], "postgres: this command needs an extra: "),
-        (
-            ["database", "migrate", "a.db", "postgresql://host/db"],
-            "postgres: this command needs an extra: ",
-        ),
+        (["database", "init", "--database", ADDRESS], "postgres: this command needs an extra: "),
         (["status", "--database", ADDRESS], "an index on a server needs the extra postgres: "),
     ],
 )
