@@ -663,22 +663,14 @@ def test_scans_in_threads_agree(tree):
 
 
 @given(st.text())
-def test_any_source_text_is_a_record_or_an_issue(text):
-    from toolscan._extract import ReadModule
-    from toolscan._layout import LAYOUTS, ToolId
-    from toolscan._records import Rejection
-    from toolscan._source import Source
-
-    tool = ToolId(source="s", category="c", name="n")
-    layout = LAYOUTS["modules"]
-    for data in (
-        text.encode("utf-8", "surrogatepass"),
-        f"def run({text}):\n 'D.'".encode("utf-8", "ignore"),
-    ):
-        try:
-            record = ReadModule(Source(data=data, stamp=None), "p").tool(layout, tool)
-        except Rejection:
-            continue
+def test_any_source_text_is_a_record_or_an_issue(tmp_path_factory, text):
+    folder = tmp_path_factory.mktemp("tree") / "mcptools/c"
+    folder.mkdir(parents=True)
+    (folder / "whole.py").write_bytes(text.encode("utf-8", "surrogatepass"))
+    (folder / "part.py").write_bytes(f"def run({text}):\n 'D.'".encode("utf-8", "ignore"))
+    report = scan(folder.parents[1])
+    assert len(report.records) + len(report.issues) == 2
+    for record in report.records:
         toolscan.input_schema(record)
         toolscan.stub(record)
 
