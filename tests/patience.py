@@ -30,7 +30,7 @@ _INDEX = {
     ],
 }  # fmt: skip
 _OTHER_WORK = {
-    "pytools_hybrid.index._sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
+    "pytools_hybrid.index.sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
     "pytools_hybrid.reports.doctor": ["_SERVER_SECONDS"],
     "pytools_hybrid.serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
     "toolimport._generate._worker": ["_LOAD_SECONDS"],
@@ -38,8 +38,8 @@ _OTHER_WORK = {
 _VECTORS = {
     "pytools_hybrid.cli._search": ["_PATIENCE_SECONDS"],
     "pytools_hybrid.index._first_sync": ["_FIRST_EMBEDDING_SECONDS"],
-    "pytools_hybrid.index._index": ["_ENTERING_SECONDS"],
-    "pytools_hybrid.search._query_vectors": ["_SECONDS"],
+    "pytools_hybrid.index.index": ["_ENTERING_SECONDS"],
+    "pytools_hybrid.search.vectors": ["_SECONDS"],
 }
 _END = {
     "pytools_hybrid.serve.mcp._lifecycle": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],

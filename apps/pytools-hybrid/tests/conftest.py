@@ -87,11 +87,11 @@ PATIENCE_OF_THE_PRODUCT = (
     "pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS",
     "pytools_hybrid.index._first_sync._FIRST_TOOLS_SECONDS",
     "pytools_hybrid.index._first_sync._OPENING_SECONDS",
-    "pytools_hybrid.index._index._ENTERING_SECONDS",
-    "pytools_hybrid.index._sync._REBUILD_SECONDS",
-    "pytools_hybrid.search._query_vectors._AGAIN_SECONDS",
-    "pytools_hybrid.search._query_vectors._LATEST_SECONDS",
-    "pytools_hybrid.search._query_vectors._SECONDS",
+    "pytools_hybrid.index.index._ENTERING_SECONDS",
+    "pytools_hybrid.index.sync._REBUILD_SECONDS",
+    "pytools_hybrid.search.vectors._AGAIN_SECONDS",
+    "pytools_hybrid.search.vectors._LATEST_SECONDS",
+    "pytools_hybrid.search.vectors._SECONDS",
 )
 
 

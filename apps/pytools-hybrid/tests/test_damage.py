@@ -11,7 +11,7 @@ import apsw
 import pytest
 from pytools_hybrid import Recording, SearchMode, Settings, ToolSearch
 from pytools_hybrid.cli import main
-from pytools_hybrid.index import _sync
+from pytools_hybrid.index import sync as _sync
 from toolembed import StaticEmbedder
 from toolindex import ToolIndex
 

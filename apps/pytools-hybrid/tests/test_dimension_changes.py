@@ -6,7 +6,9 @@ import threading
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.index import _embed, _first_sync, _follow
+from pytools_hybrid.index import _first_sync
+from pytools_hybrid.index import embed as _embed
+from pytools_hybrid.index import follow as _follow
 from pytools_hybrid.reports.doctor import Status, checks
 from toolembed import EmbeddingError
 from toolindex import ToolIndex, VectorError

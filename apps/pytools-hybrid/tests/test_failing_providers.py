@@ -15,7 +15,7 @@ from pytools_hybrid import ToolSearch
 from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Follower
-from pytools_hybrid.index import _follow as upkeep
+from pytools_hybrid.index import follow as upkeep
 from pytools_hybrid.reports.doctor import checks
 from pytools_hybrid.serve.operations import answer_meta
 from toolembed import Backoff, EmbeddingError, _provider
@@ -297,7 +297,7 @@ def test_a_provider_that_hung_is_used_as_soon_as_it_answers_again(
 
 
 def test_a_recovered_provider_is_noticed_within_20_seconds():
-    from pytools_hybrid.search import _query_vectors as queries
+    from pytools_hybrid.search import vectors as queries
 
     for backoff in (upkeep._EMBEDDING, queries._BACKOFF):
         assert backoff.longest + _provider._REQUEST_SECONDS < 20

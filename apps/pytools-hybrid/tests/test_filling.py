@@ -174,7 +174,7 @@ def test_a_killed_process_leaves_its_committed_portions(large, tmp_path):
         "import os, signal, sys\n"
         "import pytools_hybrid.index._scan as module\n"
         "from pytools_hybrid.index._scan import refresh\n"
-        "from pytools_hybrid.index._store import SQLiteStore\n"
+        "from pytools_hybrid.index.store import SQLiteStore\n"
         "store = SQLiteStore(sys.argv[1])\n"
         "module._FIRST_PORTION = 15\n"
         "kill = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"

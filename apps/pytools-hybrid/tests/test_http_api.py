@@ -583,9 +583,9 @@ async def test_an_unreadable_index_is_reported_without_internals(serve, tmp_path
             def fail(*_args, **_options):
                 raise DatabaseError(tmp_path / "index.db", "disk I/O error")
 
-            patch.setattr("pytools_hybrid.search._engine.Searcher.answer", fail)
+            patch.setattr("pytools_hybrid.search.engine.Searcher.answer", fail)
             answer = await client.get("/search?q=other")
-            patch.setattr("pytools_hybrid.index._store.SQLiteStore.reading", fail)
+            patch.setattr("pytools_hybrid.index.store.SQLiteStore.reading", fail)
             health = await client.get("/health")
             metrics = await client.get("/metrics")
 

@@ -258,7 +258,7 @@ def test_a_key_in_an_error_of_a_reranking_model_is_hidden(toolbox, settings, mon
 
     monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
     monkeypatch.setattr(
-        "pytools_hybrid.search._rerank.Reranking",
+        "pytools_hybrid.search.rerank.Reranking",
         lambda _name, **_: Reranking(FunctionModel(fail), timeout_s=PATIENCE),
     )
     chosen = settings(embedding_model="none", rerank_model="test")

@@ -274,7 +274,7 @@ def test_a_part_that_cannot_be_embedded_is_searched_by_words_with_a_note(setting
 def test_an_answer_without_a_parts_vector_is_not_reused_once_there_is_one(
     settings, toolbox, monkeypatch
 ):
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
+    monkeypatch.setattr("pytools_hybrid.search.vectors._BACKOFF", Backoff(first=0.0))
     model = CountingEmbedder()
 
     async def job(search):

@@ -179,7 +179,7 @@ def test_a_slow_model_leaves_the_order(rerank):
 
 def test_a_failed_model_is_not_called_for_a_while(rerank, monkeypatch):
     monkeypatch.setattr(
-        "pytools_hybrid.search._rerank._BACKOFF", Backoff(first=1_000.0, longest=1_000.0)
+        "pytools_hybrid.search.rerank._BACKOFF", Backoff(first=1_000.0, longest=1_000.0)
     )
     asked = Asked(down)
     (_, (wide, reranked)) = rerank(asked.model, QUERY, "merge documents of a text")
@@ -249,7 +249,7 @@ def test_nothing_is_imported_before_the_first_use():
     code = (
         "import sys\n"
         "from pytools_hybrid.settings._models import check_model_name\n"
-        "from pytools_hybrid.search._rerank import Reranking\n"
+        "from pytools_hybrid.search.rerank import Reranking\n"
         "Reranking(check_model_name('openai:gpt-5-mini'))\n"
         "assert 'pydantic_ai' not in sys.modules"
     )
@@ -258,7 +258,7 @@ def test_nothing_is_imported_before_the_first_use():
 
 def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, monkeypatch):
     monkeypatch.setattr(
-        "pytools_hybrid.search._rerank._BACKOFF", Backoff(first=1_000.0, longest=100_000.0)
+        "pytools_hybrid.search.rerank._BACKOFF", Backoff(first=1_000.0, longest=100_000.0)
     )
     asked = Asked(down)
 

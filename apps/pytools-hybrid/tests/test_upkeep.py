@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.index import Follower, _follow
+from pytools_hybrid.index import Follower
+from pytools_hybrid.index import follow as _follow
 from pytools_hybrid.index._open_index import OpenIndex
 from toolembed import Backoff
 

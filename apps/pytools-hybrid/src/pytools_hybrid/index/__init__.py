@@ -2,7 +2,11 @@
 
 from pytools_hybrid.index._aliases import Annotator
 from pytools_hybrid.index._broken import BrokenTool
-from pytools_hybrid.index._capabilities import (
+from pytools_hybrid.index._catch_up import IndexState
+from pytools_hybrid.index._scan import Filling, refresh, scan_roots
+from pytools_hybrid.index._shared import SharedIndex, server_unreachable
+from pytools_hybrid.index._sqlite_file import size_on_disk
+from pytools_hybrid.index.capabilities import (
     FILE_NAME,
     Capabilities,
     CapabilitiesError,
@@ -10,16 +14,12 @@ from pytools_hybrid.index._capabilities import (
     parse_capabilities,
     read_text,
 )
-from pytools_hybrid.index._catch_up import IndexState
-from pytools_hybrid.index._embed import configured_embedder, sooner_than
-from pytools_hybrid.index._follow import Follower
-from pytools_hybrid.index._index import Index
-from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
-from pytools_hybrid.index._scan import Filling, refresh, scan_roots
-from pytools_hybrid.index._shared import SharedIndex, server_unreachable
-from pytools_hybrid.index._sqlite_file import size_on_disk
-from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
-from pytools_hybrid.index._usage import Recorder, Recording
+from pytools_hybrid.index.embed import configured_embedder, sooner_than
+from pytools_hybrid.index.follow import Follower
+from pytools_hybrid.index.index import Index
+from pytools_hybrid.index.open import is_incumbent, open_store, set_aside_incumbent
+from pytools_hybrid.index.store import SQLiteReader, SQLiteStore, has_numpy
+from pytools_hybrid.index.usage import Recorder, Recording
 
 __all__ = [
     "FILE_NAME",

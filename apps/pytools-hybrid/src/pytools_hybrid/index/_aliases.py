@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.index._capabilities import (
+from pytools_hybrid.index.capabilities import (
     FILE_NAME,
     Capabilities,
     CapabilitiesError,

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.index._sync import SYNC_ERRORS
+from pytools_hybrid.index.sync import SYNC_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from toolindex import Coverage, SyncReport
 
-    from pytools_hybrid.index._embed import VectorWork
-    from pytools_hybrid.index._sync import TreeSync
+    from pytools_hybrid.index.embed import VectorWork
+    from pytools_hybrid.index.sync import TreeSync
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from toolindex_postgres import Freshness
     from toolscan import ToolRecord
 
-    from pytools_hybrid.index._embed import VectorWork
-    from pytools_hybrid.index._sync import TreeSync
-    from pytools_hybrid.index._usage import Recorder
+    from pytools_hybrid.index.embed import VectorWork
+    from pytools_hybrid.index.sync import TreeSync
+    from pytools_hybrid.index.usage import Recorder
     from pytools_hybrid.settings import Roots, Settings
 
 T = TypeVar("T")

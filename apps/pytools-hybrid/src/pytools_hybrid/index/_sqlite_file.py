@@ -17,7 +17,7 @@ from toolindex import (
     TooManyFilesError,
 )
 
-from pytools_hybrid.index._store import SQLiteStore
+from pytools_hybrid.index.store import SQLiteStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

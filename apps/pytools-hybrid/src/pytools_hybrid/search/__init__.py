@@ -1,16 +1,19 @@
 """Searching an index: from a request to ranked tools, with reasons."""
 
 from pytools_hybrid.search._answering import Answering, observed
-from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
-from pytools_hybrid.search._engine import Searcher, calibration_of, hybrid_search
-from pytools_hybrid.search._explain import (
+from pytools_hybrid.search._notes import why_no_tools
+from pytools_hybrid.search._request import search_request
+from pytools_hybrid.search._tuning import Tuning, TuningFile, remove_tuning, write_tuning
+from pytools_hybrid.search.describe import DetailLevel, ToolDescription, short
+from pytools_hybrid.search.engine import Searcher, calibration_of, hybrid_search
+from pytools_hybrid.search.explain import (
     ChannelScore,
     Placement,
     breakdown,
     channel_shares,
     reason,
 )
-from pytools_hybrid.search._lookup import (
+from pytools_hybrid.search.lookup import (
     MAX_NAME,
     MAX_NAMES,
     CategoryCount,
@@ -18,13 +21,9 @@ from pytools_hybrid.search._lookup import (
     found_as,
     nearest_first,
 )
-from pytools_hybrid.search._notes import why_no_tools
-from pytools_hybrid.search._query_vectors import QueryEmbedder
-from pytools_hybrid.search._request import search_request
-from pytools_hybrid.search._rerank import Reranking
-from pytools_hybrid.search._tool_search import ToolSearch
-from pytools_hybrid.search._tuning import Tuning, TuningFile, remove_tuning, write_tuning
-from pytools_hybrid.search._types import (
+from pytools_hybrid.search.rerank import Reranking
+from pytools_hybrid.search.tool_search import ToolSearch
+from pytools_hybrid.search.types import (
     FoundTool,
     MatchType,
     RerankReport,
@@ -35,6 +34,7 @@ from pytools_hybrid.search._types import (
     cut_query,
     module_name,
 )
+from pytools_hybrid.search.vectors import QueryEmbedder
 
 __all__ = [
     "MAX_NAME",

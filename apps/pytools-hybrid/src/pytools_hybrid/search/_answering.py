@@ -10,9 +10,9 @@ from toolembed import StaticEmbedder
 from toolrank.steps import query_terms, split_request
 
 from pytools_hybrid.index import sooner_than
-from pytools_hybrid.search._engine import spelled
-from pytools_hybrid.search._query_vectors import QueryEmbedder, QueryEncoder, QueryVector
-from pytools_hybrid.search._types import SearchMode
+from pytools_hybrid.search.engine import spelled
+from pytools_hybrid.search.types import SearchMode
+from pytools_hybrid.search.vectors import QueryEmbedder, QueryEncoder, QueryVector
 from pytools_hybrid.telemetry import SEARCHES, lost_channels, observe, request_source
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from toolindex import ToolStore
 
     from pytools_hybrid.index import Recorder
-    from pytools_hybrid.search._engine import Searcher
-    from pytools_hybrid.search._types import SearchRequest, SearchResponse
+    from pytools_hybrid.search.engine import Searcher
+    from pytools_hybrid.search.types import SearchRequest, SearchResponse
 
 _AT_ONCE = 2
 # A model with vectors of fewer tools finds less than the offline one (benchmarks/RESULTS.md).

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from toolindex import Candidate, Coverage, StoreReader, ToolEntry
 
-    from pytools_hybrid.search._query_vectors import Encode, QueryVector
-    from pytools_hybrid.search._types import SearchRequest
+    from pytools_hybrid.search.types import SearchRequest
+    from pytools_hybrid.search.vectors import Encode, QueryVector
 
 # Each text of 150 to 300 characters takes 0.3 to 0.6 ms of CPU on two busy cores.
 _MOST = 64

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytools_hybrid.index import BrokenTool, Index
-    from pytools_hybrid.search._types import SearchRequest, SearchResponse
+    from pytools_hybrid.search.types import SearchRequest, SearchResponse
 
 _FEW = 20
 # The least share of a request's terms in the text of a broken tool.

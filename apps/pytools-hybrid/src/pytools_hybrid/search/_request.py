@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolindex import ArgumentError, ToolFilter
 
-from pytools_hybrid.search._types import Scope, SearchMode, SearchRequest, cut_query
+from pytools_hybrid.search.types import Scope, SearchMode, SearchRequest, cut_query
 from pytools_hybrid.settings import MAX_LIMIT
 
 if TYPE_CHECKING:

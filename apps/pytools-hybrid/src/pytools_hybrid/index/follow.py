@@ -15,7 +15,7 @@ from toolindex import ToolIndexError
 from pytools_hybrid.errors import innermost
 from pytools_hybrid.index._catch_up import stop
 from pytools_hybrid.index._first_sync import FirstSync
-from pytools_hybrid.index._sync import SYNC_ERRORS
+from pytools_hybrid.index.sync import SYNC_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 from toolindex import ToolIndex, ToolIndexError
 
 from pytools_hybrid.index._catch_up import catch_up, stop
-from pytools_hybrid.index._embed import VectorWork, configured_embedder
-from pytools_hybrid.index._follow import Follower
 from pytools_hybrid.index._open_index import OpenIndex, Parts
-from pytools_hybrid.index._opening import open_store
-from pytools_hybrid.index._sync import TreeSync
-from pytools_hybrid.index._usage import Recorder
+from pytools_hybrid.index.embed import VectorWork, configured_embedder
+from pytools_hybrid.index.follow import Follower
+from pytools_hybrid.index.open import open_store
+from pytools_hybrid.index.sync import TreeSync
+from pytools_hybrid.index.usage import Recorder
 from pytools_hybrid.settings import Roots, Settings, check_roots
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pytools_hybrid.index._sqlite_file import bound, is_in_our_cache, open_sqlit
 if TYPE_CHECKING:
     from toolindex import ToolStore
 
-    from pytools_hybrid.index._store import SQLiteStore
+    from pytools_hybrid.index.store import SQLiteStore
     from pytools_hybrid.settings import Roots, Settings
 
 _log = logging.getLogger("pytools_hybrid")

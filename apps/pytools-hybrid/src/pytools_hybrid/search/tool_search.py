@@ -14,15 +14,15 @@ from toolindex import ToolFilter
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Index, Recording, open_store
 from pytools_hybrid.search._answering import Answering, observed
-from pytools_hybrid.search._describe import DetailLevel, describe
-from pytools_hybrid.search._engine import Searcher, hybrid_search
-from pytools_hybrid.search._explain import Placement, placed
-from pytools_hybrid.search._lookup import categories, found_as
 from pytools_hybrid.search._notes import broken, doubt, search_record, stale, unknown, why_empty
 from pytools_hybrid.search._request import search_request, under_policy
-from pytools_hybrid.search._rerank import configured_reranking
 from pytools_hybrid.search._tuning import TuningFile
-from pytools_hybrid.search._types import (
+from pytools_hybrid.search.describe import DetailLevel, describe
+from pytools_hybrid.search.engine import Searcher, hybrid_search
+from pytools_hybrid.search.explain import Placement, placed
+from pytools_hybrid.search.lookup import categories, found_as
+from pytools_hybrid.search.rerank import configured_reranking
+from pytools_hybrid.search.types import (
     FoundTool,
     Scope,
     SearchMode,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from toolindex import StoreReader, ToolEntry, ToolStore
     from toolrank.protocols import MakeRanker
 
-    from pytools_hybrid.search._describe import ToolDescription
-    from pytools_hybrid.search._lookup import CategoryCount
-    from pytools_hybrid.search._rerank import Reranking
+    from pytools_hybrid.search.describe import ToolDescription
+    from pytools_hybrid.search.lookup import CategoryCount
+    from pytools_hybrid.search.rerank import Reranking
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 _log = logging.getLogger("pytools_hybrid")

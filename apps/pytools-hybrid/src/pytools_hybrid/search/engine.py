@@ -27,16 +27,16 @@ from pytools_hybrid.search._channels import (
     query_of,
     unembedded,
 )
-from pytools_hybrid.search._deprecation import deprecation, with_deprecated_lower, with_notice
-from pytools_hybrid.search._query_vectors import QueryEncoder, QueryVector
 from pytools_hybrid.search._tuning import TuningFile
-from pytools_hybrid.search._types import (
+from pytools_hybrid.search.deprecation import deprecation, with_deprecated_lower, with_notice
+from pytools_hybrid.search.types import (
     FoundTool,
     MatchType,
     SearchMode,
     SearchRequest,
     SearchResponse,
 )
+from pytools_hybrid.search.vectors import QueryEncoder, QueryVector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from toolrank import Channel, SearchResult
     from toolrank.protocols import MakeRanker
 
-    from pytools_hybrid.search._query_vectors import Encode
+    from pytools_hybrid.search.vectors import Encode
 
 _CACHED_RESULTS = 512
 # In capitals it is not corrected to a similar word.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from toolrank import RECOMMENDED_CONFIDENCE
 from toolrank.steps import UNITS
 
-from pytools_hybrid.search._deprecation import deprecation
+from pytools_hybrid.search.deprecation import deprecation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from toolrank.steps import RankExplanation
 
-    from pytools_hybrid.search._types import FoundTool, SearchResponse
+    from pytools_hybrid.search.types import FoundTool, SearchResponse
     from pytools_hybrid.settings import Settings
 
 SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toolembed import Embedder
     from toolindex import Coverage, ToolStore
 
-    from pytools_hybrid.index._sync import TreeSync
+    from pytools_hybrid.index.sync import TreeSync
     from pytools_hybrid.settings import Settings
 
 _log = logging.getLogger("pytools_hybrid")
