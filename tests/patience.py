@@ -25,7 +25,7 @@ patience.wait_for_vectors()
 
 # Time limits, by module.
 _INDEX = {
-    "pytools_hybrid.index._first_sync": [
+    "pytools_hybrid.index.follow": [
         "_OPENING_SECONDS", "_FIRST_SYNC_SECONDS", "_FIRST_TOOLS_SECONDS",
     ],
 }  # fmt: skip
@@ -37,7 +37,7 @@ _OTHER_WORK = {
 }
 _VECTORS = {
     "pytools_hybrid.cli._search": ["_PATIENCE_SECONDS"],
-    "pytools_hybrid.index._first_sync": ["_FIRST_EMBEDDING_SECONDS"],
+    "pytools_hybrid.index.follow": ["_FIRST_EMBEDDING_SECONDS"],
     "pytools_hybrid.index.index": ["_ENTERING_SECONDS"],
     "pytools_hybrid.search.vectors": ["_SECONDS"],
 }

@@ -29,7 +29,7 @@ def served(tree, tmp_path, monkeypatch):
     """Connect to a server in this process, which sends the same messages as through pipes."""
     # A busy machine may need longer than servers wait for the first scan and its vectors.
     for limit in ("_FIRST_SYNC_SECONDS", "_FIRST_EMBEDDING_SECONDS"):
-        monkeypatch.setattr(f"pytools_hybrid.index._first_sync.{limit}", PATIENCE)
+        monkeypatch.setattr(f"pytools_hybrid.index.follow.{limit}", PATIENCE)
 
     @asynccontextmanager
     async def serve(**flags):

@@ -62,12 +62,12 @@ class Measurement:
             tools = await stack.enter_async_context(
                 ToolSearch(self.tree, settings, embedder=embedder, refresh=False)
             )
-            await tools.index.refresh()
+            await tools.index.update(vectors=False)
             ids = list(tools.index.store.stored(reader_version="").entries)
             tools.index.store.annotate({} if weight is None else self.said.aliases(ids))
             if self.embeds:
                 await embed_with_aliases(tools, embedder)
-            await tools.index.embed_pending()
+            await tools.index.update(files=False)
             return {mode: await self.ask(tools, mode) for mode in MODES}
 
     async def ask(self, tools: ToolSearch, mode: SearchMode) -> Run:

@@ -102,7 +102,7 @@ async def more_is_known_of_a_tool(tools: ToolSearch) -> None:
     assert_type(await tools.find("create_issue"), ToolEntry)
     assert_type(await tools.index.coverage(), toolindex.Coverage)
     assert_type(await tools.index.refused(), dict[str, str])
-    assert_type(await tools.index.embed_pending(print), int)
+    assert_type((await tools.index.update(progress=print)).embedded, int)
 
 
 async def what_became_of_a_search_is_told(tools: ToolSearch, hit: FoundTool) -> None:

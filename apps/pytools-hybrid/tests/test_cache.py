@@ -51,7 +51,7 @@ def test_a_root_that_appears_later_is_indexed(tmp_path, root, cached):
     with BlockingToolSearch(place, Settings(embedding_model="none"), refresh=False) as tools:
         assert "later does not exist" in tools.search("merge files").notes[0]
         root.rename(place)
-        tools.index.refresh()
+        tools.index.update(vectors=False)
         assert tools.search("merge pdf files")
     assert [it for it in cached() if it.endswith(".db")]
 

@@ -31,7 +31,7 @@ async def test_the_index_is_opened_with_the_first_request_after_initialize(parts
     _, follower, server = parts
     keeping = asyncio.create_task(_lifecycle._keep_open(*parts))
 
-    assert not await follower.opened(within=0)
+    assert not await follower.wait_until_open(within=0)
     assert not server.greeted.is_set()
     async with Client(server) as client:
         result = await client.call_tool("search_tools", {"query": "open an issue"})

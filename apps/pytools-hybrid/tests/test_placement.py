@@ -13,8 +13,7 @@ def place(settings, toolbox):
     def ask(query, name, **how):
         async def main():
             async with ToolSearch(toolbox, settings()) as search:
-                await search.index.refresh()
-                await search.index.embed_pending()
+                await search.index.update()
                 return await search.place(query, name, **how)
 
         return asyncio.run(main())
@@ -105,8 +104,7 @@ def test_a_placement_converts_to_json_values(place):
 def test_every_tools_place_equals_its_rank_in_a_search(settings, toolbox, threshold):
     async def main():
         async with ToolSearch(toolbox, settings()) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             how = {"limit": 7, "threshold": threshold}
             found = [it.id for it in await search.search("send a message to a person", **how)]
             places = {

@@ -315,8 +315,7 @@ def test_only_searches_by_meaning_call_the_model(settings, root):
 
     async def main():
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             asked = embedder.asked
             asked.clear()
             await search.search("bug", mode=SearchMode.BM25)

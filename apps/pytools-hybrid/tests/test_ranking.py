@@ -27,8 +27,7 @@ def use(settings, root, job, embedder=None):
 
     async def main():
         async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return await job(search)
 
     return asyncio.run(main())
@@ -57,7 +56,7 @@ def partly_embedded(settings, root, job, chosen):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
         embedder = UnhurriedEmbedder()
         with open_store(Roots.of(root), settings) as store:
             texts = store.pending(embedder.model_id, limit=1_000)
@@ -120,8 +119,8 @@ def test_tools_relevant_to_a_search_are_embedded_first(settings, toolbox):
     async def main():
         embedder = WaitingEmbedder()
         async with ToolSearch(toolbox, settings(), embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
-            embedding = asyncio.create_task(search.index.embed_pending())
+            await search.index.update(vectors=False)
+            embedding = asyncio.create_task(search.index.update(files=False))
             await embedder.began.wait()
             await search.search("send an email", limit=1)
             embedder.may.set()

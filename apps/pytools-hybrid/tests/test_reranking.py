@@ -60,7 +60,7 @@ def rerank(settings, toolbox):
             async with ToolSearch(
                 toolbox, settings(embedding_model="none"), refresh=False
             ) as tools:
-                await tools.index.refresh()
+                await tools.index.update(vectors=False)
                 searcher = Searcher(
                     tools.index.store, bm25_weight=1, vec_weight=1, search=hybrid_search()
                 )
@@ -265,7 +265,7 @@ def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, mon
     async def main():
         reranking = Reranking(asked.model, timeout_s=PATIENCE)
         async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as tools:
-            await tools.index.refresh()
+            await tools.index.update(vectors=False)
             request = SearchRequest(text=QUERY, limit=3)
             found = await tools.search(QUERY, mode=SearchMode.BM25, limit=10)
             others = [replace(request, text=f"{QUERY} {number}") for number in range(8)]

@@ -16,8 +16,7 @@ def use(settings, root, job):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return await job(search)
 
     return asyncio.run(main())
@@ -56,11 +55,11 @@ def test_an_answer_is_current_after_every_change_of_the_files(settings, root, wr
         answers = []
         for number in range(5):
             write_tool("mcptools/zoo/feed.py", f"Feed the penguins, as in version {number}.")
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             (found,) = (await search.search("penguins", mode=SearchMode.BM25)).tools
             answers.append(found.entry.description)
         (root / "mcptools/zoo/feed.py").unlink()
-        await search.index.refresh()
+        await search.index.update(vectors=False)
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
         return answers
 
@@ -74,7 +73,7 @@ def test_an_answer_is_current_after_a_change_by_another_process(settings, root, 
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
         async with ToolSearch(root, settings(), refresh=False) as other:
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            await other.index.refresh()
+            await other.index.update(vectors=False)
         return await search.search("penguins", mode=SearchMode.BM25)
 
     assert ids(use(settings(), root, job)) == ["mcptools:zoo:feed"]
@@ -83,9 +82,9 @@ def test_an_answer_is_current_after_a_change_by_another_process(settings, root, 
 def test_an_answer_is_current_as_vectors_arrive(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             by_words = await search.search("combine papers", mode=SearchMode.VECTOR)
-            await search.index.embed_pending()
+            await search.index.update(files=False)
             return by_words, await search.search("combine papers", mode=SearchMode.VECTOR)
 
     by_words, by_meaning = asyncio.run(main())

@@ -131,9 +131,8 @@ _HOMES = {
         "pytools_hybrid.agents._tool_function": "ToolFunction",
         "pytools_hybrid.errors": "AmbiguousToolError PytoolsError RootUnreadableError "
         "SettingsError ToolArgumentsError ToolLoadError UnknownToolError",
-        "pytools_hybrid.index._catch_up": "IndexState",
+        "pytools_hybrid.index.index": "Index IndexState",
         "pytools_hybrid.index.follow": "Follower",
-        "pytools_hybrid.index.index": "Index",
         "pytools_hybrid.index.open": "open_store",
         "pytools_hybrid.index.usage": "Recording",
         "pytools_hybrid.search.describe": "DetailLevel ToolDescription",

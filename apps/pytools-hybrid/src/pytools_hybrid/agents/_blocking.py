@@ -136,12 +136,9 @@ def _waiting(
 class BlockingIndex(_Blocking[Index]):
     """The `Index` of a `BlockingToolSearch`, with methods that wait for their results."""
 
-    bring_up_to_date: Final = _waiting(Index.bring_up_to_date)
-    refresh: Final = _waiting(Index.refresh)
+    update: Final = _waiting(Index.update)
     check: Final = _waiting(Index.check)
     rebuild: Final = _waiting(Index.rebuild)
-    embed_pending: Final = _waiting(Index.embed_pending)
-    compare_model: Final = _waiting(Index.compare_model)
     refused: Final = _waiting(Index.refused)
     coverage: Final = _waiting(Index.coverage)
     changed_at: Final = _waiting(Index.changed_at)

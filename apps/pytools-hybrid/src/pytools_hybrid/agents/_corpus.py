@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from toolembed import embed_pending
 from toolscan import ScanReport
 
 from pytools_hybrid.agents._definitions import ToolDefinition, identified, to_record
 from pytools_hybrid.agents._functions import FoundFunction, own_functions
-from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder, sooner_than
+from pytools_hybrid.index import (
+    Recorder,
+    SQLiteStore,
+    configured_embedder,
+    embed_texts,
+    interim_embedder,
+)
 from pytools_hybrid.search import (
     Answering,
     Searcher,
@@ -29,7 +34,6 @@ from pytools_hybrid.search import (
     observed,
 )
 from pytools_hybrid.settings import MAX_LIMIT, Settings
-from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -223,13 +227,13 @@ class ToolCorpus:
         embedder, now = self._embedder, time.monotonic()
         if embedder is None or now < self._embeds_at:
             return
-        sooner = sooner_than(embedder)
-        at_most = None if sooner is None else _FEW
+        interim = interim_embedder(embedder)
+        at_most = None if interim is None else _FEW
         try:
             async with asyncio.timeout(_EMBEDDING_SECONDS):
-                if sooner is not None:
-                    await _embed(store, sooner)
-                embedded = await _embed(store, embedder, at_most=at_most)
+                if interim is not None:
+                    await embed_texts(store, interim)
+                embedded, _ = await embed_texts(store, embedder, at_most=at_most)
         except Exception as error:  # noqa: BLE001 - a model may fail with anything
             self._failure = str(error) or f"{embedder.model_id} is slow"
             self._embeds_at = now + _PAUSE_SECONDS
@@ -256,14 +260,6 @@ class _Here:
     lock: asyncio.Lock
     recorder: Recorder
     answering: Answering
-
-
-async def _embed(store: SQLiteStore, embedder: Embedder, *, at_most: int | None = None) -> int:
-    await asyncio.to_thread(store.use_model, embedder.model_id)
-    with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
-        report = await embed_pending(store, embedder, at_most=at_most)
-        seen.outcome = "answered" if report.embedded else ""
-    return report.embedded
 
 
 def _remove(store: SQLiteStore, folder: Path) -> None:

@@ -159,13 +159,13 @@ async def import_into(
             async def done(report: ServerReport) -> None:
                 if report.added or report.changed or report.removed:
                     # Searches then find the server's tools before the other servers are done.
-                    await tools.index.bring_up_to_date()
+                    await tools.index.update()
                 board.done(report)
 
             reports = await _imported(file, into, options, on_stage=board.stage, on_done=done)
             if options.runtime == "pytools":
                 _trust(file, into)
-            index_error = (await tools.index.bring_up_to_date()).error
+            index_error = (await tools.index.update()).error
         if as_json:
             print_json(
                 {

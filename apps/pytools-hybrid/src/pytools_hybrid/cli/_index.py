@@ -118,7 +118,7 @@ async def _index(
             await _check(tools)
         if rebuild:
             await tools.index.rebuild(forget_vectors=True)
-        problem = await _bring_up_to_date(tools, trusts_stamps=not check, output=output)
+        problem = await _update(tools, trusts_stamps=not check, output=output)
         if watch:
             if problem is not None:
                 say(f"{problem} Retrying.")
@@ -145,23 +145,21 @@ async def _compare(tools: ToolSearch) -> EmbeddingError | None:
     from toolembed import EmbeddingError
 
     try:
-        if change := await tools.index.compare_model():
+        if change := await tools.index.vectors.compare_dimensions():
             say(f"{change}: embedding all tools again; the old vectors are kept")
     except EmbeddingError as error:
         return error
     return None
 
 
-async def _bring_up_to_date(
-    tools: ToolSearch, *, trusts_stamps: bool, output: str
-) -> Exception | None:
-    """Bring the index up to date, report the changes, and return what failed."""
+async def _update(tools: ToolSearch, *, trusts_stamps: bool, output: str) -> Exception | None:
+    """Update the index, report the changes, and return what failed."""
     from toolindex import SyncReport
 
     started = time.monotonic()
     uncompared = await _compare(tools)
     with Progress() as progress:
-        done = await tools.index.bring_up_to_date(trusts_stamps=trusts_stamps, progress=progress)
+        done = await tools.index.update(trusts_stamps=trusts_stamps, progress=progress)
     if done.report is None and done.files_error is not None:
         raise done.files_error
     report = done.report or SyncReport()

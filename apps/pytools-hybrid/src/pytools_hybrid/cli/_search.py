@@ -181,7 +181,7 @@ def search(
 
         how: dict[str, Any] = {"mode": SearchMode(mode), "scope": Scope(scope), "where": where}
         async with ToolSearch(roots, settings, refresh=False) as tools:
-            broken = await _bring_up_to_date(tools, mode)
+            broken = await _update(tools, mode)
             await tools.index.warn_of_idle_patterns()
             if category:
                 check_categories(category, {it.category for it in await tools.categories()})
@@ -211,7 +211,7 @@ async def _stubs(tools: ToolSearch, ids: Iterable[str]) -> dict[str, str]:
     return {it.id: it.stub for it in described if it.stub}
 
 
-async def _bring_up_to_date(tools: ToolSearch, mode: str) -> list[str]:
+async def _update(tools: ToolSearch, mode: str) -> list[str]:
     """Update the index; return notes on broken files if it has changed."""
     from pytools_hybrid.search import SearchMode
 
@@ -220,12 +220,12 @@ async def _bring_up_to_date(tools: ToolSearch, mode: str) -> list[str]:
         return []
     with Progress() as progress:
         # The answer reports failures that affect it.
-        done = await index.bring_up_to_date(
+        done = await index.update(
             vectors=tools.uses_vectors(SearchMode(mode)),
             patience=_PATIENCE_SECONDS,
             progress=progress,
         )
-    if done.report is not None and done.is_news:
+    if done.report is not None and done.is_changed:
         print_sync(done.report, index.store.where, embedded=done.embedded)
         return [str(tool) for tool in index.sync.broken.values()]
     return []

@@ -84,8 +84,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         usage = await tools.index.statistics()
         tuning, _ = await asyncio.to_thread(tools.tuning.current)
         is_tuned = tuning is not None and tuning.model_id == probe.model
-        sooner = tools.index.vectors.sooner
-        is_taking_over = sooner is not None and probe.model == sooner.model_id
+        interim = tools.index.vectors.interim
+        is_taking_over = interim is not None and probe.model == interim.model_id
     model = settings.embedding_model
     from pytools_hybrid.settings import without_tools
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolembed import StaticEmbedder
 from toolrank.steps import query_terms, split_request
 
-from pytools_hybrid.index import sooner_than
+from pytools_hybrid.index import interim_embedder
 from pytools_hybrid.search.engine import spelled
 from pytools_hybrid.search.types import SearchMode
 from pytools_hybrid.search.vectors import QueryEmbedder, QueryEncoder, QueryVector
@@ -64,7 +64,7 @@ class Answering:
         # Two searches at a time finish sooner than many at once: they share one interpreter, and
         # while one waits for the database, the other computes.
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._sooner = sooner_than(embedder)
+        self._sooner = interim_embedder(embedder)
         self._queries: dict[str, QueryEmbedder] = {}
         self._encoders: dict[str, QueryEncoder] = {}
 

@@ -108,9 +108,9 @@ def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
     if not response.is_complete:
         # An empty answer says so anyway.
         is_told = not response.tools or not index.settings.sync
-        far = index.sync.filling or "the index does not contain all tools yet"
+        far = index.sync.progress or "the index does not contain all tools yet"
         return () if is_told else (f"more may be found in a moment: {far}",)
-    if index.sync.is_first_look:
+    if index.sync.is_first_scan:
         return ("the index may be out of date: the files are still being scanned",)
     return ()
 
@@ -163,7 +163,7 @@ def why_empty(
             "doctor says more"
         )
     if not response.is_complete and settings.sync:
-        filling = index.sync.filling
+        filling = index.sync.progress
         far = "" if filling is None else f" ({filling})"
         return f"the tools of {roots} are still being indexed{far}: try again in a moment"
     if count == 0:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import toolscan
 from pydantic import BaseModel
-from toolindex import ToolIndexError
+from toolindex import DatabaseError, ToolIndexError
 from toolscan.docstrings import Docstring
 
+from pytools_hybrid.index import SharedIndex
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pydantic import JsonValue
-    from toolindex import ToolEntry, ToolUsage
+    from toolindex import ToolEntry, ToolStore, ToolUsage
     from toolscan import ToolRecord
 
     from pytools_hybrid.settings import Roots
@@ -85,13 +84,13 @@ def describe(
     detail: DetailLevel,
     usage: ToolUsage | None = None,
     outside_links: bool = False,
-    stored: Callable[[str], ToolRecord] | None = None,
+    store: ToolStore | None = None,
 ) -> ToolDescription:
     """Describe a tool.
 
     Schemas and the stub are made from the current file, or from the index if the file cannot be
-    read. Of a file outside its root, only the summary is shown. `stored` returns the record that a
-    shared index has, if the files are on other hosts.
+    read. Of a file outside its root, only the summary is shown. `store` is that of a shared index
+    whose files are on other hosts; it has their records.
     """
     source, category, name = entry.id.source, entry.id.category, entry.id.name
     described = ToolDescription(
@@ -102,10 +101,10 @@ def describe(
     )
     if detail is DetailLevel.SUMMARY:
         return described
-    if stored is None:
+    if store is None:
         record, problem = _read(entry, roots, outside_links=outside_links)
     else:
-        record, problem = _fetched(entry, stored)
+        record, problem = _fetched(entry, store)
     if problem == _OUTSIDE:
         return described.model_copy(update={"notes": [problem]})
     parameters = record.parameters if record else entry.parameters
@@ -132,7 +131,7 @@ def describe(
             "examples": list(Docstring(description).examples),
             "tags": list(record.tags if record else entry.tags),
             "stub": readable(toolscan.stub(record)) if record else None,
-            "path": roots.shown(entry.path) if stored is None else entry.path,
+            "path": roots.shown(entry.path) if store is None else entry.path,
             "usage": _usage(usage),
         }
     )
@@ -171,12 +170,12 @@ def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolR
     return record, ""
 
 
-def _fetched(
-    entry: ToolEntry, stored: Callable[[str], ToolRecord]
-) -> tuple[ToolRecord | None, str]:
+def _fetched(entry: ToolEntry, store: ToolStore) -> tuple[ToolRecord | None, str]:
     """Return a shared index's record of a tool's file, or say why there is none."""
     try:
-        return stored(str(entry.id)), ""
+        if isinstance(store, SharedIndex) and (records := store.records([str(entry.id)])):
+            return records[0], ""
+        raise DatabaseError(store.where, f"the tool {entry.id} is gone")
     except ToolIndexError as error:
         return None, f"its source cannot be fetched now, so this is from this host's copy: {error}"
 

@@ -106,13 +106,13 @@ async def found_as(
 ) -> T:
     """Find a tool, as `find_tool` does, and process it in the same thread."""
     # The first scan may begin or end during the lookup.
-    is_early = index.sync.is_first_look
+    is_early = index.sync.is_first_scan
     try:
-        return await index.look(
+        return await index.read(
             lambda reader: made_of(find_tool(reader, name, policy, index.roots))
         )
     except UnknownToolError as error:
-        if is_early or index.sync.is_first_look:
+        if is_early or index.sync.is_first_scan:
             raise UnknownToolError(name, error.candidates, is_early=True) from None
         raise
 

@@ -183,9 +183,9 @@ class ToolSearch:
         response = await self._answer(wide)
         wanted = [*response.unembedded, *(tool.id for tool in response.tools)]
         await self.index.vectors.want(wanted)
-        if not response.is_complete and not (response.tools and self.index.sync.filling):
+        if not response.is_complete and not (response.tools and self.index.sync.progress):
             # The index is new: its file was removed or damaged, or has not been filled yet.
-            await self.index.sync.complete()
+            await self.index.sync.fill()
             response = await self._answer(wide)
         lacks_vectors = response.coverage.vectors < response.coverage.tools
         if (response.misfit or lacks_vectors) and self.index.vectors.is_outdated:
@@ -250,7 +250,7 @@ class ToolSearch:
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
         """Return the request's terms that some tools have, each with its part of the score."""
-        return await self.index.look(lambda reader: reader.terms(cut_query(query), ids))
+        return await self.index.read(lambda reader: reader.terms(cut_query(query), ids))
 
     async def place(
         self,
@@ -287,7 +287,7 @@ class ToolSearch:
             id_,
             response,
             terms=await self.terms(request.text, ids),
-            passes=await self.index.look(
+            passes=await self.index.read(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),
             min_confidence=asked.min_confidence,
@@ -315,7 +315,7 @@ class ToolSearch:
 
     async def categories(self) -> tuple[CategoryCount, ...]:
         """Return the categories with tools that can be found, and counts, by source and name."""
-        return await self.index.look(lambda reader: categories(reader, self.policy))
+        return await self.index.read(lambda reader: categories(reader, self.policy))
 
     async def entries(self, where: ToolFilter | None = None) -> tuple[ToolEntry, ...]:
         """Return the tools that can be found, and pass a filter if one is given, by id."""
@@ -326,7 +326,7 @@ class ToolSearch:
             entries = reader.entries(ids)
             return tuple(entries[id_] for id_ in ids if id_ in entries)
 
-        return await self.index.look(listed)
+        return await self.index.read(listed)
 
     async def probe(self) -> SearchResponse:
         """Run a trial search in all channels, for the model and the notes of its answer.
@@ -360,7 +360,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            usage = await self.index.recorded(lambda record: record.of_tool(str(entry.id)))
+            usage = await self.index.read_usage(lambda record: record.of_tool(str(entry.id)))
         return await asyncio.to_thread(
             describe,
             entry,
@@ -368,7 +368,7 @@ class ToolSearch:
             detail=detail,
             usage=usage,
             outside_links=self.settings.outside_links,
-            stored=self.index.stored_record if self.settings.only_reads else None,
+            store=self.index.store if self.settings.only_reads else None,
         )
 
     async def record_outcome(

@@ -68,9 +68,9 @@ class PinnedTool:
         try:
             # An existing index is read without waiting; the wait for a new one is short.
             follower = self._calls.service.follower
-            if not await follower.opened(within=_PATIENCE_SECONDS):
+            if not await follower.wait_until_open(within=_PATIENCE_SECONDS):
                 return None
-            await follower.looked(within=_PATIENCE_SECONDS)
+            await follower.wait_until_scanned(within=_PATIENCE_SECONDS)
             tool = await self._calls.caller.find(self._id)
             tool.callee()
         except (PytoolsError, ToolIndexError) as error:
@@ -121,7 +121,7 @@ class Calls:
         context = client.context
         if context is None:
             return await CALL.run(self.service, arguments)
-        await self.service.follower.looked(client)
+        await self.service.follower.wait_until_scanned(client)
 
         def search_of(found_id: str) -> str | None:
             return self._recent.search_of(client.session, found_id)

@@ -414,10 +414,10 @@ class CategorySummary:
 
         An existing index is read without waiting; the wait for a new one is short.
         """
-        if not await self._follower.opened(within=_PATIENCE_SECONDS):
+        if not await self._follower.wait_until_open(within=_PATIENCE_SECONDS):
             return Counter()
         counts = await self._read()
-        if not counts and await self._follower.looked(within=_PATIENCE_SECONDS):
+        if not counts and await self._follower.wait_until_scanned(within=_PATIENCE_SECONDS):
             counts = await self._read()
         return counts
 
