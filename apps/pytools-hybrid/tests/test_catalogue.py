@@ -155,8 +155,11 @@ def test_a_policy_that_hides_everything_is_reported(settings, root):
 def test_patterns_that_match_no_tool_are_listed(settings, root):
     policed = settings(include=("MCPTOOLS:*", "mcptools:*"), exclude=("*:gihub:*",))
 
-    assert use(policed, root, lambda s: s.index.idle_patterns()) == ("MCPTOOLS:*", "*:gihub:*")
-    assert use(settings(), root, lambda s: s.index.idle_patterns()) == ()
+    assert use(policed, root, lambda s: s.index.idle_patterns()) == [
+        ("include", "MCPTOOLS:*"),
+        ("exclude", "*:gihub:*"),
+    ]
+    assert use(settings(), root, lambda s: s.index.idle_patterns()) == []
 
 
 def test_an_unknown_name_during_the_first_scan_says_to_try_again(settings, root):

@@ -191,23 +191,23 @@ class _Source:
 
     path: Path
     text: str | None = None
-    capabilities: Capabilities | None = None
+    capabilities: Capabilities = field(default_factory=Capabilities)
     problem: str | None = None
-    is_logged: bool = True
 
     def read(self) -> bool:
-        """Read the file again, and return whether its content has changed."""
-        before = self.text, self.problem
+        """Read the file again, and return whether it has changed."""
         try:
             text = read_text(self.path)
-            if text != self.text or self.problem is not None:
-                self.text, self.capabilities, self.problem = text, None, None
-                self.capabilities = parse_capabilities(text, self.path)
+            if text == self.text and self.problem is None:
+                return False
+            self.text = text
+            self.capabilities, self.problem = parse_capabilities(text, self.path), None
         except CapabilitiesError as error:
+            if self.problem == str(error):
+                return False
             self.problem = str(error)
-        changed = before != (self.text, self.problem)
-        self.is_logged = self.is_logged and not changed
-        return changed
+            _log.warning("%s; its previous content still applies", error)
+        return True
 
 
 class Annotator:
@@ -222,51 +222,27 @@ class Annotator:
         self._sources = {root: _Source(root / FILE_NAME) for root in roots}
         self._done_at: Hashable = None
 
-    def annotate(self, store: ToolStore) -> int:
-        """Read the files, and update aliases that differ; return how many tools have new ones.
-
-        The caller holds the lease for files.
-        """
-        changed = [source.read() for source in self._sources.values()]
+    def annotate(self, store: ToolStore) -> None:
+        """Read the files, and update aliases that differ; the caller holds the lease for files."""
+        changed = [root for root, source in self._sources.items() if source.read()]
         with store.reading() as reader:
             state = reader.state_of()
-        if not any(changed) and self._done_at == state:
-            return 0
-        if any(it.problem or _has_entries(it) for it in self._sources.values()):
-            count = self._annotate_by_root(store)
-        else:
-            count = store.annotate({})
-        # A change of the store is checked again the next time.
-        self._done_at = None if count else state
-        return count
-
-    def _annotate_by_root(self, store: ToolStore) -> int:
-        ids: dict[Path, list[str]] = {root: [] for root in self._sources}
-        for entry in store.stored(reader_version="").entries.values():
-            ids[self._roots.locate(entry.path)[0]].append(entry.id)
+        if not changed and self._done_at == state:
+            return
         aliases: dict[str, tuple[str, ...]] = {}
         keep: list[str] = []
-        for root, source in self._sources.items():
-            if source.problem is not None or source.capabilities is None:
-                keep += ids[root]
-            else:
+        if any(it.problem or it.capabilities.entries for it in self._sources.values()):
+            ids: dict[Path, list[str]] = {root: [] for root in self._sources}
+            for entry in store.stored(reader_version="").entries.values():
+                ids[self._roots.locate(entry.path)[0]].append(entry.id)
+            for root, source in self._sources.items():
+                if source.problem is not None:
+                    keep += ids[root]
+                    continue
                 aliases |= source.capabilities.aliases(ids[root])
-            self._log_news(source, ids[root])
-        return store.annotate(aliases, keep=keep)
-
-    def _log_news(self, source: _Source, ids: list[str]) -> None:
-        if source.is_logged:
-            return
-        source.is_logged = True
-        if source.problem is not None:
-            _log.warning("%s; its previous content still applies", source.problem)
-        elif source.capabilities is not None:
-            idle = source.capabilities.idle(frozenset(ids))
-            if idle:
-                more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
-                shown = ", ".join(map(repr, idle[:_SHOWN]))
-                _log.warning("%s: no tool of this folder has the id %s%s", source.path, shown, more)
-
-
-def _has_entries(source: _Source) -> bool:
-    return source.capabilities is not None and bool(source.capabilities.entries)
+                if root in changed and (idle := source.capabilities.idle(frozenset(ids[root]))):
+                    more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
+                    shown = ", ".join(map(repr, idle[:_SHOWN])) + more
+                    _log.warning("%s: no tool of this folder has the id %s", source.path, shown)
+        # A change of the store is checked again the next time.
+        self._done_at = None if store.annotate(aliases, keep=keep) else state

@@ -178,7 +178,9 @@ class Follower:
                         tasks.create_task(self._tidy())
                 return
             except Exception as error:
-                if _is_being_cancelled():
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    # The error took the place of a cancellation, which will not be repeated.
                     problem = innermost(error)
                     _log.info("stopping to follow %s failed: %s", self._index.roots, problem)
                     raise asyncio.CancelledError from error
@@ -348,8 +350,9 @@ class Follower:
         work, is_news = asyncio.create_task(vectors.embed()), False
         try:
             while not work.done():
-                news = asyncio.create_task(_wait_for(changed))
-                await asyncio.wait({work, news}, return_when=asyncio.FIRST_COMPLETED)
+                news = asyncio.create_task(changed.wait())
+                either: set[asyncio.Task[Any]] = {work, news}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 await stop(news)
                 if changed.is_set() and not work.done():
                     changed.clear()
@@ -384,16 +387,6 @@ async def stop(task: asyncio.Task[Any]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-
-
-async def _wait_for(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-def _is_being_cancelled() -> bool:
-    """Return whether an error took the place of a cancellation, which will not be repeated."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _delay(error: Exception, failures: int) -> float:

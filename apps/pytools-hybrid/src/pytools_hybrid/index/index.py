@@ -415,32 +415,25 @@ class Index:
             return None
         return await asyncio.to_thread(store.freshness, asks=asks)
 
-    async def idle_patterns(self) -> tuple[str, ...]:
-        """Return the patterns in the settings that match no tool: they may be misspelt."""
-        return tuple(pattern for _, pattern in await self._idle_patterns())
-
     async def warn_of_idle_patterns(self) -> None:
         """Log each pattern that matches no tool, once until it matches one.
 
         Such a pattern hides and confirms nothing.
         """
-        idle = await self._idle_patterns()
+        idle = await self.idle_patterns()
         for name, pattern in idle:
             if (name, pattern) not in self._warned_of:
                 _log.warning(IDLE_PATTERN, name, pattern)
         self._warned_of = frozenset(idle)
 
-    async def _idle_patterns(self) -> tuple[tuple[str, str], ...]:
+    async def idle_patterns(self) -> list[tuple[str, str]]:
+        """Return the patterns that match no tool, each after its setting: they may be misspelt."""
         patterns = self.settings.patterns
 
-        def idle(reader: StoreReader) -> tuple[tuple[str, str], ...]:
-            return tuple(
-                (name, it)
-                for name, it in patterns
-                if not reader.categories(ToolFilter(include=[it]))
-            )
+        def idle(reader: StoreReader) -> list[tuple[str, str]]:
+            return [it for it in patterns if not reader.categories(ToolFilter(include=[it[1]]))]
 
-        return await self.read(idle) if patterns else ()
+        return await self.read(idle) if patterns else []
 
     async def flush(self) -> None:
         """Write pending records of searches now rather than a moment later."""

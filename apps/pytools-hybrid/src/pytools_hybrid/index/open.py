@@ -248,7 +248,19 @@ def rename_freeact_database(database: Path) -> Path | None:
 def is_freeact_database(database: Path) -> bool:
     """Return whether a file is the database of freeact's own search; nothing is changed."""
     try:
-        return _is_unmarked(database) and _has_freeact_tables(database)
+        if not _is_unmarked(database):
+            return False
+        with closing(_connected(database)) as connection:
+            # It may not be freeact's, so closing must not move its log into the file.
+            has_log = os.path.exists(f"{database}-wal")  # noqa: PTH110 - no errors
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
+            if connection.pragma("user_version") != 0:
+                return False
+            # Objects that SQLite creates itself, such as the index of a key, have no statement.
+            made = connection.execute("SELECT name FROM sqlite_schema WHERE sql NOTNULL")
+            names = frozenset(str(it) for (it,) in made if not str(it).startswith("sqlite_"))
+            # A kill may have prevented the second table.
+            return names in (_VECTORS, _VECTORS | _WORDS)
     except apsw.Error:
         # It is damaged, locked or of another kind: opening it as ours will report that.
         return False
@@ -266,17 +278,3 @@ def _connected(database: Path) -> apsw.Connection:
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(_LOCK_MS)
     return connection
-
-
-def _has_freeact_tables(database: Path) -> bool:
-    with closing(_connected(database)) as connection:
-        # It may not be freeact's, so closing must not move its log into the file.
-        has_log = os.path.exists(f"{database}-wal")  # noqa: PTH110 - no errors
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)
-        if connection.pragma("user_version") != 0:
-            return False
-        # Objects that SQLite creates itself, such as the index of a key, have no statement.
-        made = connection.execute("SELECT name FROM sqlite_schema WHERE sql NOTNULL")
-        names = frozenset(str(it) for (it,) in made if not str(it).startswith("sqlite_"))
-        # A kill may have prevented the second table.
-        return names in (_VECTORS, _VECTORS | _WORDS)

@@ -50,7 +50,7 @@ _REBUILD_PAUSE = 30.0
 # A small first portion is found soon; growing ones make commits cheap. A kill loses at most one.
 _FIRST_PORTION = 250
 _GROWTH = 3
-_LARGEST_PORTION = 4_000
+_LARGEST_PORTION = 1_000
 # A file with one of these faults was meant to be a tool, even if it never was one.
 _FAULTS = {
     *("syntax_error", "too_deep", "surrogate", "encoding", "nul_bytes"),
