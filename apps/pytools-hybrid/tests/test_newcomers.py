@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.search._channels import _MOST as MOST
-from pytools_hybrid.search._channels import _MOST_CHARACTERS as MOST_CHARACTERS
+from pytools_hybrid.search.channels import _MOST as MOST
+from pytools_hybrid.search.channels import _MOST_CHARACTERS as MOST_CHARACTERS
 from toolembed import EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import ToolFilter
 

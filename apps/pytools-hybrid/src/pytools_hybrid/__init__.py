@@ -135,9 +135,8 @@ _HOMES = {
         "pytools_hybrid.index.follow": "Follower",
         "pytools_hybrid.index.open": "open_store",
         "pytools_hybrid.index.usage": "Recording",
-        "pytools_hybrid.search.describe": "DetailLevel ToolDescription",
+        "pytools_hybrid.search.describe": "CategoryCount DetailLevel ToolDescription",
         "pytools_hybrid.search.explain": "Placement",
-        "pytools_hybrid.search.lookup": "CategoryCount",
         "pytools_hybrid.search.tool_search": "ToolSearch",
         "pytools_hybrid.search.types": "FoundTool MatchType RerankReport "
         "Scope SearchMode SearchResponse",
