@@ -17,7 +17,7 @@ from pytools_hybrid import (
     FoundFunction,
     FoundTool,
     IndexState,
-    Placement,
+    RankExplanation,
     PytoolsError,
     Recording,
     RerankReport,
@@ -106,8 +106,8 @@ async def more_is_known_of_a_tool(tools: ToolSearch) -> None:
 
 
 async def what_became_of_a_search_is_told(tools: ToolSearch, hit: FoundTool) -> None:
-    placed = await tools.place("open an issue", hit.id)
-    assert_type(placed, Placement)
+    placed = await tools.explain_rank("open an issue", hit.id)
+    assert_type(placed, RankExplanation)
     assert_type(await tools.record_outcome(hit.id, success=True), Recording)
     assert_type(await tools.index.state(), IndexState)
     assert_type((await tools.search("open an issue", rerank=True)).rerank, RerankReport | None)

@@ -27,7 +27,7 @@ UNANSWERABLE = [
 ]
 
 
-DOUBT = "probably none of these does this; they are only the nearest"
+DOUBT = "Low confidence: these are only the closest matches."
 
 
 @pytest.fixture

@@ -118,8 +118,8 @@ def test_an_interrupted_rebuild_continues_where_it_stopped(
 def test_a_search_falls_back_to_words_and_says_what_to_do(use, openai):
     openai.dimensions = THEN
     found = use(search)
-    assert "gave 32 dimensions, the index has 37" in found.notes[0]
-    assert "`pytools-hybrid index` embeds all tools again" in found.notes[0]
+    assert "returned 32-dimensional vectors, the index has 37" in found.notes[0]
+    assert "Run pytools-hybrid index." in found.notes[0]
     assert [str(it.entry.id) for it in found.tools] == [MERGE]
 
 

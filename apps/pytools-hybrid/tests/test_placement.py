@@ -14,7 +14,7 @@ def place(settings, toolbox):
         async def main():
             async with ToolSearch(toolbox, settings()) as search:
                 await search.index.update()
-                return await search.place(query, name, **how)
+                return await search.explain_rank(query, name, **how)
 
         return asyncio.run(main())
 
@@ -43,7 +43,7 @@ def test_a_tool_that_is_not_shown_is_compared_with_the_last_shown_one(place):
     assert placement.ahead == "mcptools:pdf:merge_pdfs"
     assert {"merge", "pdf", "documents"} <= set(placement.lacking)
     text = "\n".join(placement.lines())
-    assert "merge_pdfs has of the request: " in text
+    assert "Query terms only merge_pdfs has: " in text
     assert f"number {placement.rank}" in text
 
 
@@ -51,7 +51,7 @@ def test_a_tool_without_any_word_of_the_request_is_reported_as_such(place):
     placement = place("zebra", "plan_route", mode="bm25")
 
     assert placement.rank is None
-    assert "no word of the request" in placement.reasons[0]
+    assert placement.reasons[0] == "No query term occurs in this tool."
     assert "capabilities.toml" in placement.reasons[1]
 
 
@@ -83,7 +83,7 @@ def test_a_tool_that_a_near_duplicate_represents_is_reported_as_such(place, writ
 def test_a_request_that_names_another_tool_is_reported(place):
     placement = place("merge_pull_request", "merge_pdfs", limit=1)
 
-    assert any("the request names the other" in reason for reason in placement.reasons)
+    assert any("the query names the other" in reason for reason in placement.reasons)
 
 
 def test_an_unknown_tool_is_an_error(place):
@@ -108,7 +108,9 @@ def test_every_tools_place_equals_its_rank_in_a_search(settings, toolbox, thresh
             how = {"limit": 7, "threshold": threshold}
             found = [it.id for it in await search.search("send a message to a person", **how)]
             places = {
-                str(it.id): (await search.place("send a message to a person", str(it.id), **how))
+                str(it.id): (
+                    await search.explain_rank("send a message to a person", str(it.id), **how)
+                )
                 for it in await search.entries()
             }
         return found, {it.rank: id_ for id_, it in places.items() if it.rank}, places

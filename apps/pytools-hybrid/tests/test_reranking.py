@@ -13,9 +13,9 @@ from pydantic_ai.models.function import FunctionModel
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder
 from pytools_hybrid.search import (
-    Answering,
+    ModelSelector,
     Reranking,
-    Searcher,
+    RankingEngine,
     SearchRequest,
     hybrid_search,
 )
@@ -61,13 +61,13 @@ def rerank(settings, toolbox):
                 toolbox, settings(embedding_model="none"), refresh=False
             ) as tools:
                 await tools.index.update(vectors=False)
-                searcher = Searcher(
+                searcher = RankingEngine(
                     tools.index.store, bm25_weight=1, vec_weight=1, search=hybrid_search()
                 )
                 recorder = Recorder(
                     tools.index.store, keeps_searches=False, repair=tools.index.sync.repair
                 )
-                answering = Answering(tools.index.store, searcher, recorder, None)
+                answering = ModelSelector(tools.index.store, searcher, recorder, None)
                 pairs = []
                 for query in queries:
                     request = SearchRequest(text=query, mode=SearchMode.BM25, limit=limit)

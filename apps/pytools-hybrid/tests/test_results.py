@@ -128,8 +128,8 @@ def test_a_usage_filter_says_how_many_tools_passed_for_lack_of_data(settings, ro
         (note,) = response.notes
         others = len(response) - 1
         assert others > 0
-        assert note.startswith(f"{others} of {len(response)} results have too little recorded use")
-        assert note.endswith("unknown=exclude leaves them out")
+        assert note.startswith(f"{others} of {len(response)} results have too few recorded calls")
+        assert note.endswith("unknown=exclude drops them.")
     assert ids(known) == [CREATE]
     assert ids(none) == []
     assert known[0].outcomes == (5, 0, 5, 30.0)
@@ -205,7 +205,7 @@ def test_a_filter_that_nothing_passes_says_so(settings, root):
     response = use(settings(), root, job)
 
     assert response.tools == ()
-    assert "none of the 4 tools passes the filters and fits" in response.notes[0]
+    assert "No tool matches the query and the filters." in response.notes[0]
 
 
 def test_an_invalid_filter_is_refused():

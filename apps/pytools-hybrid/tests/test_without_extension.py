@@ -62,7 +62,7 @@ def test_without_numpy_either_searches_use_words(root, settings, openai, model):
     response, told = answer(root, settings(embedding_model=model))
 
     assert MERGE in scores(response)
-    assert "vector channel lost" in response.lost[0]
+    assert "Vector search unavailable" in response.lost[0]
     for notes in (response.notes, told):
         assert "numpy cannot be imported, so searches use words alone" in notes[0]
 

@@ -215,7 +215,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
 
     search: Final = _waiting(ToolSearch.search)
     terms: Final = _waiting(ToolSearch.terms)
-    place: Final = _waiting(ToolSearch.place)
+    explain_rank: Final = _waiting(ToolSearch.explain_rank)
     prepare_reranking: Final = _waiting(ToolSearch.prepare_reranking)
     categories: Final = _waiting(ToolSearch.categories)
     entries: Final = _waiting(ToolSearch.entries)

@@ -25,8 +25,8 @@ from pytools_hybrid.index import (
     interim_embedder,
 )
 from pytools_hybrid.search import (
-    Answering,
-    Searcher,
+    ModelSelector,
+    RankingEngine,
     SearchRequest,
     TuningFile,
     cut_query,
@@ -95,7 +95,7 @@ class ToolCorpus:
         self.settings: Settings = Settings.from_flags({}) if settings is None else settings
         self._embedder = embedder or configured_embedder(self.settings)
         self._opening = threading.Lock()
-        self._opened: tuple[SQLiteStore, Searcher] | None = None
+        self._opened: tuple[SQLiteStore, RankingEngine] | None = None
         self._remove: weakref.finalize[[SQLiteStore, Path], ToolCorpus] | None = None
         self._here: _Here | None = None
         self._tools: dict[ToolId, ToolDefinition] = {}
@@ -175,8 +175,8 @@ class ToolCorpus:
         request = SearchRequest(
             text=cut_query(query), limit=min(limit, MAX_LIMIT), min_confidence=threshold
         )
-        store, searcher = await asyncio.to_thread(self._open)
-        here = self._in_this_loop(store, searcher)
+        store, engine = await asyncio.to_thread(self._open)
+        here = self._in_this_loop(store, engine)
         # Held from the update to the answer, because other callers may pass other tools.
         async with here.lock, store.lease("corpus").acquire_async(patience=_TURN_SECONDS):
             if held is not self._tools and held != self._tools:
@@ -195,21 +195,21 @@ class ToolCorpus:
             self._callable[tool_id] = self._functions[tool_id].tool()
         return self._callable[tool_id]
 
-    def _open(self) -> tuple[SQLiteStore, Searcher]:
+    def _open(self) -> tuple[SQLiteStore, RankingEngine]:
         with self._opening:
             if self._opened is None:
                 folder = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
                 store = SQLiteStore(folder / "corpus.db", field_weights=self.settings.field_weights)
                 self._remove = weakref.finalize(self, _remove, store, folder)
                 settings = self.settings
-                searcher = Searcher(
+                engine = RankingEngine(
                     store,
                     bm25_weight=settings.bm25_weight,
                     vec_weight=settings.vec_weight,
                     search=hybrid_search(settings.fusion, settings.rrf_k),
                     tuning=TuningFile(settings.tuning),
                 )
-                self._opened = store, searcher
+                self._opened = store, engine
             return self._opened
 
     def _hold(self, store: SQLiteStore, tools: dict[ToolId, ToolDefinition]) -> None:
@@ -241,11 +241,11 @@ class ToolCorpus:
             is_done = at_most is None or embedded < at_most
             self._failure, self._embeds_at = "", float("inf" if is_done else "-inf")
 
-    def _in_this_loop(self, store: SQLiteStore, searcher: Searcher) -> _Here:
+    def _in_this_loop(self, store: SQLiteStore, engine: RankingEngine) -> _Here:
         loop, here = asyncio.get_running_loop(), self._here
         if here is None or here.loop is not loop:
             recorder = Recorder(store, keeps_searches=False)
-            answering = Answering(store, searcher, recorder, self._embedder)
+            answering = ModelSelector(store, engine, recorder, self._embedder)
             here = self._here = _Here(
                 loop=loop, lock=asyncio.Lock(), recorder=recorder, answering=answering
             )
@@ -259,7 +259,7 @@ class _Here:
     loop: asyncio.AbstractEventLoop
     lock: asyncio.Lock
     recorder: Recorder
-    answering: Answering
+    answering: ModelSelector
 
 
 def _remove(store: SQLiteStore, folder: Path) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from pytools_hybrid.search import FoundTool, Placement, SearchResponse
+    from pytools_hybrid.search import FoundTool, RankExplanation, SearchResponse
     from pytools_hybrid.settings import Roots
 
 _BAR = 8
@@ -38,7 +38,7 @@ class Answer:
     query: str
     response: SearchResponse
     terms: Mapping[str, Mapping[str, float]] | None = None
-    placement: Placement | None = None
+    placement: RankExplanation | None = None
     stubs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

@@ -194,7 +194,7 @@ def search(
                 query=query,
                 response=response,
                 terms=await tools.terms(query, ids) if explain else None,
-                placement=await tools.place(query, why, **how) if why is not None else None,
+                placement=await tools.explain_rank(query, why, **how) if why is not None else None,
                 stubs=await _stubs(tools, ids) if output == "python" else {},
             )
 

@@ -9,13 +9,13 @@ from pytools_hybrid.search.describe import check_categories as check_categories
 from pytools_hybrid.search.describe import found_as as found_as
 from pytools_hybrid.search.describe import nearest_first as nearest_first
 from pytools_hybrid.search.describe import short as short
-from pytools_hybrid.search.engine import Answering as Answering
-from pytools_hybrid.search.engine import Searcher as Searcher
+from pytools_hybrid.search.engine import ModelSelector as ModelSelector
+from pytools_hybrid.search.engine import RankingEngine as RankingEngine
 from pytools_hybrid.search.engine import calibration_of as calibration_of
 from pytools_hybrid.search.engine import hybrid_search as hybrid_search
 from pytools_hybrid.search.engine import observed as observed
 from pytools_hybrid.search.explain import ChannelScore as ChannelScore
-from pytools_hybrid.search.explain import Placement as Placement
+from pytools_hybrid.search.explain import RankExplanation as RankExplanation
 from pytools_hybrid.search.explain import breakdown as breakdown
 from pytools_hybrid.search.explain import channel_shares as channel_shares
 from pytools_hybrid.search.explain import reason as reason

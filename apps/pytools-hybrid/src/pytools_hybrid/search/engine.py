@@ -14,7 +14,9 @@ from toolembed import EmbeddingError, StaticEmbedder
 from toolindex import ToolFilter
 from toolrank import Calibration, HybridRanker, HybridSearch
 from toolrank.steps import (
-    RankExplanation,
+    RankExplanation as Rank,
+)
+from toolrank.steps import (
     query_terms,
     reciprocal_rank_fusion,
     split_request,
@@ -24,8 +26,8 @@ from toolscan import ToolId
 
 from pytools_hybrid.index import interim_embedder
 from pytools_hybrid.search.channels import (
-    Asked,
-    Newcomers,
+    InMemoryEmbeddings,
+    SearchContext,
     StoreCandidates,
     channel_weights,
     query_of,
@@ -65,8 +67,8 @@ _CALIBRATION = Calibration()
 _ACCURATE = Calibration.accurate()
 
 
-class Searcher:
-    """Answers requests from a store, remembering answers until the store changes.
+class RankingEngine:
+    """Ranks tools of a store for requests, remembering answers until the store changes.
 
     Args:
         store: What to search.
@@ -92,7 +94,7 @@ class Searcher:
         self._tuning = tuning or TuningFile(None)
         # An answer depends on its key alone, so it does not expire.
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
-        self._newcomers = Newcomers()
+        self._in_memory = InMemoryEmbeddings()
         self._used: tuple[Hashable, _Usage] = None, _Usage({}, {})
         self._deprecated: tuple[Hashable, Mapping[str, str]] = None, {}
         self._lock = Lock()
@@ -126,7 +128,7 @@ class Searcher:
         """
         lost: list[str] = []
         notes: list[str] = []
-        shortfall, misfit = why, False
+        vector_problem, dimension_mismatch = why, False
         with self._store.reading() as reader:
             wanted = model_id if self.uses_vectors(request.mode) else None
             vector: QueryVector | None = None
@@ -136,7 +138,7 @@ class Searcher:
                     text = spelled(reader, request.text, query.knows)
                     vector, encode = query.vector(text), query.documents
                 except EmbeddingError as error:
-                    shortfall = why = str(error)
+                    vector_problem = why = str(error)
             else:
                 vector = query
             length = None if vector is None else len(vector.values)
@@ -145,28 +147,28 @@ class Searcher:
             )
             if coverage.tools and vector is not None:
                 before = reader.coverage(vector.model_id)
-                misfit = coverage.vectors == 0 and before.vectors > 0
+                dimension_mismatch = coverage.vectors == 0 and before.vectors > 0
                 missing = _unsearchable(coverage.vectors, before, vector)
-                if missing and (encode is None or misfit):
-                    vector, shortfall = None, why or missing
+                if missing and (encode is None or dimension_mismatch):
+                    vector, vector_problem = None, why or missing
                 elif vector.model_id != wanted:
                     lost.append(f"searched with vectors of {vector.model_id} ({why})")
                 elif coverage.vectors < coverage.tools:
                     reason = f" ({why})" if why else ""
-                    shortfall = (
+                    vector_problem = (
                         f"{coverage.vectors} of {coverage.tools} tools have vectors so far{reason}"
                     )
-                    notes.append(shortfall)
+                    notes.append(vector_problem)
             if vector is not None:
                 vector, ignored = vector.with_usable_parts().tuned(self._tuning)
                 notes += [ignored] * bool(ignored)
                 if any(values is None for _, values in vector.parts):
-                    notes.append(
-                        "a part of the request was searched by words alone: it has no vector"
-                    )
-            if coverage.tools and vector is None and shortfall:
-                lost.append(f"vector channel lost ({shortfall}): searched by words")
-            key, ranked = self._ranked(reader, Asked(request, vector, wanted, coverage, encode))
+                    notes.append("One part of the query was searched by keywords only.")
+            if coverage.tools and vector is None and vector_problem:
+                lost.append(f"Vector search unavailable ({vector_problem}); keyword search only.")
+            key, ranked = self._ranked(
+                reader, SearchContext(request, vector, wanted, coverage, encode)
+            )
             response = SearchResponse(
                 tools=ranked.tools,
                 placing=ranked.placing,
@@ -176,28 +178,27 @@ class Searcher:
                 channels=tuple(self._weights(request.mode, has_vector=vector is not None)),
                 model="" if vector is None else vector.model_id,
                 is_complete=reader.is_complete(),
-                misfit=misfit,
-                shortfall=shortfall,
-                fuller_models=() if wanted is None else _fuller(reader, wanted, length),
+                dimension_mismatch=dimension_mismatch,
+                vector_problem=vector_problem,
             )
         # Only now is it certain that nothing failed in the read.
         self._remember(key, ranked)
         return replace(response, notes=(*lost, *notes), lost=tuple(lost))
 
-    def _ranked(self, reader: StoreReader, asked: Asked) -> tuple[Hashable, _Ranked]:
-        vector = asked.vector
+    def _ranked(self, reader: StoreReader, context: SearchContext) -> tuple[Hashable, _Ranked]:
+        vector = context.vector
         key = (
-            asked.request,
+            context.request,
             (vector.model_id, len(vector.values), vector.text, vector.tuning) if vector else None,
             # If a model fails at times, vectors of parts may be missing.
             tuple(values is not None for _, values in vector.parts) if vector else (),
-            asked.encode is None,
-            reader.state_of(vector.model_id if vector else asked.wanted),
+            context.encode is None,
+            reader.state_of(vector.model_id if vector else context.wanted),
             reader.usage_generation(),
         )
         with self._lock:
             known = self._answers.get(key)
-        return key, known or self._rank(reader, asked)
+        return key, known or self._rank(reader, context)
 
     def _remember(self, key: Hashable, answer: _Ranked) -> None:
         with self._lock:
@@ -206,12 +207,12 @@ class Searcher:
             if len(self._answers) > _CACHED_RESULTS:
                 self._answers.popitem(last=False)
 
-    def _rank(self, reader: StoreReader, asked: Asked) -> _Ranked:
-        request, vector = asked.request, asked.vector
-        query, tools = query_of(request, vector), StoreCandidates(reader, asked)
-        new = unembedded(reader, tools, query, asked)
-        if new and vector is not None and asked.encode is not None:
-            own = self._newcomers.vectors(reader.entries(new), new, asked.encode)
+    def _rank(self, reader: StoreReader, context: SearchContext) -> _Ranked:
+        request, vector = context.request, context.vector
+        query, tools = query_of(request, vector), StoreCandidates(reader, context)
+        new = unembedded(reader, tools, query, context)
+        if new and vector is not None and context.encode is not None:
+            own = self._in_memory.vectors(reader.entries(new), new, context.encode)
             tools = tools.embedded(own)
         usage, deprecated = self._usage(reader), self._deprecated_tools(reader)
         found = self._search.run(
@@ -219,17 +220,17 @@ class Searcher:
             query,
             limit=request.limit,
             weights=channel_weights(
-                asked, self._weights(request.mode, has_vector=vector is not None)
+                context, self._weights(request.mode, has_vector=vector is not None)
             ),
             usage=usage.factors,
             calibration=calibration_of("" if vector is None else vector.model_id),
             adjust=partial(with_deprecated_lower, deprecated, request.text),
-            whole=request.place_of is not None,
+            whole=request.explain_id is not None,
         )
         sure = (it for it in found.results() if it.confidence >= request.min_confidence)
         results, placing = tuple(islice(sure, request.limit)), None
-        if request.place_of is not None:
-            results, placing = found.explain_rank(request.place_of, results)
+        if request.explain_id is not None:
+            results, placing = found.explain_rank(request.explain_id, results)
         return _Ranked(tuple(_tool(it, tools, usage, deprecated) for it in results), new, placing)
 
     def _usage(self, reader: StoreReader) -> _Usage:
@@ -345,7 +346,7 @@ class _Ranked(NamedTuple):
 
     tools: tuple[FoundTool, ...]
     unembedded: tuple[str, ...]
-    placing: RankExplanation | None = None
+    placing: Rank | None = None
 
 
 class _Usage(NamedTuple):
@@ -361,18 +362,9 @@ def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | 
     if not before.vectors:
         return f"no tool has a vector of {vector.model_id} yet"
     return (
-        f"{vector.model_id} gave {len(vector.values)} dimensions, the index has "
-        f"{before.dimensions}; `pytools-hybrid index` embeds all tools again"
+        f"{vector.model_id} returned {len(vector.values)}-dimensional vectors, the index has "
+        f"{before.dimensions}. Run pytools-hybrid index."
     )
-
-
-def _fuller(reader: StoreReader, wanted: str, dimensions: int | None) -> tuple[str, ...]:
-    coverage = reader.coverage(wanted, dimensions=dimensions)
-    if coverage.vectors >= coverage.tools:
-        return ()
-    counts = {model: reader.coverage(model).vectors for model in reader.models() if model != wanted}
-    fuller = [model for model, vectors in counts.items() if vectors > coverage.vectors]
-    return tuple(sorted(fuller, key=lambda model: (-counts[model], model)))
 
 
 async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> SearchResponse:
@@ -396,20 +388,20 @@ async def observed(mode: SearchMode, answer: Awaitable[SearchResponse]) -> Searc
     return response
 
 
-class Answering:
-    """Answers requests, with the offline model until the wanted one has embedded the tools."""
+class ModelSelector:
+    """Answers with vectors of the wanted model, or of the offline one until that has all tools."""
 
     def __init__(
-        self, store: ToolStore, searcher: Searcher, recorder: Recorder, embedder: Embedder | None
+        self, store: ToolStore, engine: RankingEngine, recorder: Recorder, embedder: Embedder | None
     ) -> None:
         self._store = store
-        self.searcher = searcher
+        self.engine = engine
         self._recorder = recorder
         self._embedder = embedder
         # Two searches at a time finish sooner than many at once: they share one interpreter, and
         # while one waits for the database, the other computes.
         self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._sooner = interim_embedder(embedder)
+        self._interim = interim_embedder(embedder)
         self._queries: dict[str, QueryEmbedder] = {}
         self._encoders: dict[str, QueryEncoder] = {}
 
@@ -420,31 +412,36 @@ class Answering:
             is_missed = request.mode is SearchMode.VECTOR
             why = "vectors are turned off: embedding model 'none'" if is_missed else ""
             return await self._looked_up(request, None, why)
-        if not self.searcher.uses_vectors(request.mode):
+        if not self.engine.uses_vectors(request.mode):
             return await self._looked_up(request, None, "")
-        if self._sooner is not None:
-            return await self._answered_at_once(request, wanted, self._sooner, failure)
+        if self._interim is not None:
+            return await self._answered_by_faster(request, wanted, self._interim, failure)
         vector, why = await self._vector(request, wanted)
         response = await self._looked_up(request, vector, why or failure)
-        if response.misfit and isinstance(vector, QueryVector):
+        if response.dimension_mismatch and isinstance(vector, QueryVector):
             # Not cached: the model may return the right one the next time.
             for text in (vector.text, *(part for part, _ in vector.parts)):
                 self._queries[wanted.model_id].forget(text)
-        offline = StaticEmbedder()
-        if wanted.model_id == offline.model_id or not _is_short(request, response, offline):
+        offline, coverage = StaticEmbedder(), response.coverage
+        # The offline model can find more without any stored vectors: it embeds the tools that fit
+        # by their words before it answers.
+        is_enough = response.model and coverage.vectors >= _ENOUGH * coverage.tools
+        if is_enough or wanted.model_id == offline.model_id:
             return response
         vector, _ = await self._vector(request, offline)
-        why = response.shortfall or f"those of {wanted.model_id} are not ready"
+        why = response.vector_problem or f"those of {wanted.model_id} are not ready"
         instead = await self._looked_up(request, vector, why)
         if response.tools and not instead.tools:
             return response
-        return replace(instead, unembedded=response.unembedded, misfit=response.misfit)
+        return replace(
+            instead, unembedded=response.unembedded, dimension_mismatch=response.dimension_mismatch
+        )
 
-    async def _answered_at_once(
-        self, request: SearchRequest, wanted: Embedder, sooner: StaticEmbedder, failure: str
+    async def _answered_by_faster(
+        self, request: SearchRequest, wanted: Embedder, interim: StaticEmbedder, failure: str
     ) -> SearchResponse:
         """Answer with the wanted model if all tools have its vectors, else with the faster one."""
-        spelled = await asyncio.to_thread(self._spelled, request.text, wanted, sooner.knows)
+        spelled = await asyncio.to_thread(self._spelled, request.text, wanted, interim.knows)
         if spelled is not None:
             vector, failure = await self._vector(request, wanted, spelled)
             if not failure:
@@ -452,9 +449,9 @@ class Answering:
                 # A tool may have changed in the meantime.
                 if response.coverage.vectors >= response.coverage.tools:
                     return response
-        vector, why = await self._vector(request, sooner)
+        vector, why = await self._vector(request, interim)
         # Users only need to know if the wanted model fails, not that it is unfinished.
-        model_id = wanted.model_id if failure else sooner.model_id
+        model_id = wanted.model_id if failure else interim.model_id
         return await self._looked_up(request, vector, why or failure, model_id=model_id)
 
     def _spelled(self, text: str, wanted: Embedder, known: Callable[[str], bool]) -> str | None:
@@ -480,7 +477,7 @@ class Answering:
             model_id = self._embedder.model_id
         async with self._turns:
             return await asyncio.to_thread(
-                self.searcher.answer,
+                self.engine.answer,
                 request,
                 model_id=model_id,
                 query=vector,
@@ -493,7 +490,7 @@ class Answering:
         if not query_terms(request.text, stop_words=()):
             return None, ""
         if isinstance(embedder, StaticEmbedder):
-            # It takes less time than another thread, so it is asked where the index is read.
+            # It takes less time than another thread, so it is context where the index is read.
             if embedder.model_id not in self._encoders:
                 self._encoders[embedder.model_id] = QueryEncoder(embedder)
             return self._encoders[embedder.model_id], ""
@@ -503,14 +500,3 @@ class Answering:
             self._queries[embedder.model_id] = queries
         text = spelled or request.text
         return await queries.vector(text, split_request(text))
-
-
-def _is_short(request: SearchRequest, response: SearchResponse, offline: StaticEmbedder) -> bool:
-    """Return whether the offline model can find more than the one that answered.
-
-    It can without any stored vectors: it embeds the tools that fit by their words before it
-    answers. In modes without words, half of the wanted model's vectors are better.
-    """
-    coverage = response.coverage
-    is_enough = request.mode is SearchMode.VECTOR or coverage.vectors >= _ENOUGH * coverage.tools
-    return not (response.model and is_enough) or offline.model_id in response.fuller_models

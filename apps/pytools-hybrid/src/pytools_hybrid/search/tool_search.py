@@ -17,8 +17,8 @@ from toolscan import ToolId
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Index, Recording, open_store, server_unreachable
 from pytools_hybrid.search.describe import DetailLevel, categories, describe, found_as
-from pytools_hybrid.search.engine import Answering, Searcher, hybrid_search, observed
-from pytools_hybrid.search.explain import Placement, placed
+from pytools_hybrid.search.engine import ModelSelector, RankingEngine, hybrid_search, observed
+from pytools_hybrid.search.explain import RankExplanation, rank_explanation
 from pytools_hybrid.search.rerank import configured_reranking
 from pytools_hybrid.search.types import (
     FoundTool,
@@ -99,7 +99,7 @@ class ToolSearch:
         self._reranking = configured_reranking(self.settings)
         self._follows = follow
         self._preparing: asyncio.Task[None] | None = None
-        self._answers: Answering | None = None
+        self._answers: ModelSelector | None = None
 
     async def __aenter__(self) -> Self:
         await self.index.__aenter__()
@@ -114,18 +114,18 @@ class ToolSearch:
         await self.index.__aexit__(*raised)
 
     @property
-    def _answering(self) -> Answering:
+    def _answering(self) -> ModelSelector:
         store = self.index.store
         if self._answers is None:
             settings = self.settings
-            searcher = Searcher(
+            engine = RankingEngine(
                 store,
                 bm25_weight=settings.bm25_weight,
                 vec_weight=settings.vec_weight,
                 search=self._search,
                 tuning=self.tuning,
             )
-            self._answers = Answering(store, searcher, self.index.recorder, self.index.embedder)
+            self._answers = ModelSelector(store, engine, self.index.recorder, self.index.embedder)
         return self._answers
 
     async def search(
@@ -198,7 +198,7 @@ class ToolSearch:
             await self.index.sync.fill()
             response = await self._answer(wide)
         lacks_vectors = response.coverage.vectors < response.coverage.tools
-        if (response.misfit or lacks_vectors) and self.index.vectors.is_outdated:
+        if (response.dimension_mismatch or lacks_vectors) and self.index.vectors.is_outdated:
             # The follower then embeds all tools again, in the new length.
             self.index.sync.changed.set()
         if reranking is not None:
@@ -262,7 +262,7 @@ class ToolSearch:
         """Return the request's terms that some tools have, each with its part of the score."""
         return await self.index.read(lambda reader: reader.terms(cut_query(query), ids))
 
-    async def place(
+    async def explain_rank(
         self,
         query: str | SearchRequest,
         name: str,
@@ -272,7 +272,7 @@ class ToolSearch:
         where: ToolFilter | None = None,
         limit: int | None = None,
         threshold: float | None = None,
-    ) -> Placement:
+    ) -> RankExplanation:
         """Return where a tool ranks in the answer of a search, and why it does not rank higher.
 
         A tool that is not among the results has its place among the hundred or more tools that the
@@ -290,10 +290,10 @@ class ToolSearch:
             threshold=threshold,
         )
         id_ = str((await self.find(name)).id)
-        asked = replace(request, place_of=id_)
+        asked = replace(request, explain_id=id_)
         response = await self._answer(asked)
         ids = [id_, *(tool.id for tool in response.tools if tool.id != id_)]
-        return placed(
+        return rank_explanation(
             id_,
             response,
             terms=await self.terms(request.text, ids),
@@ -415,7 +415,7 @@ class ToolSearch:
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Return whether a search in this mode uses the vector channel."""
-        return self._answering.searcher.uses_vectors(SearchMode(mode))
+        return self._answering.engine.uses_vectors(SearchMode(mode))
 
     def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
         if self.index.embedder is None or not self.uses_vectors(mode):
@@ -509,7 +509,7 @@ def doubt(response: SearchResponse, threshold: float) -> str:
     enough = threshold or RECOMMENDED_CONFIDENCE
     if any(found.confidence >= enough for found in response.tools):
         return ""
-    return "probably none of these does this; they are only the nearest"
+    return "Low confidence: these are only the closest matches."
 
 
 def unknown(response: SearchResponse, where: ToolFilter) -> str:
@@ -518,8 +518,8 @@ def unknown(response: SearchResponse, where: ToolFilter) -> str:
     if not count:
         return ""
     return (
-        f"{count} of {len(response.tools)} results have too little recorded use to know their "
-        "success rate or latency: unknown=exclude leaves them out"
+        f"{count} of {len(response.tools)} results have too few recorded calls for this filter; "
+        "unknown=exclude drops them."
     )
 
 
@@ -593,7 +593,7 @@ def why_no_tools(index: Index, *, hidden: int = 0) -> str:
         return "no tool can be found: the settings include and exclude hide all of them"
     settings = index.settings
     if problem := server_unreachable(index.store):
-        return f"this host has no copy of the tree yet: {problem}"
+        return f"This host has not downloaded the index yet: {problem}"
     if settings.only_reads:
         return (
             "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "
@@ -639,15 +639,14 @@ def why_empty(
         return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:
         return (
-            f"none of the {count} tools is likely enough to do this (confidence of at least "
-            f"{request.min_confidence:g}): ask for less confidence, or try other words"
+            f"No tool reaches a confidence of {request.min_confidence:g}. Lower the threshold or "
+            "rephrase the query."
         )
     if is_filtered:
         return (
-            f"none of the {count} tools passes the filters and fits: use fewer filters; note that "
-            "names of categories and tags have to match exactly"
+            "No tool matches the query and the filters. Category and tag names must match exactly."
         )
-    return f"none of the {count} tools fits the request: try other words"
+    return "No tool matches. Rephrase the query."
 
 
 def search_record(

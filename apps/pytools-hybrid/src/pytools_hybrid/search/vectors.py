@@ -116,7 +116,7 @@ class QueryEncoder:
                 array("f", values) for values in self._embedder.encode_queries([text, *parts])
             ]
             if not any(values):
-                reason = "gave the query a vector of zeros"
+                reason = "returned a zero or non-finite vector"
                 raise EmbeddingError(model_id, reason)
             seen.outcome = "answered"
         return QueryVector(
@@ -273,7 +273,7 @@ class QueryEmbedder:
     async def _values(self, text: str) -> Sequence[float]:
         values = array("f", await self.embedder.embed_query(text))
         if not any(values) or not all(map(math.isfinite, values)):
-            reason = "gave the query a vector of zeros, or one that is not finite"
+            reason = "returned a zero or non-finite vector"
             raise EmbeddingError(self.embedder.model_id, reason)
         return values
 
