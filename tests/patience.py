@@ -36,14 +36,14 @@ _OTHER_WORK = {
     "toolimport._generate._worker": ["_LOAD_SECONDS"],
 }
 _VECTORS = {
-    "pytools_hybrid.cli._search": ["_PATIENCE_SECONDS"],
+    "pytools_hybrid.cli.search": ["_PATIENCE_SECONDS"],
     "pytools_hybrid.index.follow": ["_FIRST_EMBEDDING_SECONDS"],
     "pytools_hybrid.index.index": ["_ENTERING_SECONDS"],
     "pytools_hybrid.search.vectors": ["_SECONDS"],
 }
 _END = {
-    "pytools_hybrid.serve.mcp._lifecycle": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
-    "toolindex._usage": ["_PATIENCE_MS"],
+    "pytools_hybrid.serve.process": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
+    "toolindex.usage": ["_PATIENCE_MS"],
 }
 _TRACES = {"pytools_hybrid.telemetry": ["_END_SECONDS"]}
 

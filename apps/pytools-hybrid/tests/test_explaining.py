@@ -6,7 +6,7 @@ import pytest
 from pytools_hybrid import FoundTool, MatchType
 from pytools_hybrid.search import ChannelScore, breakdown, reason
 from toolindex import ToolEntry
-from toolrank.steps import Contribution, Explanation
+from toolrank import Contribution, Explanation
 from toolscan import ToolId
 
 ENTRY = ToolEntry(
@@ -47,10 +47,10 @@ def test_each_channel_shows_its_rank_score_and_contribution():
         (found(WORDS, MEANING), "keywords #1 · meaning #3"),
         (found(WORDS, pinned=True), "named in the query; keywords #1"),
         (
-            found(WORDS, part=1, part_score=0.9),
+            found(WORDS, subquery=1, subquery_score=0.9),
             "keywords #1; fits part 2 of the query best",
         ),
-        (found(WORDS, part=0, part_score=0.5), "keywords #1"),
+        (found(WORDS, subquery=0, subquery_score=0.5), "keywords #1"),
         (found(WORDS, group=0.9), "keywords #1; raised by a better match in the same category"),
         (found(WORDS, group=0.8), "keywords #1"),
         (found(WORDS, usage=1.1), "keywords #1; was used successfully before"),

@@ -29,7 +29,7 @@ def test_over_stdio_the_address_is_not_checked():
 
 @pytest.mark.parametrize("name", ["http://example.org", "a b", "*", "example.org/x", "[::1", "a:b"])
 def test_an_invalid_allowed_name_is_refused(name):
-    with pytest.raises(SettingsError, match="--allowed-host"):
+    with pytest.raises(SettingsError, match="PYTOOLS_ALLOWED_HOSTS"):
         check_exposure(settings(allowed_hosts=(name,)))
 
 
@@ -128,7 +128,7 @@ def test_without_allowed_names_a_page_may_only_call_its_own_host(host, origin, e
 
 
 def test_a_host_rule_refuses_an_invalid_name():
-    with pytest.raises(SettingsError, match="--allowed-host"):
+    with pytest.raises(SettingsError, match="PYTOOLS_ALLOWED_HOSTS"):
         HostRule("0.0.0.0", ("a b",))
 
 

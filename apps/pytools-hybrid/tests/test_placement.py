@@ -3,7 +3,12 @@
 import asyncio
 
 import pytest
-from pytools_hybrid import ToolFilter, ToolSearch, UnknownToolError
+from pytools_hybrid import ToolSearch, UnknownToolError
+from pytools_hybrid.serve.operations import SearchArguments
+
+
+def request(search, query, **how):
+    return SearchArguments(query=query, **how).request(search.settings)
 
 
 @pytest.fixture
@@ -14,7 +19,7 @@ def place(settings, toolbox):
         async def main():
             async with ToolSearch(toolbox, settings()) as search:
                 await search.index.update()
-                return await search.explain_rank(query, name, **how)
+                return await search.explain_rank(request(search, query, **how), name)
 
         return asyncio.run(main())
 
@@ -56,7 +61,7 @@ def test_a_tool_without_any_word_of_the_request_is_reported_as_such(place):
 
 
 def test_a_tool_that_the_filters_leave_out_is_reported_as_such(place):
-    placement = place("merge pdfs", "merge_pdfs", where=ToolFilter(categories=["mail"]))
+    placement = place("merge pdfs", "merge_pdfs", categories=["mail"])
 
     assert placement.rank is None
     assert placement.reasons == ("the filters of this search leave it out",)
@@ -105,12 +110,10 @@ def test_every_tools_place_equals_its_rank_in_a_search(settings, toolbox, thresh
     async def main():
         async with ToolSearch(toolbox, settings()) as search:
             await search.index.update()
-            how = {"limit": 7, "threshold": threshold}
-            found = [it.id for it in await search.search("send a message to a person", **how)]
+            asked = request(search, "send a message to a person", limit=7, threshold=threshold)
+            found = [it.id for it in await search.search(asked)]
             places = {
-                str(it.id): (
-                    await search.explain_rank("send a message to a person", str(it.id), **how)
-                )
+                str(it.id): await search.explain_rank(asked, str(it.id))
                 for it in await search.entries()
             }
         return found, {it.rank: id_ for id_, it in places.items() if it.rank}, places

@@ -14,8 +14,8 @@ from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder
 from pytools_hybrid.search import (
     ModelSelector,
-    Reranking,
     RankingEngine,
+    Reranking,
     SearchRequest,
     hybrid_search,
 )

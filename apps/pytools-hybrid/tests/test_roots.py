@@ -13,11 +13,11 @@ from pytools_hybrid import DetailLevel, SearchMode, Settings, SettingsError, Too
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index import Follower, SQLiteStore, TreeSync, open_store
 from pytools_hybrid.learn.evaluate import EvaluationQuery, Evaluator, configurations
-from pytools_hybrid.serve.browse import ToolBrowser, Tools
+from pytools_hybrid.serve.browse import BySource, ToolBrowser
 from pytools_hybrid.serve.mcp import create_server
 from pytools_hybrid.serve.operations import tool_results
 from pytools_hybrid.settings import Roots
-from toolindex import ForeignRootError, ToolFilter
+from toolindex import ForeignDatabaseError, ToolFilter
 from toolscan import scan
 
 from .conftest import PATIENCE
@@ -388,7 +388,7 @@ def test_browsing_lists_the_tools_of_all_roots_each_once(own, shared):
     browser = ToolBrowser([own, shared], ToolFilter())
 
     assert browser.categories().model_dump() == {"gentools": ["pdf"], "mcptools": ["mail"]}
-    assert browser.tools("mail")["mail"] == Tools(
+    assert browser.tools("mail")["mail"] == BySource(
         gentools=[], mcptools=[f"{shared.as_posix()}/{READ}", f"{own.as_posix()}/{SEND}"]
     )
 
@@ -409,9 +409,9 @@ def test_an_index_of_several_roots_cannot_be_opened_for_one_of_them(tmp_path, ow
 
     with closing(open_store(Roots.of([own, shared]), settings)):
         pass
-    with pytest.raises(ForeignRootError, match=r"choose another path"):
+    with pytest.raises(ForeignDatabaseError, match=r"choose another path"):
         open_store(Roots.of(own), settings)
-    with pytest.raises(ForeignRootError):
+    with pytest.raises(ForeignDatabaseError):
         open_store(Roots.of([shared, own]), settings)
 
 

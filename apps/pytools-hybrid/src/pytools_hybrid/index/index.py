@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from toolembed import Embedder
     from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
-    from toolindex.protocols import UsageStore
     from toolindex_postgres import Freshness
 
     from pytools_hybrid.index.sync import Progress
@@ -446,7 +445,7 @@ class Index:
         Args:
             since: Leave out older records, in seconds since 1970.
         """
-        return await self.read_usage(lambda usage: usage.statistics(since=since))
+        return await self.read_usage(lambda store: store.usage.statistics(since=since))
 
     async def tidy(self) -> None:
         """Delete unneeded vectors and the oldest usage records, and copy what cannot be rebuilt.
@@ -479,10 +478,10 @@ class Index:
 
         return await self.sync.with_repair(lambda: asyncio.to_thread(run))
 
-    async def read_usage(self, query: Callable[[UsageStore], T]) -> T:
+    async def read_usage(self, query: Callable[[ToolStore], T]) -> T:
         """Read the usage record in a thread, together with what was recorded last."""
         await self.recorder.flush_unless_failing()
-        return await self.sync.with_repair(lambda: asyncio.to_thread(query, self.store.usage))
+        return await self.sync.with_repair(lambda: asyncio.to_thread(query, self.store))
 
 
 def _remove_empty(database: Path) -> None:

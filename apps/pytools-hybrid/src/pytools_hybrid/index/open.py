@@ -28,7 +28,6 @@ from toolindex import (
     NewerSchemaError,
     ToolIndex,
     ToolIndexError,
-    TooManyFilesError,
 )
 
 from pytools_hybrid.index.store import SQLiteStore
@@ -143,7 +142,7 @@ def _open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> S
         with suppress(OSError):
             ToolIndex.files(database).durable.touch()
         return SQLiteStore(database, field_weights=field_weights)
-    except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
+    except (DatabaseBusyError, NewerSchemaError):
         raise
     except DatabaseError as error:
         # An index on a read-only medium can still be searched.
@@ -214,7 +213,7 @@ def rename_freeact_database(database: Path) -> Path | None:
 
     Raises:
         DatabaseError: It is such a database, but is in use or cannot be renamed.
-        LeaseHeldError: Another process has been creating a database at the path for a minute.
+        DatabaseBusyError: Another process has been creating a database at the path for a minute.
     """
     try:
         database = Path(os.path.realpath(database))

@@ -166,7 +166,7 @@ class TreeSync:
             progress: Called with the number of files scanned so far.
 
         Raises:
-            LeaseHeldError: Another process has been updating the store for half a minute.
+            DatabaseBusyError: Another process has been updating the store for half a minute.
             DatabaseError: The store cannot be written; earlier portions are kept.
             RootUnreadableError: A root cannot be listed; its tools are unchanged, and those of
                 other roots are up to date.

@@ -38,7 +38,7 @@ class ModelChoice:
     """An embedding model, and whether it could be used now.
 
     Attributes:
-        setting: The value for `--embedding-model` or `PYTOOLS_EMBEDDING_MODEL`.
+        setting: The value for `--model` or `PYTOOLS_EMBEDDING_MODEL`.
         works: Whether it could be used.
         was_asked: Whether `works` is known from a real call, or only from installed packages.
         message: The reason, or details about the model.
@@ -143,7 +143,7 @@ def _provided(name: str, *, call: bool) -> Iterator[ModelChoice]:
         if call:
             yield _asked(setting, f"with {key}")
         else:
-            message = f"{key} is set; not called (--call calls it, which costs money)"
+            message = f"{key} is set; not called (--call-providers calls it, which costs money)"
             yield ModelChoice(setting=setting, works=True, message=message)
 
 
@@ -167,7 +167,7 @@ def _local_models() -> Iterator[ModelChoice]:
             setting=_FIRST_LOCAL_MODEL,
             works=False,
             message="not downloaded",
-            remedy=f"pytools-hybrid models download {_FIRST_LOCAL_MODEL}",
+            remedy=f"pytools-hybrid index --model {_FIRST_LOCAL_MODEL} --download",
         )
 
 
@@ -177,7 +177,7 @@ def _ollama_model(*, call: bool) -> ModelChoice:
         return ModelChoice(setting=_OLLAMA_MODEL, works=False, message=message, remedy=lacking)
     if call:
         return _asked(_OLLAMA_MODEL, "with Ollama")
-    message = "or any other that a running Ollama has; not called (--call calls it)"
+    message = "or any other that a running Ollama has; not called (--call-providers calls it)"
     return ModelChoice(setting=_OLLAMA_MODEL, works=True, message=message)
 
 

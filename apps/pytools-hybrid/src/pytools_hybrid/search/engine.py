@@ -6,22 +6,12 @@ import asyncio
 from collections import OrderedDict
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolembed import EmbeddingError, StaticEmbedder
 from toolindex import ToolFilter
-from toolrank import Calibration, HybridRanker, HybridSearch
-from toolrank.steps import (
-    RankExplanation as Rank,
-)
-from toolrank.steps import (
-    query_terms,
-    reciprocal_rank_fusion,
-    split_request,
-    usage_prior,
-)
+from toolrank import Calibration, HybridSearch, Query, reciprocal_rank_fusion
 from toolscan import ToolId
 
 from pytools_hybrid.index import interim_embedder
@@ -33,7 +23,7 @@ from pytools_hybrid.search.channels import (
     query_of,
     unembedded,
 )
-from pytools_hybrid.search.deprecation import deprecation, with_deprecated_lower, with_notice
+from pytools_hybrid.search.deprecation import deprecation, replacements, with_notice
 from pytools_hybrid.search.types import (
     FoundTool,
     MatchType,
@@ -45,12 +35,12 @@ from pytools_hybrid.search.vectors import QueryEmbedder, QueryEncoder, QueryVect
 from pytools_hybrid.telemetry import SEARCHES, lost_channels, observe, request_source
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Mapping
 
     from toolembed import Embedder
     from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
-    from toolrank import Channel, SearchResult
-    from toolrank.protocols import MakeRanker
+    from toolrank import RankExplanation as Rank
+    from toolrank import SearchResult
 
     from pytools_hybrid.index import Recorder
     from pytools_hybrid.search.vectors import Encode
@@ -96,7 +86,7 @@ class RankingEngine:
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._in_memory = InMemoryEmbeddings()
         self._used: tuple[Hashable, _Usage] = None, _Usage({}, {})
-        self._deprecated: tuple[Hashable, Mapping[str, str]] = None, {}
+        self._deprecated: tuple[Hashable, _Deprecated] = None, _Deprecated({}, {})
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
@@ -160,15 +150,14 @@ class RankingEngine:
                     )
                     notes.append(vector_problem)
             if vector is not None:
-                vector, ignored = vector.with_usable_parts().tuned(self._tuning)
+                vector, ignored = vector.with_usable_subqueries().tuned(self._tuning)
                 notes += [ignored] * bool(ignored)
-                if any(values is None for _, values in vector.parts):
+                if any(values is None for _, values in vector.subqueries):
                     notes.append("One part of the query was searched by keywords only.")
             if coverage.tools and vector is None and vector_problem:
                 lost.append(f"Vector search unavailable ({vector_problem}); keyword search only.")
-            key, ranked = self._ranked(
-                reader, SearchContext(request, vector, wanted, coverage, encode)
-            )
+            context = SearchContext(request, vector, wanted, coverage, encode)
+            key, ranked = self._ranked(reader, context)
             response = SearchResponse(
                 tools=ranked.tools,
                 placing=ranked.placing,
@@ -190,8 +179,8 @@ class RankingEngine:
         key = (
             context.request,
             (vector.model_id, len(vector.values), vector.text, vector.tuning) if vector else None,
-            # If a model fails at times, vectors of parts may be missing.
-            tuple(values is not None for _, values in vector.parts) if vector else (),
+            # If a model fails at times, vectors of subqueries may be missing.
+            tuple(values is not None for _, values in vector.subqueries) if vector else (),
             context.encode is None,
             reader.state_of(vector.model_id if vector else context.wanted),
             reader.usage_generation(),
@@ -219,19 +208,20 @@ class RankingEngine:
             tools,
             query,
             limit=request.limit,
+            min_confidence=request.min_confidence,
             weights=channel_weights(
                 context, self._weights(request.mode, has_vector=vector is not None)
             ),
-            usage=usage.factors,
+            usage=usage.counts,
+            deprecated=deprecated.replacements,
             calibration=calibration_of("" if vector is None else vector.model_id),
-            adjust=partial(with_deprecated_lower, deprecated, request.text),
-            whole=request.explain_id is not None,
         )
-        sure = (it for it in found.results() if it.confidence >= request.min_confidence)
-        results, placing = tuple(islice(sure, request.limit)), None
+        results, placing = found.results, None
         if request.explain_id is not None:
-            results, placing = found.explain_rank(request.explain_id, results)
-        return _Ranked(tuple(_tool(it, tools, usage, deprecated) for it in results), new, placing)
+            placing = found.explain_rank(request.explain_id)
+            results = placing.results
+        found_tools = tuple(_tool(it, tools, usage, deprecated.notices) for it in results)
+        return _Ranked(found_tools, new, placing)
 
     def _usage(self, reader: StoreReader) -> _Usage:
         # Keyed by the store too: another database may have the same count.
@@ -239,20 +229,21 @@ class RankingEngine:
         known, usage = self._used
         if known != state:
             outcomes = reader.outcomes()
-            factors = {id_: usage_prior(it.successes, it.failures) for id_, it in outcomes.items()}
-            usage = _Usage(outcomes, factors)
+            counts = {id_: (it.successes, it.failures) for id_, it in outcomes.items()}
+            usage = _Usage(outcomes, counts)
             self._used = state, usage
         return usage
 
-    def _deprecated_tools(self, reader: StoreReader) -> Mapping[str, str]:
-        """Return the notices of all deprecated tools, by id."""
-        known, notices = self._deprecated
+    def _deprecated_tools(self, reader: StoreReader) -> _Deprecated:
+        known, deprecated = self._deprecated
         if known != (state := reader.state_of()):
             found = reader.lexical(_DEPRECATED, where=ToolFilter(), depth=_MOST_DEPRECATED)
             entries = reader.entries([tool.id for tool in found])
             notices = {id_: text for id_, it in entries.items() if (text := deprecation(it))}
-            self._deprecated = state, notices
-        return notices
+            instead = {id_: replacements(id_, notice) for id_, notice in notices.items()}
+            deprecated = _Deprecated(notices, instead)
+            self._deprecated = state, deprecated
+        return deprecated
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
         """Return the channels of a search, with their weights."""
@@ -278,31 +269,14 @@ def calibration_of(model_id: str) -> Calibration:
     return _ACCURATE if is_accurate else _CALIBRATION
 
 
-def hybrid_search(
-    fusion: Literal["linear", "rrf"] = "linear",
-    rrf_k: float = 60.0,
-    *,
-    ranker: MakeRanker | None = None,
-) -> HybridSearch:
-    """Return the search that ranks tools, by default with the ranker that the settings describe.
-
-    Args:
-        fusion: How to fuse the rankings of channels: by score or by rank.
-        rrf_k: The constant k of fusion by rank.
-        ranker: Another ranker.
-    """
-    fuse = partial(reciprocal_rank_fusion, rrf_k=rrf_k)
-
-    def by_rank(channels: Sequence[Channel], usage: Mapping[str, float]) -> HybridRanker:
-        return HybridRanker(channels, fuse=fuse, group=_server, name=_name, usage=usage)
-
-    return HybridSearch(
-        group=_server,
-        name=_name,
-        label=_category,
-        split=ToolId.words_of,
-        ranker=ranker or (by_rank if fusion == "rrf" else None),
+def hybrid_search(fusion: Literal["linear", "rrf"] = "linear", rrf_k: float = 60.0) -> HybridSearch:
+    """Return the search that ranks tools, with the fusion that the settings name."""
+    of_tools = partial(
+        HybridSearch, group=_server, name=_name, label=_category, split=ToolId.words_of
     )
+    if fusion == "rrf":
+        return of_tools(fuse=partial(reciprocal_rank_fusion, rrf_k=rrf_k))
+    return of_tools()
 
 
 def _name(id_: str) -> str:
@@ -335,8 +309,8 @@ def _tool(
         confidence=result.confidence,
         duplicates=result.duplicates,
         also=result.also,
-        contributions=result.hit.contributions,
-        explanation=result.hit.explanation,
+        contributions=result.contributions,
+        explanation=result.explanation,
         outcomes=usage.outcomes.get(result.id),
     )
 
@@ -350,10 +324,17 @@ class _Ranked(NamedTuple):
 
 
 class _Usage(NamedTuple):
-    """The outcomes of tools, and the resulting factors of their scores, by id."""
+    """The outcomes of tools, and the numbers of their successes and failures, by id."""
 
     outcomes: Mapping[str, ToolOutcomes]
-    factors: Mapping[str, float]
+    counts: Mapping[str, tuple[int, int]]
+
+
+class _Deprecated(NamedTuple):
+    """The notices of deprecated tools, and the ids that these name, by id."""
+
+    notices: Mapping[str, str]
+    replacements: Mapping[str, frozenset[str]]
 
 
 def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:
@@ -420,7 +401,7 @@ class ModelSelector:
         response = await self._looked_up(request, vector, why or failure)
         if response.dimension_mismatch and isinstance(vector, QueryVector):
             # Not cached: the model may return the right one the next time.
-            for text in (vector.text, *(part for part, _ in vector.parts)):
+            for text in (vector.text, *(text for text, _ in vector.subqueries)):
                 self._queries[wanted.model_id].forget(text)
         offline, coverage = StaticEmbedder(), response.coverage
         # The offline model can find more without any stored vectors: it embeds the tools that fit
@@ -487,7 +468,7 @@ class ModelSelector:
     async def _vector(
         self, request: SearchRequest, embedder: Embedder, spelled: str | None = None
     ) -> tuple[QueryVector | QueryEncoder | None, str]:
-        if not query_terms(request.text, stop_words=()):
+        if not Query(request.text).terms:
             return None, ""
         if isinstance(embedder, StaticEmbedder):
             # It takes less time than another thread, so it is context where the index is read.
@@ -498,5 +479,4 @@ class ModelSelector:
         if queries is None:
             queries = QueryEmbedder(embedder, self._store, self._recorder)
             self._queries[embedder.model_id] = queries
-        text = spelled or request.text
-        return await queries.vector(text, split_request(text))
+        return await queries.vector(Query.of(spelled or request.text))

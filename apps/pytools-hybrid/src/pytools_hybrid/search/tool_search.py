@@ -10,8 +10,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Self, cast
 
 from toolindex import ArgumentError, SearchRecord, ToolFilter
-from toolrank import RECOMMENDED_CONFIDENCE
-from toolrank.steps import query_terms
+from toolrank import RECOMMENDED_CONFIDENCE, Query
 from toolscan import ToolId
 
 from pytools_hybrid.errors import SettingsError
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from toolembed import Embedder
     from toolindex import StoreReader, ToolEntry, ToolStore
-    from toolrank.protocols import MakeRanker
+    from toolrank import HybridSearch
 
     from pytools_hybrid.index import BrokenTool
     from pytools_hybrid.search.describe import CategoryCount, ToolDescription
@@ -66,8 +65,7 @@ class ToolSearch:
     entered again after leaving. Other arguments, attributes and errors are those of `Index`.
 
     Args:
-        ranker: Creates the ranker of each search from its channels and the usage factors by id; by
-            default the one that the settings describe.
+        ranking: Ranks the tools; by default what the settings describe.
 
     Attributes:
         index: The index, with everything that keeps it up to date.
@@ -85,14 +83,14 @@ class ToolSearch:
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,
-        ranker: MakeRanker | None = None,
+        ranking: HybridSearch | None = None,
     ) -> None:
         self.index: Index = Index(
             root, settings, embedder=embedder, refresh=refresh, follow=follow, store=store
         )
         self.settings: Settings = self.index.settings
         fusion, rrf_k = self.settings.fusion, self.settings.rrf_k
-        self._search = hybrid_search(fusion, rrf_k, ranker=ranker)
+        self._search = ranking or hybrid_search(fusion, rrf_k)
         self.roots: Roots = self.index.roots
         self.policy: ToolFilter = self.settings.policy
         self.tuning: TuningFile = TuningFile(self.settings.resolved_tuning(self.roots))
@@ -168,20 +166,19 @@ class ToolSearch:
         if None not in (limit, top_k) and limit != top_k:
             raise ValueError("top_k is another name for limit, and they differ; give one of them")
         limit = top_k if limit is None else limit
-        request = search_request(
-            self.settings,
-            query,
-            mode=mode,
-            scope=scope,
-            where=where,
-            limit=limit,
-            threshold=threshold,
-        )
+        request = query
+        if not isinstance(request, SearchRequest):
+            request = SearchRequest(
+                text=request,
+                mode=mode,
+                where=where or ToolFilter(),
+                limit=self.settings.limit if limit is None else limit,
+                min_confidence=self.settings.threshold if threshold is None else threshold,
+            )
+            request = search_request(self.settings, request, scope)
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
-            raise SettingsError(
-                "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
-            )
+            raise SettingsError("PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model")
         return await observed(request.mode, self._answered(request, reranking, record=record))
 
     async def _answered(
@@ -226,7 +223,7 @@ class ToolSearch:
         notes = tuple(filter(None, (doubted, unknown(response, request.where), *notes)))
         response = replace(
             response,
-            tools=tuple(found.located(self.roots) for found in response.tools),
+            tools=tuple(replace(found, roots=self.roots) for found in response.tools),
             notes=(*self._vector_notes(request.mode), *first, *notes, *others),
             search_id=uuid.uuid4().hex,
             early=early,
@@ -262,33 +259,20 @@ class ToolSearch:
         """Return the request's terms that some tools have, each with its part of the score."""
         return await self.index.read(lambda reader: reader.terms(cut_query(query), ids))
 
-    async def explain_rank(
-        self,
-        query: str | SearchRequest,
-        name: str,
-        *,
-        mode: SearchMode = SearchMode.HYBRID,
-        scope: Scope = Scope.ALL,
-        where: ToolFilter | None = None,
-        limit: int | None = None,
-        threshold: float | None = None,
-    ) -> RankExplanation:
+    async def explain_rank(self, query: str | SearchRequest, name: str) -> RankExplanation:
         """Return where a tool ranks in the answer of a search, and why it does not rank higher.
 
         A tool that is not among the results has its place among the hundred or more tools that the
         search compares, if it is one of these, and is compared with the last result.
 
-        `name` and its errors are those of `find`, and the other arguments those of `search`.
+        `name` and its errors are those of `find`; a query stands for a request without
+        filters, with the limit and the threshold of the settings.
         """
-        request = search_request(
-            self.settings,
-            query,
-            mode=mode,
-            scope=scope,
-            where=where,
-            limit=limit,
-            threshold=threshold,
-        )
+        request = query
+        if not isinstance(request, SearchRequest):
+            limit, least = self.settings.limit, self.settings.threshold
+            request = SearchRequest(text=request, limit=limit, min_confidence=least)
+            request = search_request(self.settings, request)
         id_ = str((await self.find(name)).id)
         asked = replace(request, explain_id=id_)
         response = await self._answer(asked)
@@ -370,7 +354,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            usage = await self.index.read_usage(lambda record: record.of_tool(str(entry.id)))
+            usage = await self.index.read_usage(lambda store: store.usage.of_tool(str(entry.id)))
         return await asyncio.to_thread(
             describe,
             entry,
@@ -436,38 +420,19 @@ class ToolSearch:
 
 
 def search_request(
-    settings: Settings,
-    query: str | SearchRequest,
-    *,
-    mode: SearchMode = SearchMode.HYBRID,
-    scope: Scope = Scope.ALL,
-    where: ToolFilter | None = None,
-    limit: int | None = None,
-    threshold: float | None = None,
+    settings: Settings, asked: SearchRequest, scope: Scope = Scope.ALL
 ) -> SearchRequest:
-    """Return the request for a caller's arguments, restricted by the policy of the settings.
-
-    A query that is a whole request already is returned as it is.
+    """Return a request in a scope, restricted by the policy of the settings.
 
     Raises:
-        ValueError: An argument is out of range or of another type, which not all callers check.
+        ValueError: A value is out of range or of another type, which not all callers check.
         ArgumentError: The filter and the policy both have patterns to include.
     """
-    if isinstance(query, SearchRequest):
-        return query
-    limit = settings.limit if limit is None else limit
-    threshold = settings.threshold if threshold is None else threshold
-    _check(query, limit, threshold)
-    where = under_policy(settings.policy, where)
+    _check(asked.text, asked.limit, asked.min_confidence)
+    where = under_policy(settings.policy, asked.where)
     if Scope(scope) is not Scope.ALL:
         where = replace(where, source=Scope(scope).value)
-    return SearchRequest(
-        text=cut_query(query),
-        mode=SearchMode(mode),
-        where=where,
-        limit=limit,
-        min_confidence=threshold,
-    )
+    return replace(asked, text=cut_query(asked.text), mode=SearchMode(asked.mode), where=where)
 
 
 def _check(query: object, limit: object, threshold: object) -> None:
@@ -538,7 +503,7 @@ def broken(
     tools: Iterable[BrokenTool], request: SearchRequest, response: SearchResponse
 ) -> list[BrokenTool]:
     """Return the broken tools that a search would probably have listed."""
-    terms, where = query_terms(request.text), request.where
+    terms, where = Query(request.text).terms, request.where
     found = [
         tool
         for tool in tools
@@ -635,7 +600,7 @@ def why_empty(
         return f"the tools of {roots} are still being indexed{far}: try again in a moment"
     if count == 0:
         return why_no_tools(index, hidden=response.tool_count)
-    if not query_terms(request.text):
+    if not Query(request.text).terms:
         return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:
         return (

@@ -132,7 +132,7 @@ def parse_allowed(name: str) -> NetworkLocation:
     location = bare or NetworkLocation.parse(name)
     if location is None:
         raise SettingsError(
-            "--allowed-host / PYTOOLS_ALLOWED_HOSTS",
+            "PYTOOLS_ALLOWED_HOSTS",
             f"{name!r} is not a host name; give it as in 'tools.example.org'",
         )
     return location
@@ -165,7 +165,7 @@ def check_exposure(settings: Settings) -> None:
         )
     if settings.token is None and settings.tools == "call":
         raise SettingsError(
-            "--tools call",
+            "--profile call",
             "over HTTP every user of this machine could call your tools: set a token, "
             "PYTOOLS_TOKEN",
         )
@@ -229,10 +229,12 @@ class AccessMiddleware:
         hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
         host = NetworkLocation.parse(hosts[0]) if len(hosts) == 1 else None
         if host is None or not self._hosts.allows_host(host):
-            return ProblemError(421, "that Host is not allowed; allow it with --allowed-host")
+            return ProblemError(
+                421, "that Host is not allowed; allow it with PYTOOLS_ALLOWED_HOSTS"
+            )
         if not all(self._hosts.allows_origin(origin, host) for origin in origins):
             return ProblemError(
-                403, "that Origin is not allowed; allow its host with --allowed-host"
+                403, "that Origin is not allowed; allow its host with PYTOOLS_ALLOWED_HOSTS"
             )
         if not origins and _is_embedded(scope):
             return ProblemError(403, "pages of other servers may only link to this one")

@@ -283,9 +283,7 @@ class SearchEndpoints:
         """Answer a request for a search."""
         arguments, search = search_arguments(given), self.service.search
         if rerank and search.settings.rerank_model is None:
-            raise ProblemError(
-                409, "no language model to rerank with: start the server with --rerank"
-            )
+            raise ProblemError(409, "no language model to rerank with: set PYTOOLS_RERANK_MODEL")
         if language is not None and language.lower() not in _LANGUAGES:
             note = f"all tools are written in Python, none in {language!r}: leave language out"
             state = await search.index.state()
@@ -558,7 +556,11 @@ class _Api(FastAPI):
                     if of_json.get("$ref", "").endswith("/ProblemDetails"):
                         content[MEDIA_TYPE] = content.pop("application/json")
         if self.has_token:
-            scheme = {"type": "http", "scheme": "bearer", "description": "The server's --token"}
+            scheme = {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "The server's PYTOOLS_TOKEN",
+            }
             document["components"]["securitySchemes"] = {"token": scheme}
             document["security"] = [{"token": []}]
             document["paths"]["/health"]["get"]["security"] = [{}, {"token": []}]

@@ -144,7 +144,7 @@ class ToolSearchQuery(
         bool | None,
         Field(
             description="Whether a language model may reorder the first results; by default the "
-            "server's setting. Requires a server started with --rerank."
+            "server's setting. Requires a server with PYTOOLS_RERANK_MODEL."
         ),
     ] = None
     language: Annotated[

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from starlette.requests import Request
-    from toolindex import OutcomeRecord, SearchRecord
-    from toolindex.protocols import UsageStore
+    from toolindex import OutcomeRecord, SearchRecord, ToolStore
 
     from pytools_hybrid.reports.usage import DayFigures, ToolFigures, UsageReport
     from pytools_hybrid.search import ToolSearch
@@ -91,8 +90,9 @@ class UsagePage:
             started = time.monotonic()
             if report is None or started >= until:
 
-                def made(usage: UsageStore) -> UsageReport:
-                    return usage_report(usage.searches(since=since), usage.outcomes(since=since))
+                def made(store: ToolStore) -> UsageReport:
+                    record = store.usage
+                    return usage_report(record.searches(since=since), record.outcomes(since=since))
 
                 report = await self._search.index.read_usage(made)
                 ended = time.monotonic()
@@ -145,10 +145,10 @@ async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
     days = last_days(_TOOL_DAYS)
     since = midnight(days[0])
 
-    def read(usage: UsageStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
+    def read(store: ToolStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
         return (
-            usage.searches(since=since, found=tool_id),
-            usage.outcomes(since=since, tool_id=tool_id),
+            store.usage.searches(since=since, found=tool_id),
+            store.usage.outcomes(since=since, tool_id=tool_id),
         )
 
     searches, outcomes = await search.index.read_usage(read)
