@@ -15,7 +15,7 @@ from pytools_hybrid.index import Follower, SQLiteStore, TreeSync, open_store
 from pytools_hybrid.learn.evaluate import EvaluationQuery, Evaluator, configurations
 from pytools_hybrid.serve.browse import BySource, ToolBrowser
 from pytools_hybrid.serve.mcp import create_server
-from pytools_hybrid.serve.operations import tool_results
+from pytools_hybrid.serve.operations import result_values
 from pytools_hybrid.settings import Roots
 from toolindex import ForeignDatabaseError, ToolFilter
 from toolscan import scan
@@ -119,7 +119,7 @@ def test_tools_of_all_roots_are_found_each_in_its_own_root(settings, own, shared
         async with ToolSearch([own, shared], settings(), refresh=False) as search:
             await search.index.update(vectors=False)
             response = await search.search("letter", mode=SearchMode.BM25)
-            return {it.id: it.path for it in tool_results(response, search.roots)}
+            return {it["id"]: it["path"] for it in result_values(response, search.roots)}
 
     assert asyncio.run(main()) == {
         "mcptools:mail:send": f"{own.as_posix()}/{SEND}",
@@ -417,7 +417,7 @@ def test_an_index_of_several_roots_cannot_be_opened_for_one_of_them(tmp_path, ow
 
 @pytest.mark.parametrize("path", ["mcptools/mail/send.py", "7/mcptools/x/y.py", "x", ""])
 def test_a_path_from_an_index_of_other_roots_is_located_in_the_first_root(path):
-    assert Roots.of(["one", "two"]).locate(path) == (Path("one"), path)
+    assert Roots.of(["one", "two"]).resolve(path) == (Path("one"), path)
 
 
 def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own, shared):

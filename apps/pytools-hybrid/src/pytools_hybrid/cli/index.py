@@ -67,7 +67,7 @@ def index(
     yes: app.Yes = False,
     output: app.Output = "text",
 ) -> None:
-    """Reports what changed, and lists files that were left out with the reason."""
+    """Report what changed, and list the files that were left out, with the reason."""
     for option, is_given in (("--output", output == "json"), ("--strict", strict)):
         if watch and is_given:
             raise SettingsError(f"--watch / {option}", "use only one: --watch scans forever")
@@ -176,7 +176,7 @@ def _as_json(
         "unchanged": report.unchanged,
         "embedded": embedded,
         "left_out": [
-            {"path": tools.roots.brief(it.path), "reason": it.reason, "detail": it.detail}
+            {"path": tools.roots.short_path(it.path), "reason": it.reason, "detail": it.detail}
             for it in report.issues
         ],
         "without_vector": refused,

@@ -234,7 +234,7 @@ class Annotator:
         if any(it.problem or it.capabilities.entries for it in self._sources.values()):
             ids: dict[Path, list[str]] = {root: [] for root in self._sources}
             for entry in store.stored(reader_version="").entries.values():
-                ids[self._roots.locate(entry.path)[0]].append(entry.id)
+                ids[self._roots.resolve(entry.path)[0]].append(entry.id)
             for root, source in self._sources.items():
                 if source.problem is not None:
                     keep += ids[root]

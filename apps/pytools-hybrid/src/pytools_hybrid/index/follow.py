@@ -293,7 +293,7 @@ class Follower:
         if self._on_sync is not None and (is_changed or news):
             self._on_sync(report)
         for issue in sorted(news, key=lambda it: it.path):
-            _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
+            _log.info("left out %s: %s", self._index.roots.short_path(issue.path), issue.detail)
         # Each broken file once, unless `on_sync` reports it.
         broken = {str(tool) for tool in self._index.sync.broken.values()}
         for note in sorted(broken - self._warned) if self._on_sync is None else ():

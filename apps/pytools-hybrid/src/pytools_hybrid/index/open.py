@@ -86,7 +86,7 @@ def open_store(roots: Roots, settings: Settings) -> ToolStore:
         only_reads = settings.only_reads
         copy = _open_sqlite(_writable(database), weights)
         # If files are never scanned, the copy does not belong to a root.
-        name = str(server) if only_reads else roots.full_names
+        name = str(server) if only_reads else roots.identity
         return _bound(server.open(copy, read_only=only_reads), name)
     if (aside := rename_freeact_database(database)) is not None:
         _log.warning(
@@ -94,7 +94,7 @@ def open_store(roots: Roots, settings: Settings) -> ToolStore:
             database,
             aside,
         )
-    store = _bound(_open_sqlite(database, weights), roots.full_names)
+    store = _bound(_open_sqlite(database, weights), roots.identity)
     if _is_in_our_cache(database):
         _remove_leftovers(database)
     return store

@@ -267,7 +267,7 @@ class TreeSync:
         )
         if report.rescan:
             # Where files cannot be locked, another process changed what this scan had skipped.
-            relative = sorted({roots.locate(path)[1] for path in report.rescan})
+            relative = sorted({roots.resolve(path)[1] for path in report.rescan})
             paths = roots.stored_everywhere(relative)
             stored = store.stored(reader_version=roots.reader_version, within=paths)
             rescanned, others = scan_roots(
@@ -439,7 +439,7 @@ def scan_roots(
         )
     except NotADirectoryError:
         return ScanReport(), ()
-    places = {roots.stored(number, ""): root for number, root in enumerate(roots)}
+    places = {roots.stored_path(number, ""): root for number, root in enumerate(roots)}
     unreadable = tuple(
         RootUnreadableError(places[issue.path], issue.detail)
         for issue in report.issues
@@ -467,12 +467,12 @@ def _with_packages(paths: Iterable[PurePosixPath], layouts: Iterable[Layout]) ->
 
 def _broken_tool(issue: ScanIssue, text: str, roots: Roots) -> BrokenTool | None:
     """Return the tool of a broken file, with its text; None if no layout has tools there."""
-    _, relative = roots.locate(issue.path)
+    _, relative = roots.resolve(issue.path)
     for layout in roots.layouts:
         if (values := layout.values(relative)) is not None and not layout.hides(relative):
             id_ = f"{layout.source}:{values['category']}:{values.get('name', '*')}"
             line = _LINE.match(issue.detail)
-            place = roots.shown(issue.path) + (f":{line[1]}" if line else "")
+            place = roots.display_path(issue.path) + (f":{line[1]}" if line else "")
             return BrokenTool(id_, place, line[2] if line else issue.detail, text)
     return None
 
@@ -535,7 +535,7 @@ class _Portions:
         )
 
     def _commit(self) -> None:
-        places = [self._roots.locate(record.path)[1] for record in self._records]
+        places = [self._roots.resolve(record.path)[1] for record in self._records]
         report = self._store.sync(
             ScanReport(records=tuple(self._records)),
             reader_version=self._roots.reader_version,

@@ -339,7 +339,7 @@ def _root(trees: _Trees, root: Path, why: str) -> Finding:
     def stamps(index: ToolIndex) -> Mapping[str, tuple[int, int, int, int]]:
         return index.stored(reader_version=roots.reader_version).stamps
 
-    located = ((roots.locate(it), stamp) for it, stamp in trees.from_index(stamps, {}).items())
+    located = ((roots.resolve(it), stamp) for it, stamp in trees.from_index(stamps, {}).items())
     known = {path: stamp for (tree, path), stamp in located if tree == root}
     try:
         os.listdir(root)  # noqa: PTH208 - the scan takes what it cannot list for empty
@@ -443,7 +443,7 @@ def _database(trees: _Trees) -> Finding:
         )
     try:
         with ToolIndex(database, read_only=True) as index:
-            index.bind(os.fsencode(trees.roots.full_names).decode("utf-8", "backslashreplace"))
+            index.bind(os.fsencode(trees.roots.identity).decode("utf-8", "backslashreplace"))
             return _opened(index, database, command)
     except ForeignDatabaseError as error:
         return _failed(str(error), _OTHER_PATH)

@@ -161,7 +161,7 @@ def describe(
             "examples": list(Docstring(description).examples),
             "tags": list(record.tags if record else entry.tags),
             "stub": readable(toolscan.stub(record)) if record else None,
-            "path": roots.shown(entry.path) if store is None else entry.path,
+            "path": roots.display_path(entry.path) if store is None else entry.path,
             "usage": _usage(usage),
         }
     )
@@ -187,7 +187,7 @@ def short(text: str, length: int) -> str:
 
 def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolRecord | None, str]:
     """Read a tool's file, or say why it was not read."""
-    root, path = roots.locate(entry.path)
+    root, path = roots.resolve(entry.path)
     try:
         record = toolscan.read_tool(
             path, root, name=entry.id.name, layouts=roots.layouts, outside_links=outside_links
@@ -383,7 +383,7 @@ def _imported(roots: Roots) -> dict[str, _Names]:
         for it in imported_servers(root, folders.replace("{category}", "*")):
             inside = it.folder.relative_to(root).as_posix()
             names = _names_in(layout, inside, it.name, tuple(it.tools.items()))
-            found |= {roots.stored(number, path): it for path, it in names.items()}
+            found |= {roots.stored_path(number, path): it for path, it in names.items()}
     return found
 
 

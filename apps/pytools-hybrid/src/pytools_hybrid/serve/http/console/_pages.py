@@ -188,7 +188,9 @@ async def catalogue_page(request: Request, searches: SearchEndpoints) -> Mapping
         "pages": max(-(-len(listed) // _ON_A_PAGE), 1),
         "tools": len(listed) if arguments.category else sum(it.tools for it in categories),
         "listed": listed[first : first + _ON_A_PAGE],
-        "issues": [(search.roots.shown(it.path), it.detail) for it in issues[:_SHOWN_ISSUES]],
+        "issues": [
+            (search.roots.display_path(it.path), it.detail) for it in issues[:_SHOWN_ISSUES]
+        ],
         "more_issues": len(issues[_SHOWN_ISSUES:]),
     }
 
@@ -219,7 +221,7 @@ async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str,
         tool = await search.describe(id_, DetailLevel.FULL)
         similar = await search.similar(id_)
         placement = await search.explain_rank(sought, id_) if arguments.query.strip() else None
-    file = search.roots.locate(entry.path)[0] / FILE_NAME
+    file = search.roots.resolve(entry.path)[0] / FILE_NAME
     refused = (await search.index.refused()).get(id_)
     return {
         **await tool_history(search, id_),
@@ -248,7 +250,7 @@ async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str,
 
 
 def _changed(search: ToolSearch, path: str) -> str:
-    root, below = search.roots.locate(path)
+    root, below = search.roots.resolve(path)
     try:
         seconds = (root / below).stat().st_mtime
     except OSError:
