@@ -36,8 +36,7 @@ async def measure(folder: Path, tools: int) -> None:
     settings = Settings.from_flags({"database": folder / "index.db", "watch": False})
     root, embedder = folder / "tools", StaticEmbedder()
     async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
-        await search.index.refresh()
-        await search.index.embed_pending()
+        await search.index.update()
         follower = Follower(search.index)
         following = asyncio.create_task(follower.run())
         server = create_server(search, follower, settings=settings, root=root)

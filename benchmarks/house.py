@@ -232,7 +232,7 @@ async def print_traces(tree: Path, trace: Trace, *, lists: bool) -> None:
     server = create_server(search, follower, settings=settings, root=tree)
     async with search:
         following = asyncio.create_task(follower.run())
-        await follower.ready()
+        await follower.wait_until_ready()
         for query in ("send a message to a channel", "merge two pdf files", "open an issue"):
             await server.call_tool("search_tools", {"query": query})
         await asyncio.sleep(PAUSE_SECONDS)

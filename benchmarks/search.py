@@ -52,9 +52,9 @@ async def measure(
         embedder = StaticEmbedder(weights=weights)
         settings = Settings(db_path=database, fusion=fusion)
         async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
-            report = await search.index.refresh()
+            report = (await search.index.update(vectors=False)).report
             started = time.process_time()
-            embedded = await search.index.embed_pending()
+            embedded = (await search.index.update(files=False)).embedded
             seconds = time.process_time() - started
             if embedded:
                 print(f"{tree}: {report.added} tools, {len(judged)} queries")

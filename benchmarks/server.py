@@ -222,8 +222,7 @@ async def _index(root: Path, database: Path) -> None:
     async with ToolSearch(
         root, Settings.from_flags({"db_path": database}), refresh=False
     ) as search:
-        await search.index.refresh()
-        await search.index.embed_pending()
+        await search.index.update()
 
 
 def measure(root: Path, tools: int, folder: Path) -> list[Figure]:

@@ -36,5 +36,5 @@ def test_tools_without_usage_data_pass_unless_excluded(search):
     bound = ("--max-latency-ms", "100", "--min-success-rate", "0.5")
 
     passed, said = search("make a list", *bound)
-    assert f"{len(passed)} of {len(passed)} results have too little recorded use" in said
+    assert f"{len(passed)} of {len(passed)} results have too few recorded calls" in said
     assert search("make a list", *bound, "--unknown", "exclude")[0] == set()

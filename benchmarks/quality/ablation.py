@@ -101,8 +101,7 @@ async def measured(collection: Collection, variant: Variant, database: Path) -> 
             collection.tree, settings, refresh=False, ranking=variant.ranking
         ) as search:
             if is_new:
-                await search.index.refresh()
-                await search.index.embed_pending()
+                await search.index.update()
             for query in collection.queries:
                 answer = await search.search(query.text, mode=variant.mode, limit=10, record=False)
                 run[query.id] = [str(found.entry.id) for found in answer.tools]

@@ -62,7 +62,7 @@ async def curve(
     """Measure words alone, then hybrid search at each step of coverage."""
     settings = Settings(db_path=database)
     async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
-        await search.index.refresh()
+        await search.index.update(vectors=False)
         rows = [await judged(search, asked, SearchMode.BM25)]
         with open_store(Roots.of(tree), settings) as store:
             texts = store.pending(embedder.model_id, limit=1_000_000)

@@ -87,7 +87,7 @@ async def test_a_search_shows_tools_with_reasons_and_links_to_their_pages(browse
         empty = Page(await browser.get("/"))
 
     assert links[0].startswith("/console/tools/mcptools%3Apdf%3Amerge_pdfs?q=merging")
-    assert "first by its words, first by its meaning" in found.text
+    assert "keywords #1 · meaning #1" in found.text
     assert "from mcptools.pdf.merge_pdfs import run\n\nrun(text=…)" in found.text
     assert len(found.all("meter")) == 6
     assert sum(float(it["width"]) for it in found.all("rect")[:2]) == pytest.approx(100, abs=0.1)

@@ -62,8 +62,7 @@ def indexed(settings, root, database):
 
     async def fill():
         async with ToolSearch(root, settings()) as tools:
-            await tools.index.refresh()
-            await tools.index.embed_pending()
+            await tools.index.update()
 
     asyncio.run(fill())
     return database

@@ -189,8 +189,7 @@ def test_only_one_of_two_concurrent_tasks_can_enter_a_search(root, settings):
     [
         lambda tools: tools.search("x"),
         lambda tools: tools.find("x"),
-        lambda tools: tools.index.refresh(),
-        lambda tools: tools.index.embed_pending(),
+        lambda tools: tools.index.update(),
         lambda tools: tools.index.statistics(),
     ],
 )
@@ -258,7 +257,7 @@ def test_a_key_in_an_error_of_a_reranking_model_is_hidden(toolbox, settings, mon
 
     monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
     monkeypatch.setattr(
-        "pytools_hybrid.search._rerank.Reranking",
+        "pytools_hybrid.search.rerank.Reranking",
         lambda _name, **_: Reranking(FunctionModel(fail), timeout_s=PATIENCE),
     )
     chosen = settings(embedding_model="none", rerank_model="test")
@@ -295,9 +294,8 @@ def test_both_indexes_have_the_same_methods():
 
     del blocking["call"]
     wanted = public(Index)
-    for takes_a_function in ("look", "recorded"):
+    for takes_a_function in ("read", "read_usage"):
         del wanted[takes_a_function]
-    del wanted["stored_record"]  # It already blocks.
     assert blocking == wanted
 
 

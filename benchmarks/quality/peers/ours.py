@@ -41,11 +41,11 @@ class PytoolsHybrid(Method):
 
     async def _fill(self, search: ToolSearch, expected: int) -> None:
         self._opened = await search.__aenter__()
-        report = await search.index.refresh()
+        report = (await search.index.update(vectors=False)).report
         if report.added != expected:
             raise RuntimeError(f"indexed {report.added} tools, the others were given {expected}")
         if search.uses_vectors(self._mode):
-            await search.index.embed_pending()
+            await search.index.update(files=False)
 
     @override
     def search(self, query: str, k: int) -> list[str]:

@@ -134,12 +134,11 @@ class UnknownToolError(PytoolsError):
         self.is_early = is_early
         if is_early:
             super().__init__(
-                f"no tool is called {_shown(name)} so far; the files are still being scanned: try "
-                "again in a moment"
+                f"Unknown tool {_shown(name)}. Indexing is still running; try again in a moment."
             )
             return
-        nearest = f"; nearest: {', '.join(candidates)}" if candidates else ""
-        super().__init__(f"no tool is called {_shown(name)}{nearest}; search for what it should do")
+        similar = f" Similar: {', '.join(candidates)}" if candidates else ""
+        super().__init__(f"Unknown tool {_shown(name)}.{similar}")
 
 
 class AmbiguousToolError(PytoolsError):

@@ -137,12 +137,12 @@ async def _update(tools: ToolSearch, *, trusts_stamps: bool, output: str) -> Exc
     started = time.monotonic()
     uncompared: EmbeddingError | None = None
     try:
-        if change := await tools.index.compare_model():
+        if change := await tools.index.vectors.compare_dimensions():
             say(f"{change}: embedding all tools again; the old vectors are kept")
     except EmbeddingError as error:
         uncompared = error
     with terminal.Progress() as progress:
-        done = await tools.index.bring_up_to_date(trusts_stamps=trusts_stamps, progress=progress)
+        done = await tools.index.update(trusts_stamps=trusts_stamps, progress=progress)
     if done.report is None and done.files_error is not None:
         raise done.files_error
     report = done.report or SyncReport()

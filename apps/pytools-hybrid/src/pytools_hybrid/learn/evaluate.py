@@ -330,7 +330,7 @@ class Evaluator:
             say(f"{tools.index.store.where} cannot be written: evaluating its current content")
             return ()
         with Progress() as progress:
-            done = await tools.index.bring_up_to_date(vectors=with_vectors, progress=progress)
+            done = await tools.index.update(vectors=with_vectors, progress=progress)
         if done.error is not None:
             raise done.error
         report = done.report or SyncReport()

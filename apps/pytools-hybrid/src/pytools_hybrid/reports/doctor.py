@@ -421,7 +421,7 @@ def _database(trees: _Trees) -> Finding:
         ToolIndex,
     )
 
-    from pytools_hybrid.index import is_incumbent
+    from pytools_hybrid.index import is_freeact_database
 
     database, command = trees.database, trees.index_command
     if not os.path.lexists(database):
@@ -435,7 +435,7 @@ def _database(trees: _Trees) -> Finding:
         if low := _lacks_space(folder):
             return _failed(f"{database} does not exist yet, and {low}", "free some disk space")
         return _warning(f"{database} does not exist yet", command)
-    if is_incumbent(database):
+    if is_freeact_database(database):
         return _warning(
             f"{database} is the index of freeact's own search; it will be renamed when ours is "
             "created",

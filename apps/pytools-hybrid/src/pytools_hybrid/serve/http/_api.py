@@ -242,7 +242,7 @@ class SearchEndpoints:
     async def turn(self) -> AsyncGenerator[None]:
         """Wait for a free slot, and until the index is up to date."""
         async with self._slots.taken():
-            await self.service.follower.ready()
+            await self.service.follower.wait_until_ready()
             yield
 
     async def found(
@@ -414,7 +414,7 @@ async def _health(search: ToolSearch) -> dict[str, Any]:
     failure = search.index.sync.failure
     away = await search.index.server_unreachable()
     stale = away or (failure and f"the index may be out of date ({failure})")
-    status = "starting" if search.index.sync.is_first_look else "ok"
+    status = "starting" if search.index.sync.is_first_scan else "ok"
     return {
         "status": "stale" if stale else status,
         **state,

@@ -122,10 +122,10 @@ class HealthPage:
         coverage = state.coverage
         embeds = index.embedder is not None
         pending = coverage.tools - coverage.vectors if embeds and coverage.tools else 0
-        if sync.filling is not None:
-            status = f"indexing: {sync.filling}"
-            shown["progress"] = min(sync.filling.read / max(sync.filling.total, 1), 1.0)
-        elif sync.is_first_look:
+        if sync.progress is not None:
+            status = f"indexing: {sync.progress}"
+            shown["progress"] = min(sync.progress.read / max(sync.progress.total, 1), 1.0)
+        elif sync.is_first_scan:
             status = "scanning the files"
             shown["progress"] = 0.0
         elif away:

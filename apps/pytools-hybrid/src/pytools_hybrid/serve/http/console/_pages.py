@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from toolindex import ToolEntry
     from toolscan import ScanIssue
 
-    from pytools_hybrid.search import FoundTool, Placement, SearchRequest, ToolSearch
+    from pytools_hybrid.search import FoundTool, RankExplanation, SearchRequest, ToolSearch
     from pytools_hybrid.serve.http._api import SearchEndpoints
     from pytools_hybrid.settings import Settings
 
@@ -220,7 +220,7 @@ async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str,
         id_ = str(entry.id)
         tool = await search.describe(id_, DetailLevel.FULL)
         similar = await search.similar(id_)
-        placement = await search.place(sought, id_) if arguments.query.strip() else None
+        placement = await search.explain_rank(sought, id_) if arguments.query.strip() else None
     file = search.roots.resolve(entry.path)[0] / FILE_NAME
     refused = (await search.index.refused()).get(id_)
     return {
@@ -266,7 +266,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\n… (cut)"
 
 
-def verdict(placement: Placement, request: SearchRequest) -> str:
+def verdict(placement: RankExplanation, request: SearchRequest) -> str:
     """Return a sentence on whether an agent that sends the request would see the tool."""
     if placement.rank is None:
         return "No. The tool is not found."

@@ -94,7 +94,7 @@ class UsagePage:
                     record = store.usage
                     return usage_report(record.searches(since=since), record.outcomes(since=since))
 
-                report = await self._search.index.recorded(made)
+                report = await self._search.index.read_usage(made)
                 ended = time.monotonic()
                 self._reports[len(days)] = report, ended + _REST * (ended - started)
             return report
@@ -151,7 +151,7 @@ async def tool_history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
             store.usage.outcomes(since=since, tool_id=tool_id),
         )
 
-    searches, outcomes = await search.index.recorded(read)
+    searches, outcomes = await search.index.read_usage(read)
     by_day = outcome_days(outcomes)
     return {
         "period": _TOOL_DAYS,

@@ -12,7 +12,7 @@ from toolembed.providers import current_name, redact_keys
 from toolrank import ToolRankError
 from toolrank.rerank import LLMReranker
 
-from pytools_hybrid.search._types import MatchType, RerankReport
+from pytools_hybrid.search.types import MatchType, RerankReport
 from pytools_hybrid.settings import why_unusable
 from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from toolrank.rerank import RerankOutcome
 
-    from pytools_hybrid.search._types import FoundTool, SearchRequest, SearchResponse
+    from pytools_hybrid.search.types import FoundTool, SearchRequest, SearchResponse
     from pytools_hybrid.settings import Settings
 
 _CANDIDATES = 10

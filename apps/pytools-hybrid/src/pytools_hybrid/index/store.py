@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -19,8 +19,6 @@ from toolrank import (
 )
 from toolrank.errors import RetrievalError
 
-from pytools_hybrid.index._bm25_weights import ColumnWeights
-
 if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -30,10 +28,27 @@ if TYPE_CHECKING:
 
     # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.
     _State = tuple[int, int]
-    _Matrices = dict[tuple[str, int], tuple[_State, MatrixRetriever]]
-    _Postings = dict[_State, PostingsCache]
-    _Filters = dict[tuple[_State, int, ToolFilter], Filter]
 
+# Chosen by ablation: docs/decisions/0008.
+_COLUMN_WEIGHTS = {
+    "name_words": 5.0,
+    "description": 1.0,
+    "parameter_words": 0.75,
+    "category_words": 1.0,
+    "tag_words": 1.0,
+    "segments": 1.0,
+    # Aliases of some tools must not hide the other tools: docs/decisions/0013.
+    "alias_words": 0.5,
+}
+# People who type part of a word mean a name: docs/decisions/0010.
+_FUZZY_COLUMN_WEIGHTS = {**_COLUMN_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
+_FIELDS = {
+    "name": "name_words",
+    "description": "description",
+    "parameters": "parameter_words",
+    "category": "category_words",
+    "tags": "tag_words",
+}
 _CONTENT = IdColumn(table=IndexReader.CONTENT_TABLE, column="id")
 _KEYS = ("name_key", "qualified_key")
 _EVERY = ToolFilter()
@@ -42,7 +57,7 @@ _IN_MEMORY = 1 << 28
 # Of larger tables, only the ids of tools that were found are kept in memory.
 _ALL_IDS = 8 << 20
 # Importing numpy takes as long as it saves in twenty searches, and a command makes one.
-_LOOKS_BEFORE_NUMPY = 2
+_SEARCHES_BEFORE_NUMPY = 2
 # Each has 16 bytes: 16 MB, and more above 100,000 tools, where a few common words would fill it.
 _LEAST_POSTINGS = 1_000_000
 _POSTINGS_PER_TOOL = 10
@@ -50,32 +65,33 @@ _POSTINGS_PER_TOOL = 10
 _FILTERS = 16
 
 
-class SQLiteReader(IndexReader):
-    """One state of the index, from which a search gets its candidates.
+@dataclass(slots=True)
+class StoreCache:
+    """What the readers of a store share.
 
-    Args:
-        postings: Cached postings of the full-text table, by state.
-        filters: Cached results of filters, by state.
+    Attributes:
+        word_weights: How much words count in the columns of the full-text table, in their order.
+        fuzzy_weights: The same for the mode `fuzzy`.
+        postings: The postings of the full-text table, by state.
+        filters: The results of filters, by state.
         matrices: The vectors of models and lengths in memory, each with its state.
-        looks: Counts the states in which vectors were searched: the first ones do without numpy.
-        weights: How much words count in each column.
+        vector_searches: Counts the readers that searched vectors: the first do without numpy.
     """
 
-    def __init__(
-        self,
-        reader: IndexReader,
-        postings: _Postings,
-        filters: _Filters,
-        matrices: _Matrices,
-        looks: Iterator[int],
-        weights: ColumnWeights,
-    ) -> None:
+    word_weights: tuple[float, ...]
+    fuzzy_weights: tuple[float, ...]
+    postings: dict[_State, PostingsCache] = field(default_factory=dict)
+    filters: dict[tuple[_State, int, ToolFilter], Filter] = field(default_factory=dict)
+    matrices: dict[tuple[str, int], tuple[_State, MatrixRetriever]] = field(default_factory=dict)
+    vector_searches: Iterator[int] = field(default_factory=count)
+
+
+class SQLiteReader(IndexReader):
+    """One state of the index, from which a search gets its candidates."""
+
+    def __init__(self, reader: IndexReader, cache: StoreCache) -> None:
         super().__init__(reader.connection, reader.counts)
-        self._postings = postings
-        self._filters = filters
-        self._matrices = matrices
-        self._looks = looks
-        self._weights = weights
+        self._shared = cache
         self._uses_numpy: bool | None = None
         self._by_filter: dict[ToolFilter, Tables] = {}
         self._by_vector: dict[object, Tables | MatrixRetriever | None] = {}
@@ -123,8 +139,8 @@ class SQLiteReader(IndexReader):
             self._by_filter[where] = Tables(
                 self.connection,
                 self.FTS_TABLE,
-                weights=self._weights.words,
-                fuzzy_weights=self._weights.fuzzy,
+                weights=self._shared.word_weights,
+                fuzzy_weights=self._shared.fuzzy_weights,
                 content=_CONTENT,
                 keys=_KEYS,
                 where=self._filter(where),
@@ -139,21 +155,20 @@ class SQLiteReader(IndexReader):
             return None
         sql, parameters = selection
         key = self.state_of(), self.usage_generation() if tools.uses_outcomes else 0, tools
-        if (known := self._filters.get(key)) is None:
-            if len(self._filters) >= _FILTERS:
-                self._filters.clear()
+        if (known := self._shared.filters.get(key)) is None:
+            if len(self._shared.filters) >= _FILTERS:
+                self._shared.filters.clear()
             rows = frozenset(row for (row,) in self.connection.execute(sql, parameters))
-            known = self._filters[key] = Filter(sql=sql, parameters=parameters, rows=rows)
+            known = self._shared.filters[key] = Filter(sql=sql, parameters=parameters, rows=rows)
         return known
 
     def _remembered(self) -> PostingsCache:
         state = self.state_of()
-        if state not in self._postings:
+        if (known := self._shared.postings.get(state)) is None:
             # Past states are not needed again.
-            self._postings.clear()
-        if (known := self._postings.get(state)) is None:
+            self._shared.postings.clear()
             rows = max(_LEAST_POSTINGS, _POSTINGS_PER_TOOL * self._newest())
-            known = self._postings.setdefault(state, PostingsCache(max_rows=rows))
+            known = self._shared.postings.setdefault(state, PostingsCache(max_rows=rows))
         return known
 
     def _newest(self) -> int:
@@ -213,7 +228,9 @@ class SQLiteReader(IndexReader):
         allowed = self._filter(where)
         table = self.vector_table(model_id, dimensions=dimensions)
         if self._uses_numpy is None:
-            self._uses_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY and has_numpy()
+            self._uses_numpy = (
+                next(self._shared.vector_searches) >= _SEARCHES_BEFORE_NUMPY and has_numpy()
+            )
         is_large = self._newest() * dimensions > _IN_MEMORY
         if table is not None and (is_large or not self._uses_numpy):
             return Tables(
@@ -228,13 +245,13 @@ class SQLiteReader(IndexReader):
 
     def _matrix(self, model_id: str, dimensions: int) -> MatrixRetriever:
         state = self.state_of(model_id)
-        then, previous = self._matrices.get((model_id, dimensions), (None, None))
+        then, previous = self._shared.matrices.get((model_id, dimensions), (None, None))
         if previous is not None and then == state:
             return previous
         # Other models' past states are hardly needed again.
-        for key, (past, _) in list(self._matrices.items()):
+        for key, (past, _) in list(self._shared.matrices.items()):
             if past != self.state_of(key[0]):
-                self._matrices.pop(key, None)
+                self._shared.matrices.pop(key, None)
         is_small = self._newest() * dimensions <= _ALL_IDS
         ids = self._all_ids() if is_small else self._candidates().ids
         if (table := self.vector_table(model_id, dimensions=dimensions)) is None:
@@ -249,7 +266,7 @@ class SQLiteReader(IndexReader):
                 content=_CONTENT,
                 ids=ids,
             )
-        self._matrices[model_id, dimensions] = state, held
+        self._shared.matrices[model_id, dimensions] = state, held
         return held
 
 
@@ -269,11 +286,10 @@ class SQLiteStore(ToolIndex):
         field_weights: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__(path, read_only=read_only)
-        self._weights = ColumnWeights.of(field_weights or {})
-        self._looks = count()
-        self._postings: _Postings = {}
-        self._filters: _Filters = {}
-        self._matrices: _Matrices = {}
+        own = {_FIELDS[name]: weight for name, weight in (field_weights or {}).items()}
+        self._shared = StoreCache(
+            _by_column(_COLUMN_WEIGHTS | own), _by_column(_FUZZY_COLUMN_WEIGHTS | own)
+        )
 
     def vector_notes(self) -> tuple[str, ...]:
         """Return notes on limitations of vector search."""
@@ -293,14 +309,11 @@ class SQLiteStore(ToolIndex):
     def reading(self) -> Generator[SQLiteReader]:
         """Read one consistent state of the index."""
         with super().reading() as reader:
-            yield SQLiteReader(
-                reader,
-                self._postings,
-                self._filters,
-                self._matrices,
-                self._looks,
-                self._weights,
-            )
+            yield SQLiteReader(reader, self._shared)
+
+
+def _by_column(weights: Mapping[str, float]) -> tuple[float, ...]:
+    return tuple(weights[column] for column in IndexReader.FTS_COLUMNS)
 
 
 @cache

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from toolindex import Coverage, StoreReader, ToolEntry
 
-    from pytools_hybrid.search._query_vectors import Encode, QueryVector
-    from pytools_hybrid.search._types import SearchRequest
+    from pytools_hybrid.search.types import SearchRequest
+    from pytools_hybrid.search.vectors import Encode, QueryVector
 
     _Traits = tuple[Sequence[str], Sequence[str], Hashable | None]
 
@@ -43,7 +43,7 @@ _PLAIN_TYPES = frozenset(
 )
 
 
-class Asked(NamedTuple):
+class SearchContext(NamedTuple):
     """A request with everything that its answer depends on, except the state of the store.
 
     Attributes:
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
         vector: The vector of the request; None to search without.
         wanted: The model whose vectors should be searched, or None.
         coverage: How many tools there are, and how many have vectors.
-        encode: As for `Searcher.answer`.
+        encode: As for `RankingEngine.answer`.
     """
 
     request: SearchRequest
@@ -68,7 +68,7 @@ class StoreCandidates:
 
     Args:
         reader: The state.
-        asked: The request.
+        context: The request.
         own: Vectors by id, for tools that have none in the store yet.
         where: Which tools, if not those of the request.
     """
@@ -76,21 +76,21 @@ class StoreCandidates:
     def __init__(
         self,
         reader: StoreReader,
-        asked: Asked,
+        context: SearchContext,
         own: Mapping[str, Sequence[float]] | None = None,
         *,
         where: ToolFilter | None = None,
     ) -> None:
         self._reader = reader
-        self._asked = asked
+        self._context = context
         self._own = own or {}
-        self._where = asked.request.where if where is None else where
+        self._where = context.request.where if where is None else where
         self._entries: dict[str, ToolEntry] = {}
         self._words: dict[tuple[str, int], Sequence[Hit]] = {}
 
     def embedded(self, own: Mapping[str, Sequence[float]]) -> StoreCandidates:
         """Return the same with the vectors of some more tools."""
-        same = StoreCandidates(self._reader, self._asked, own, where=self._where)
+        same = StoreCandidates(self._reader, self._context, own, where=self._where)
         same._words = self._words
         return same
 
@@ -111,7 +111,7 @@ class StoreCandidates:
         self, vector: Sequence[float], /, *, depth: int, then: Sequence[Sequence[float]] = ()
     ) -> Sequence[Hit]:
         """Return the tools whose vectors are nearest to a vector."""
-        model_id = self._asked.vector.model_id if self._asked.vector else ""
+        model_id = self._context.vector.model_id if self._context.vector else ""
         with span("channel vector"):
             near = self._reader.nearest(
                 vector, model_id=model_id, where=self._where, depth=depth, then=then
@@ -144,16 +144,16 @@ class StoreCandidates:
         """The same for all tools; None if there is no filter."""
         if self._where == _EVERY:
             return None
-        return StoreCandidates(self._reader, self._asked, self._own, where=_EVERY)
+        return StoreCandidates(self._reader, self._context, self._own, where=_EVERY)
 
     @property
     def lacks_vectors(self) -> bool:
         """Whether some tools have no vector in the store."""
-        return self._asked.coverage.vectors < self._asked.coverage.tools
+        return self._context.coverage.vectors < self._context.coverage.tools
 
     def with_vectors(self, ids: Collection[str], /) -> Collection[str]:
         """Return which of some tools have a vector."""
-        vector = self._asked.vector
+        vector = self._context.vector
         has: Collection[str] = ()
         if vector is not None:
             length = len(vector.values)
@@ -199,23 +199,23 @@ def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
     return Query(request.text, vector.values, subqueries)
 
 
-def channel_weights(asked: Asked, weights: Mapping[str, float]) -> dict[str, float]:
+def channel_weights(context: SearchContext, weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weights of a search's channels, with less for the vectors of a few tools."""
-    coverage = asked.coverage
+    coverage = context.coverage
     # The best of a few embedded tools says little about the best of all tools, unless these few
     # fit best by words: docs/decisions/0017.
-    share = coverage.vectors / max(coverage.tools, 1) if asked.encode is None else 1.0
+    share = coverage.vectors / max(coverage.tools, 1) if context.encode is None else 1.0
     return {
         name: weight * share**2 if name == "vector" else weight for name, weight in weights.items()
     }
 
 
 def unembedded(
-    reader: StoreReader, words: StoreCandidates, query: Query, asked: Asked
+    reader: StoreReader, words: StoreCandidates, query: Query, context: SearchContext
 ) -> tuple[str, ...]:
     """Return the tools without a vector among the best ones by words, best first."""
-    model_id = asked.vector.model_id if asked.vector else asked.wanted
-    if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
+    model_id = context.vector.model_id if context.vector else context.wanted
+    if model_id is None or context.coverage.vectors >= context.coverage.tools:
         return ()
     # The depths of the ranking, so that it need not ask again.
     depths = [(query, _DEPTH), *((each, _SUBQUERY_DEPTH) for each in query.subqueries)]
@@ -233,7 +233,7 @@ def _hits(candidates: Sequence[Any]) -> list[Hit]:
     return [Hit(id=found.id, score=found.score) for found in candidates]
 
 
-class Newcomers:
+class InMemoryEmbeddings:
     """Embeds tools for an answer, and remembers their vectors until they are stored.
 
     The number and length of texts are limited, to limit the time. Nothing is written: the index

@@ -1,7 +1,8 @@
-"""Reading `capabilities.toml`: additional search words for tools, outside their own files."""
+"""`capabilities.toml`: additional search words for tools, outside their own files."""
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
 from contextlib import suppress
@@ -14,14 +15,21 @@ from toolindex import ArgumentError, ToolFilter
 from pytools_hybrid.errors import PytoolsError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Hashable, Iterator, Mapping
     from pathlib import Path
 
     from pydantic import JsonValue
+    from toolindex import ToolStore
+
+    from pytools_hybrid.settings import Roots
+
+_log = logging.getLogger("pytools_hybrid")
 
 FILE_NAME = "capabilities.toml"
 """The name of the file in a root."""
 
+# The most ids in a warning.
+_SHOWN = 5
 _WILDCARDS = re.compile("[*?]")
 _LISTS = "use_cases", "synonyms"
 _MAX_BYTES = 16 << 20
@@ -81,12 +89,12 @@ class Capabilities:
         """
         found = {id_: [self.entries[id_]] for id_ in ids if id_ in self.entries}
         for key, capability in self._patterns():
-            for id_ in _fitting(key, ids):
+            for id_ in _matching(key, ids):
                 if self.entries.get(id_) is not capability:
                     found.setdefault(id_, []).append(capability)
         merged = {
-            id_: tuple(dict.fromkeys(text for each in said for text in each.texts))
-            for id_, said in found.items()
+            id_: tuple(dict.fromkeys(text for each in matching for text in each.texts))
+            for id_, matching in found.items()
         }
         return {id_: texts for id_, texts in merged.items() if texts}
 
@@ -94,7 +102,7 @@ class Capabilities:
         """Return the ids and patterns that match none of some tools."""
         idle = {key: None for key in self.entries if key not in ids}
         for key, _ in self._patterns():
-            if any(_fitting(key, ids)):
+            if any(_matching(key, ids)):
                 idle.pop(key, None)
         return list(idle)
 
@@ -102,7 +110,7 @@ class Capabilities:
         return [it for it in self.entries.items() if _WILDCARDS.search(it[0])]
 
 
-def _fitting(pattern: str, ids: Collection[str]) -> Iterator[str]:
+def _matching(pattern: str, ids: Collection[str]) -> Iterator[str]:
     """Return the ids that match a pattern."""
     fits = ToolFilter(include=[pattern]).passes_id
     # Most ids lack the longest part of a pattern, and finding that out is twenty times as fast.
@@ -158,9 +166,8 @@ def _capability(key: str, table: JsonValue) -> Capability:
             lists[name] = tuple(stripped for text in map(str, value) if (stripped := text.strip()))
         elif name != "text_hash":
             raise ValueError(
-                f"{key!r} has {name!r}, but only use_cases, synonyms and text_hash are "
-                f"allowed; an id "
-                'stands in quotation marks, as in ["mcptools:shell:run_command"]'
+                f"{key!r} has {name!r}, but only use_cases, synonyms and text_hash are allowed; "
+                'an id stands in quotation marks, as in ["mcptools:shell:run_command"]'
             )
         elif not isinstance(value, str):
             raise ValueError(f"text_hash of {key!r} is not a string")
@@ -176,3 +183,66 @@ def _line_of(key: str, text: str) -> int:
                 if key in tomllib.loads(line):
                     return number
     return 1
+
+
+@dataclass(slots=True)
+class _Source:
+    """The capabilities file of one root, as last read."""
+
+    path: Path
+    text: str | None = None
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    problem: str | None = None
+
+    def read(self) -> bool:
+        """Read the file again, and return whether it has changed."""
+        try:
+            text = read_text(self.path)
+            if text == self.text and self.problem is None:
+                return False
+            self.text = text
+            self.capabilities, self.problem = parse_capabilities(text, self.path), None
+        except CapabilitiesError as error:
+            if self.problem == str(error):
+                return False
+            self.problem = str(error)
+            _log.warning("%s; its previous content still applies", error)
+        return True
+
+
+class Annotator:
+    """Keeps the aliases in a store equal to those in the files of its roots.
+
+    An invalid file changes nothing: the tools of its root keep their aliases. Errors in a file, and
+    ids in it that no tool has, are logged once for each version of the file.
+    """
+
+    def __init__(self, roots: Roots) -> None:
+        self._roots = roots
+        self._sources = {root: _Source(root / FILE_NAME) for root in roots}
+        self._done_at: Hashable = None
+
+    def annotate(self, store: ToolStore) -> None:
+        """Read the files, and update aliases that differ; the caller holds the lease for files."""
+        changed = [root for root, source in self._sources.items() if source.read()]
+        with store.reading() as reader:
+            state = reader.state_of()
+        if not changed and self._done_at == state:
+            return
+        aliases: dict[str, tuple[str, ...]] = {}
+        keep: list[str] = []
+        if any(it.problem or it.capabilities.entries for it in self._sources.values()):
+            ids: dict[Path, list[str]] = {root: [] for root in self._sources}
+            for entry in store.stored(reader_version="").entries.values():
+                ids[self._roots.resolve(entry.path)[0]].append(entry.id)
+            for root, source in self._sources.items():
+                if source.problem is not None:
+                    keep += ids[root]
+                    continue
+                aliases |= source.capabilities.aliases(ids[root])
+                if root in changed and (idle := source.capabilities.idle(frozenset(ids[root]))):
+                    more = f" and {len(idle) - _SHOWN} more" if len(idle) > _SHOWN else ""
+                    shown = ", ".join(map(repr, idle[:_SHOWN])) + more
+                    _log.warning("%s: no tool of this folder has the id %s", source.path, shown)
+        # A change of the store is checked again the next time.
+        self._done_at = None if store.annotate(aliases, keep=keep) else state

@@ -16,7 +16,8 @@ from pytools_hybrid.settings import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
-    from toolrank import Contribution, Explanation, RankExplanation
+    from toolrank import Contribution, Explanation
+    from toolrank import RankExplanation as Rank
     from toolscan import Layout
 
     from pytools_hybrid.settings import Roots
@@ -80,8 +81,8 @@ class SearchRequest:
         mode: Which channels to use.
         where: Which tools. limit: How many at most.
         min_confidence: The minimum confidence of a result, in [0, 1].
-        place_of: A tool's id: the answer then has that tool, the one that it is compared with, and
-            where it stands in the answer of the search. None for a search.
+        explain_id: A tool's id: the answer then has that tool, the one that it is compared with,
+            and where it stands in the answer of the search. None for a search.
     """
 
     text: str
@@ -89,7 +90,7 @@ class SearchRequest:
     where: ToolFilter = field(default_factory=ToolFilter)
     limit: int = DEFAULT_LIMIT
     min_confidence: float = 0.0
-    place_of: str | None = None
+    explain_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,16 +228,14 @@ class SearchResponse(Sequence[FoundTool]):
         model: The embedding model whose vectors were searched; empty if only words were.
         rerank: How a language model changed the order; None if reranking is off.
         is_complete: Whether the whole tree has been indexed since the database was created.
-        misfit: Whether the length of the query's vector differs from those in the index.
-        shortfall: Why the wanted model's vectors found less than they could, or nothing; empty if
-            they did not.
-        fuller_models: Models that have vectors for more tools than the one that was used, best
-            first.
+        dimension_mismatch: Whether the query's vector and those in the index differ in length.
+        vector_problem: Why the wanted model's vectors found less than they could, or nothing; empty
+            if they did not.
         unembedded: Ids of tools that fit by words and have no vector yet, best first.
         search_id: The id of the search in the usage record.
         early: A message that nothing was found because the index is still being filled, with its
             progress; otherwise empty.
-        placing: The place of the tool in `place_of`.
+        placing: The rank of the tool in `explain_id`.
     """
 
     tools: tuple[FoundTool, ...]
@@ -248,13 +247,12 @@ class SearchResponse(Sequence[FoundTool]):
     model: str = ""
     rerank: RerankReport | None = None
     is_complete: bool = True
-    misfit: bool = False
-    shortfall: str = ""
-    fuller_models: tuple[str, ...] = ()
+    dimension_mismatch: bool = False
+    vector_problem: str = ""
     unembedded: tuple[str, ...] = ()
     search_id: str = ""
     early: str = ""
-    placing: RankExplanation | None = None
+    placing: Rank | None = None
 
     @overload
     def __getitem__(self, index: int) -> FoundTool: ...

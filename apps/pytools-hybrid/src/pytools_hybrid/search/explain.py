@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from toolrank import RECOMMENDED_CONFIDENCE
 
-from pytools_hybrid.search._deprecation import deprecation
+from pytools_hybrid.search.deprecation import deprecation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from toolrank import RankExplanation
+    from toolrank import RankExplanation as Rank
 
-    from pytools_hybrid.search._types import FoundTool, SearchResponse
+    from pytools_hybrid.search.types import FoundTool, SearchResponse
     from pytools_hybrid.settings import Settings
 
-SENSES = {"bm25": "by its words", "vector": "by its meaning", "fuzzy": "by its spelling"}
-"""How each channel finds a tool, as text."""
-
-_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+_LABELS = {"bm25": "keywords", "vector": "meaning", "fuzzy": "spelling"}
 _SHOWN_TERMS = 8
 
 
@@ -67,21 +64,22 @@ def channel_shares(found: FoundTool, settings: Settings) -> dict[str, float]:
 def reason(found: FoundTool) -> str:
     """Explain in a line why a tool was found and ranks where it does.
 
-    An example: `first by its words, 3rd by its meaning; other tools of pdf fit too`.
+    An example: `keywords #1 · meaning #3; raised by a better match in the same category`.
     """
-    told = [", ".join(_places(found))] if found.contributions else []
+    ranks = [f"{_label(each.retriever)} #{each.rank}" for each in found.contributions]
+    told = [" · ".join(ranks)] if ranks else []
     if found.moved_from is not None:
-        told.insert(0, f"moved here by the language model, was {_ordinal(found.moved_from)}")
+        told.insert(0, f"moved here by the language model, was #{found.moved_from}")
     explanation = found.explanation
     if explanation is not None:
         if explanation.pinned:
-            told.insert(0, "the request names it")
+            told.insert(0, "named in the query")
         if (explanation.subquery_score or 0) > explanation.request:
             told.append(f"fits part {(explanation.subquery or 0) + 1} of the query best")
         if explanation.group is not None and explanation.group > explanation.merged:
-            told.append(f"{found.entry.id.category} has a tool that fits better")
+            told.append("raised by a better match in the same category")
         if explanation.verb < 1:
-            told.append("its name means another action")
+            told.append("its verb differs from the query's")
         if explanation.usage > 1:
             told.append("was used successfully before")
         elif explanation.usage < 1:
@@ -93,27 +91,16 @@ def reason(found: FoundTool) -> str:
     if deprecation(found.entry):
         told.append("deprecated")
     if found.confidence < RECOMMENDED_CONFIDENCE:
-        told.append("but it may not do this at all")
+        told.append("low confidence")
     return "; ".join(told) or "matched one part of the query"
 
 
-def _places(found: FoundTool) -> list[str]:
-    return [
-        f"{_ordinal(each.rank)} {SENSES.get(each.retriever, 'by ' + each.retriever)}"
-        for each in found.contributions
-    ]
-
-
-def _ordinal(rank: int) -> str:
-    if rank == 1:
-        return "first"
-    if rank % 100 in {11, 12, 13}:
-        return f"{rank}th"
-    return f"{rank}{_ENDINGS.get(rank % 10, 'th')}"
+def _label(channel: str) -> str:
+    return _LABELS.get(channel, channel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class RankExplanation:
     """Where a tool ranks among all that answer a request.
 
     Attributes:
@@ -148,19 +135,19 @@ class Placement:
             yield f"  {each}"
 
 
-def placed(
+def rank_explanation(
     id_: str,
     response: SearchResponse,
     *,
     terms: Mapping[str, Mapping[str, float]],
     passes: bool,
     min_confidence: float,
-) -> Placement:
+) -> RankExplanation:
     """Return where a tool stands in a ranking, and why it does not rank higher."""
     own = terms.get(id_, {})
     if not passes:
         reasons: tuple[str, ...] = ("the filters of this search leave it out",)
-        return Placement(id=id_, rank=None, reasons=reasons, channels={}, terms=own)
+        return RankExplanation(id=id_, rank=None, reasons=reasons, channels={}, terms=own)
     placing = response.placing
     tools = list(response.tools)
     tool = tools.pop(0) if tools and tools[0].id == id_ else None
@@ -170,10 +157,10 @@ def placed(
     )
     if tool is None or placing is None or placing.rank is None:
         reasons = (*_absent(placing, own), *_lacks(lacking, other))
-        return Placement(
+        return RankExplanation(
             id=id_, rank=None, reasons=reasons, channels={}, terms=own, lacking=lacking
         )
-    reasons = (f"found {reason(tool)}",)
+    reasons = (reason(tool),)
     if tool.confidence < min_confidence:
         reasons += (
             f"its confidence is {tool.confidence:.2f}, and at least {min_confidence:g} was "
@@ -181,7 +168,7 @@ def placed(
         )
     if other is not None:
         reasons += (*_compared(tool, other, response.channels), *_lacks(lacking, other))
-    return Placement(
+    return RankExplanation(
         id=id_,
         rank=placing.rank,
         score=tool.score,
@@ -193,39 +180,39 @@ def placed(
     )
 
 
-def _absent(placing: RankExplanation | None, terms: Mapping[str, float]) -> tuple[str, ...]:
+def _absent(placing: Rank | None, terms: Mapping[str, float]) -> tuple[str, ...]:
     if placing is not None and placing.same is not None:
         number, id_ = placing.same
         return (f"it is merged into result {number}, {id_}, which is equal or nearly identical",)
-    why = "it is far from the request" if terms else "it contains no word of the request"
+    ranked = 0 if placing is None else placing.ranked
     return (
-        f"{why}: it is not among the first {0 if placing is None else placing.ranked}",
+        f"Not among the {ranked} best matches." if terms else "No query term occurs in this tool.",
         "synonyms and use cases in capabilities.toml can make it findable",
     )
 
 
 def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Iterator[str]:
-    yield f"next to {other.entry.id}, with a score of {other.score:.2f} against {tool.score:.2f}:"
+    yield f"Compared with {other.entry.id} ({other.score:.2f}, this tool {tool.score:.2f}):"
     mine, theirs = breakdown(tool), breakdown(other)
     for channel in searched:
-        sense = SENSES.get(channel, f"by {channel}")
+        label = _label(channel)
         if channel not in mine:
-            yield f"  {sense} it was not found" + (
+            yield f"  {label}: not found" + (
                 "; it may have no vector yet" if channel == "vector" else ""
             )
         elif channel in theirs:
             yield (
-                f"  {sense} it is number {mine[channel].rank} ({mine[channel].score:.2f}), the "
-                f"other {theirs[channel].rank} ({theirs[channel].score:.2f})"
+                f"  {label}: rank {mine[channel].rank} ({mine[channel].score:.2f}), the other "
+                f"{theirs[channel].rank} ({theirs[channel].score:.2f})"
             )
         else:
-            yield f"  {sense} it is number {mine[channel].rank}, the other was not found"
+            yield f"  {label}: rank {mine[channel].rank}, the other was not found"
     if tool.explanation is not None and other.explanation is not None:
         group, others = tool.explanation.group, other.explanation.group
         if group is not None and others is not None and others > group:
-            yield f"the tools of {other.entry.id.category} fit the request better overall"
+            yield f"  the tools of {other.entry.id.category} fit the query better overall"
         if other.explanation.pinned and not tool.explanation.pinned:
-            yield "  the request names the other"
+            yield "  the query names the other"
         if tool.explanation.usage < other.explanation.usage:
             yield "  the other was used more successfully"
 
@@ -233,4 +220,4 @@ def _compared(tool: FoundTool, other: FoundTool, searched: Sequence[str]) -> Ite
 def _lacks(lacking: Sequence[str], other: FoundTool | None) -> Iterator[str]:
     if lacking and other is not None:
         words = ", ".join(lacking[:_SHOWN_TERMS])
-        yield f"it lacks these words that {other.entry.id.name} has of the request: {words}"
+        yield f"Query terms only {other.entry.id.name} has: {words}"

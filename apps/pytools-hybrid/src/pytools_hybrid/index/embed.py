@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from toolembed import (
     EmbeddingError,
@@ -21,13 +21,15 @@ from pytools_hybrid.settings import REMEDIES
 from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Set
 
     from toolembed import Embedder
     from toolindex import Coverage, ToolStore
 
-    from pytools_hybrid.index._sync import TreeSync
+    from pytools_hybrid.index.sync import TreeSync
     from pytools_hybrid.settings import Settings
+
+T = TypeVar("T")
 
 _log = logging.getLogger("pytools_hybrid")
 
@@ -48,8 +50,8 @@ def configured_embedder(settings: Settings) -> Embedder | None:
     )
 
 
-def sooner_than(embedder: Embedder | None) -> StaticEmbedder | None:
-    """Return the faster embedder that answers until another has embedded all tools, if any.
+def interim_embedder(embedder: Embedder | None) -> StaticEmbedder | None:
+    """Return the faster model whose vectors are searched until a slow one has embedded all tools.
 
     With it, searches are never worse while a better but slower model is still embedding.
     """
@@ -57,22 +59,45 @@ def sooner_than(embedder: Embedder | None) -> StaticEmbedder | None:
     return static if isinstance(static, StaticEmbedder) else None
 
 
-class VectorWork:
+async def embed_texts(
+    store: ToolStore,
+    embedder: Embedder,
+    *,
+    dimensions: int | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    first: Set[str] = frozenset(),
+    at_most: int | None = None,
+) -> tuple[int, bool]:
+    """Embed a store's pending texts with one model; the arguments are those of `embed_pending`.
+
+    Returns:
+        How many texts were embedded, and whether any was refused.
+    """
+    await asyncio.to_thread(store.use_model, embedder.model_id, dimensions=dimensions)
+    with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
+        report = await embed_pending(
+            store, embedder, progress=progress, first=first, at_most=at_most
+        )
+        seen.outcome = "answered" if report.embedded else ""
+    return report.embedded, bool(report.refused)
+
+
+class EmbeddingBackfill:
     """Embeds the texts that a model has not embedded yet.
 
     Args:
         sync: Repairs a store that turns out to be damaged.
 
     Attributes:
-        sooner: The faster model, which answers until the wanted one has embedded all tools.
-        embedded_sooner: Set when the faster model has embedded all tools.
+        interim: The faster model, whose vectors are searched until the wanted one has all.
+        interim_ready: Set when the faster model has embedded all tools.
         failure: Why some tools have no vector, or an empty string.
-        is_done: Whether all texts have vectors; otherwise the model is asked again later.
+        is_done: Whether all texts have vectors; otherwise the model is called again later.
     """
 
     def __init__(self, store: ToolStore, embedder: Embedder | None, sync: TreeSync) -> None:
-        self.sooner: StaticEmbedder | None = sooner_than(embedder)
-        self.embedded_sooner: asyncio.Event = asyncio.Event()
+        self.interim: StaticEmbedder | None = interim_embedder(embedder)
+        self.interim_ready: asyncio.Event = asyncio.Event()
         self.failure: str = ""
         self.is_done: bool = True
         self._store = store
@@ -91,55 +116,47 @@ class VectorWork:
         *,
         at_once: bool = False,
     ) -> int:
-        """Embed new texts, storing each batch as it arrives; see `Index.embed_pending`.
+        """Embed new texts, storing each batch as it arrives, and return how many.
 
-        If a search is waiting (`at_once`) and there is a faster model, the wanted one embeds only a
-        few tools, and the result counts those of the faster one.
+        Args:
+            progress: Called with the number of texts embedded so far, and the total.
+            at_once: Whether a search is waiting. If there is a faster model, the wanted one then
+                embeds only a few tools, and the result counts those of the faster one.
+
+        Raises:
+            EmbeddingError: The model returned no vectors; earlier ones are stored.
+            ToolIndexError: Its vectors cannot be stored.
         """
-        sooner = await self.embed_sooner()
+        interim = await self.embed_interim()
         embedder = self._embedder
         if embedder is None or self._store.read_only:
             return 0
-        at_most = _FEW if at_once and self.sooner is not None else None
+        at_most = _FEW if at_once and self.interim is not None else None
         async with self._lock:
             embedded = await self._repairing(
                 partial(self._embed, embedder, progress, at_most=at_most)
             )
-        return embedded if at_most is None else sooner
+        return embedded if at_most is None else interim
 
-    async def embed_sooner(self) -> int:
+    async def embed_interim(self) -> int:
         """Embed new texts with the faster model, if there is one, and return how many."""
-        if self.sooner is None or self._store.read_only:
+        if self.interim is None or self._store.read_only:
             return 0
-        embedded = await self._repairing(partial(self._embed_sooner, self.sooner))
-        self.embedded_sooner.set()
+        embedded, _ = await self._repairing(partial(embed_texts, self._store, self.interim))
+        self.interim_ready.set()
         return embedded
 
-    async def _repairing(self, embed: Callable[[], Awaitable[int]]) -> int:
+    async def _repairing(self, embed: Callable[[], Awaitable[T]]) -> T:
         try:
             try:
                 return await embed()
             except DamagedDatabaseError:
                 await self._sync.repair()
-                await self._sync.refresh()
+                await self._sync.update()
                 return await embed()
         except Exception as error:
             self.failure = str(error)
             raise
-
-    async def _embed_sooner(self, embedder: StaticEmbedder) -> int:
-        await asyncio.to_thread(self._store.use_model, embedder.model_id)
-        with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
-            report = await embed_pending(self._store, embedder)
-            seen.outcome = "answered" if report.embedded else ""
-        return report.embedded
-
-    async def _prune(self) -> None:
-        """Delete unused vectors after each change, because a busy server may never be idle."""
-        try:
-            await asyncio.to_thread(self._store.prune)
-        except ToolIndexError as error:
-            _log.info("old vectors were not deleted yet: %s", error)
 
     async def want(self, ids: Collection[str]) -> None:
         """Move some tools to the front of the queue, if embedding is in progress."""
@@ -152,22 +169,25 @@ class VectorWork:
         now = None if self._embedder is None else self._embedder.dimensions
         return now is not None and now != self._dimensions
 
-    async def compare(self) -> str:
-        """Ask the model for a vector, and return how its length differs from those in the index."""
+    async def compare_dimensions(self) -> str:
+        """Have the model embed a word, and return how its vector's length differs from the index's.
+
+        Raises:
+            EmbeddingError: The model returned no vector.
+        """
         embedder = self._embedder
         if embedder is None:
             return ""
-        kept = await asyncio.to_thread(self._coverage, embedder)
-        given = embedder.dimensions or len(await embedder.embed_query(_PROBE))
-        if kept.vectors and given != kept.dimensions:
+        stored = await asyncio.to_thread(self._coverage, embedder)
+        current = embedder.dimensions or len(await embedder.embed_query(_PROBE))
+        if stored.vectors and current != stored.dimensions:
             # A single answer may be wrong.
-            given = len(await embedder.embed_query(_PROBE))
-        if not kept.vectors or given == kept.dimensions:
+            current = len(await embedder.embed_query(_PROBE))
+        if not stored.vectors or current == stored.dimensions:
             return ""
         return (
-            f"{embedder.model_id} now returns vectors of {given} dimensions, those in the index "
-            "have "
-            f"{kept.dimensions}"
+            f"{embedder.model_id} now returns vectors of {current} dimensions, those in the index "
+            f"have {stored.dimensions}"
         )
 
     def _coverage(self, embedder: Embedder) -> Coverage:
@@ -187,7 +207,7 @@ class VectorWork:
         *,
         at_most: int | None,
     ) -> int:
-        embedded = 0
+        embedded, has_new_refusals = 0, False
         earlier = (await asyncio.to_thread(self._coverage, embedder)).dimensions
         if self._recheck_length_at is not None and time.monotonic() >= self._recheck_length_at:
             # The provider may have returned vectors of another length for a moment only.
@@ -197,30 +217,32 @@ class VectorWork:
             before = self._dimensions = embedder.dimensions
             if earlier and before not in (None, earlier):
                 self._recheck_length_at = time.monotonic() + _RECHECK_SECONDS
-            await asyncio.to_thread(self._store.use_model, embedder.model_id, dimensions=before)
             try:
-                with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
-                    report = await embed_pending(
-                        self._store,
-                        embedder,
-                        progress=progress,
-                        first=self._wanted,
-                        at_most=at_most,
-                    )
-                    seen.outcome = "answered" if report.embedded else ""
+                done, has_new_refusals = await embed_texts(
+                    self._store,
+                    embedder,
+                    dimensions=before,
+                    progress=progress,
+                    first=self._wanted,
+                    at_most=at_most,
+                )
             except (EmbeddingError, VectorError) as error:
                 is_new = isinstance(error, VectorError) or error.kind is FailureKind.DIMENSIONS
                 # The vectors have a new length, so all texts are pending again.
                 if not is_new or is_last or embedder.dimensions == before:
                     raise
                 continue
-            embedded += report.embedded
+            embedded += done
             if embedder.dimensions == before:
                 break
         if at_most is not None:
             return embedded
         self._wanted.clear()
-        await self._prune()
+        try:
+            # After each change, because a busy server may never be idle.
+            await asyncio.to_thread(self._store.prune)
+        except ToolIndexError as error:
+            _log.info("old vectors were not deleted yet: %s", error)
         refused = await self.refused()
         self.failure = (
             f"{len(refused)} refused by the model, which is retried from time to time: "
@@ -234,6 +256,6 @@ class VectorWork:
             pending = await asyncio.to_thread(self._store.pending, embedder.model_id, limit=1)
             self.is_done = not pending
         self._had_refused = bool(refused)
-        for tool_id, reason in refused.items() if report.refused else ():
+        for tool_id, reason in refused.items() if has_new_refusals else ():
             _log.warning("%s has no vector: %s", tool_id, reason)
         return embedded

@@ -6,23 +6,20 @@ import asyncio
 import logging
 import time
 import uuid
-from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Self, cast
 
-from toolindex import ToolFilter
+from toolindex import ArgumentError, SearchRecord, ToolFilter
+from toolrank import RECOMMENDED_CONFIDENCE, Query
+from toolscan import ToolId
 
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.index import Index, Recording, open_store
-from pytools_hybrid.search._answering import Answering, observed
-from pytools_hybrid.search._describe import DetailLevel, describe
-from pytools_hybrid.search._engine import Searcher, hybrid_search
-from pytools_hybrid.search._explain import Placement, placed
-from pytools_hybrid.search._lookup import categories, found_as
-from pytools_hybrid.search._notes import broken, doubt, search_record, stale, unknown, why_empty
-from pytools_hybrid.search._request import search_request, under_policy
-from pytools_hybrid.search._rerank import configured_reranking
-from pytools_hybrid.search._tuning import TuningFile
-from pytools_hybrid.search._types import (
+from pytools_hybrid.index import Index, Recording, open_store, server_unreachable
+from pytools_hybrid.search.describe import DetailLevel, categories, describe, found_as
+from pytools_hybrid.search.engine import ModelSelector, RankingEngine, hybrid_search, observed
+from pytools_hybrid.search.explain import RankExplanation, rank_explanation
+from pytools_hybrid.search.rerank import configured_reranking
+from pytools_hybrid.search.types import (
     FoundTool,
     Scope,
     SearchMode,
@@ -30,23 +27,35 @@ from pytools_hybrid.search._types import (
     SearchResponse,
     cut_query,
 )
+from pytools_hybrid.search.vectors import TuningFile
+from pytools_hybrid.settings import MAX_LIMIT, no_tools, without_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from toolembed import Embedder
     from toolindex import StoreReader, ToolEntry, ToolStore
     from toolrank import HybridSearch
 
-    from pytools_hybrid.search._describe import ToolDescription
-    from pytools_hybrid.search._lookup import CategoryCount
-    from pytools_hybrid.search._rerank import Reranking
+    from pytools_hybrid.index import BrokenTool
+    from pytools_hybrid.search.describe import CategoryCount, ToolDescription
+    from pytools_hybrid.search.rerank import Reranking
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 
 _log = logging.getLogger("pytools_hybrid")
 
 _REPEAT_SECONDS = 600.0
 _MAX_BROKEN = 3
+_FEW = 20
+# The least share of a request's terms in the text of a broken tool.
+_HALF = 0.5
+_ENDING = 3
+# The usage record keeps only this many of a filter's tags.
+_FILTER_VALUES = 20
+_VALUE_CHARACTERS = 200
+_DEFAULTS = [(field.name, getattr(ToolFilter(), field.name)) for field in fields(ToolFilter)]
+
+_ANY = ToolFilter()
 
 
 class ToolSearch:
@@ -88,7 +97,7 @@ class ToolSearch:
         self._reranking = configured_reranking(self.settings)
         self._follows = follow
         self._preparing: asyncio.Task[None] | None = None
-        self._answers: Answering | None = None
+        self._answers: ModelSelector | None = None
 
     async def __aenter__(self) -> Self:
         await self.index.__aenter__()
@@ -103,18 +112,18 @@ class ToolSearch:
         await self.index.__aexit__(*raised)
 
     @property
-    def _answering(self) -> Answering:
+    def _answering(self) -> ModelSelector:
         store = self.index.store
         if self._answers is None:
             settings = self.settings
-            searcher = Searcher(
+            engine = RankingEngine(
                 store,
                 bm25_weight=settings.bm25_weight,
                 vec_weight=settings.vec_weight,
                 search=self._search,
                 tuning=self.tuning,
             )
-            self._answers = Answering(store, searcher, self.index.recorder, self.index.embedder)
+            self._answers = ModelSelector(store, engine, self.index.recorder, self.index.embedder)
         return self._answers
 
     async def search(
@@ -181,12 +190,12 @@ class ToolSearch:
         response = await self._answer(wide)
         wanted = [*response.unembedded, *(tool.id for tool in response.tools)]
         await self.index.vectors.want(wanted)
-        if not response.is_complete and not (response.tools and self.index.sync.filling):
+        if not response.is_complete and not (response.tools and self.index.sync.progress):
             # The index is new: its file was removed or damaged, or has not been filled yet.
-            await self.index.sync.complete()
+            await self.index.sync.fill()
             response = await self._answer(wide)
         lacks_vectors = response.coverage.vectors < response.coverage.tools
-        if (response.misfit or lacks_vectors) and self.index.vectors.is_outdated:
+        if (response.dimension_mismatch or lacks_vectors) and self.index.vectors.is_outdated:
             # The follower then embeds all tools again, in the new length.
             self.index.sync.changed.set()
         if reranking is not None:
@@ -248,9 +257,9 @@ class ToolSearch:
 
     async def terms(self, query: str, ids: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
         """Return the request's terms that some tools have, each with its part of the score."""
-        return await self.index.look(lambda reader: reader.terms(cut_query(query), ids))
+        return await self.index.read(lambda reader: reader.terms(cut_query(query), ids))
 
-    async def place(self, query: str | SearchRequest, name: str) -> Placement:
+    async def explain_rank(self, query: str | SearchRequest, name: str) -> RankExplanation:
         """Return where a tool ranks in the answer of a search, and why it does not rank higher.
 
         A tool that is not among the results has its place among the hundred or more tools that the
@@ -265,14 +274,14 @@ class ToolSearch:
             request = SearchRequest(text=request, limit=limit, min_confidence=least)
             request = search_request(self.settings, request)
         id_ = str((await self.find(name)).id)
-        asked = replace(request, place_of=id_)
+        asked = replace(request, explain_id=id_)
         response = await self._answer(asked)
         ids = [id_, *(tool.id for tool in response.tools if tool.id != id_)]
-        return placed(
+        return rank_explanation(
             id_,
             response,
             terms=await self.terms(request.text, ids),
-            passes=await self.index.look(
+            passes=await self.index.read(
                 lambda reader: id_ in {it.id for it in reader.named(id_, where=asked.where)}
             ),
             min_confidence=asked.min_confidence,
@@ -300,7 +309,7 @@ class ToolSearch:
 
     async def categories(self) -> tuple[CategoryCount, ...]:
         """Return the categories with tools that can be found, and counts, by source and name."""
-        return await self.index.look(lambda reader: categories(reader, self.policy))
+        return await self.index.read(lambda reader: categories(reader, self.policy))
 
     async def entries(self, where: ToolFilter | None = None) -> tuple[ToolEntry, ...]:
         """Return the tools that can be found, and pass a filter if one is given, by id."""
@@ -311,7 +320,7 @@ class ToolSearch:
             entries = reader.entries(ids)
             return tuple(entries[id_] for id_ in ids if id_ in entries)
 
-        return await self.index.look(listed)
+        return await self.index.read(listed)
 
     async def probe(self) -> SearchResponse:
         """Run a trial search in all channels, for the model and the notes of its answer.
@@ -345,7 +354,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            usage = await self.index.recorded(lambda store: store.usage.of_tool(str(entry.id)))
+            usage = await self.index.read_usage(lambda store: store.usage.of_tool(str(entry.id)))
         return await asyncio.to_thread(
             describe,
             entry,
@@ -353,7 +362,7 @@ class ToolSearch:
             detail=detail,
             usage=usage,
             outside_links=self.settings.outside_links,
-            stored=self.index.stored_record if self.settings.only_reads else None,
+            store=self.index.store if self.settings.only_reads else None,
         )
 
     async def record_outcome(
@@ -390,7 +399,7 @@ class ToolSearch:
 
     def uses_vectors(self, mode: SearchMode) -> bool:
         """Return whether a search in this mode uses the vector channel."""
-        return self._answering.searcher.uses_vectors(SearchMode(mode))
+        return self._answering.engine.uses_vectors(SearchMode(mode))
 
     def _vector_notes(self, mode: SearchMode) -> tuple[str, ...]:
         if self.index.embedder is None or not self.uses_vectors(mode):
@@ -408,3 +417,224 @@ class ToolSearch:
         return (
             embedder is not None and self.uses_vectors(mode) and response.model != embedder.model_id
         )
+
+
+def search_request(
+    settings: Settings, asked: SearchRequest, scope: Scope = Scope.ALL
+) -> SearchRequest:
+    """Return a request in a scope, restricted by the policy of the settings.
+
+    Raises:
+        ValueError: A value is out of range or of another type, which not all callers check.
+        ArgumentError: The filter and the policy both have patterns to include.
+    """
+    _check(asked.text, asked.limit, asked.min_confidence)
+    where = under_policy(settings.policy, asked.where)
+    if Scope(scope) is not Scope.ALL:
+        where = replace(where, source=Scope(scope).value)
+    return replace(asked, text=cut_query(asked.text), mode=SearchMode(asked.mode), where=where)
+
+
+def _check(query: object, limit: object, threshold: object) -> None:
+    if not isinstance(query, str):
+        raise ValueError(f"the query must be text, got {query!r}")
+    if not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        raise ValueError(f"limit must be a whole number from 1 to {MAX_LIMIT}, got {limit!r}")
+    if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be a number from 0 to 1, got {threshold!r}")
+
+
+def under_policy(policy: ToolFilter, where: ToolFilter | None) -> ToolFilter:
+    """Combine `Settings.policy` with a caller's filter: tools have to pass both.
+
+    Raises:
+        ArgumentError: Both have patterns to include.
+    """
+    if where is None or where == _ANY:
+        return policy
+    if where.include and policy.include:
+        raise ArgumentError("include", "is already set; only exclude can be given")
+    return replace(
+        where,
+        include=where.include or policy.include,
+        exclude={*where.exclude, *policy.exclude},
+    )
+
+
+def doubt(response: SearchResponse, threshold: float) -> str:
+    """Return a note if no tool is a confident match, or an empty string.
+
+    Args:
+        response: The answer.
+        threshold: The confidence that the caller requires; 0 for the recommended one.
+    """
+    # Among a few tools, a good match cannot be told from a poor one.
+    if not response.tools or response.tool_count < _FEW:
+        return ""
+    enough = threshold or RECOMMENDED_CONFIDENCE
+    if any(found.confidence >= enough for found in response.tools):
+        return ""
+    return "Low confidence: these are only the closest matches."
+
+
+def unknown(response: SearchResponse, where: ToolFilter) -> str:
+    """Return a note on tools that passed a usage filter only because data is missing, if any."""
+    count = sum(not where.can_judge(found.outcomes) for found in response.tools)
+    if not count:
+        return ""
+    return (
+        f"{count} of {len(response.tools)} results have too few recorded calls for this filter; "
+        "unknown=exclude drops them."
+    )
+
+
+def stale(index: Index, response: SearchResponse, away: str = "") -> tuple[str, ...]:
+    """Return notes on why an answer may be out of date.
+
+    `away` says that the server of a shared index is away, in place of other reasons.
+    """
+    if away and not response.tool_count and index.settings.only_reads:
+        # There is nothing that could be out of date; an empty answer gives the reason itself.
+        return ()
+    return (away,) if away else _out_of_date(index, response)
+
+
+def broken(
+    tools: Iterable[BrokenTool], request: SearchRequest, response: SearchResponse
+) -> list[BrokenTool]:
+    """Return the broken tools that a search would probably have listed."""
+    terms, where = Query(request.text).terms, request.where
+    found = [
+        tool
+        for tool in tools
+        if where.passes_id(tool.id)
+        and where.source in (None, tool.id.split(":")[0])
+        and (not where.categories or tool.id.split(":")[1] in where.categories)
+    ]
+    if not found or not terms:
+        return []
+    listed = [_fit(terms, f"{it.id} {it.description}") for it in response.tools]
+    least = min(listed) if len(listed) >= request.limit else 0.0
+    return [tool for tool in found if _fit(terms, f"{tool.id} {tool.text}") >= max(least, _HALF)]
+
+
+def _fit(terms: list[str], text: str) -> float:
+    """Return the share of a request's terms that a text contains, ignoring endings."""
+    words = set(ToolId.words_of(text))
+    return sum(any(_alike(term, word) for word in words) for term in terms) / len(terms)
+
+
+def _alike(term: str, word: str) -> bool:
+    shorter, longer = sorted((term, word), key=len)
+    stem = shorter[: max(3, len(shorter) - 1)]
+    return term == word or (longer.startswith(stem) and len(longer) - len(stem) <= _ENDING)
+
+
+def _out_of_date(index: Index, response: SearchResponse) -> tuple[str, ...]:
+    if index.sync.failure is not None:
+        return (f"the index may be out of date ({index.sync.failure})",)
+    if index.store.read_only and not index.settings.only_reads:
+        note = "the index may be out of date: it cannot be written"
+        problem = index.store.durable_problem
+        return (note, f"the usage record is not used: {problem}") if problem else (note,)
+    if not response.is_complete:
+        # An empty answer says so anyway.
+        is_told = not response.tools or not index.settings.sync
+        far = index.sync.progress or "the index does not contain all tools yet"
+        return () if is_told else (f"more may be found in a moment: {far}",)
+    if index.sync.is_first_scan:
+        return ("the index may be out of date: the files are still being scanned",)
+    return ()
+
+
+def why_no_tools(index: Index, *, hidden: int = 0) -> str:
+    """Explain why no tool can be found in an index, and what to try.
+
+    Args:
+        index: The index.
+        hidden: How many tools it has that the policy hides.
+    """
+    if hidden:
+        return "no tool can be found: the settings include and exclude hide all of them"
+    settings = index.settings
+    if problem := server_unreachable(index.store):
+        return f"This host has not downloaded the index yet: {problem}"
+    if settings.only_reads:
+        return (
+            "the shared index has no tools yet: run pytools-hybrid index on a host that has them, "
+            "with the same PYTOOLS_DATABASE; or its tree has another name, or this role may not "
+            "read it (pytools-hybrid database grant)"
+        )
+    if settings.sync:
+        return no_tools(index.roots)
+    nothing = without_tools(index.roots) or f"the index of {index.roots} is empty"
+    return f"{nothing}; syncing is off: run pytools-hybrid index"
+
+
+def why_empty(
+    index: Index,
+    request: SearchRequest,
+    response: SearchResponse,
+    *,
+    count: int,
+    is_filtered: bool,
+) -> str:
+    """Explain why nothing was found, and what to try.
+
+    Args:
+        index: The index.
+        request: The request.
+        response: The empty answer.
+        count: How many tools can be found at all.
+        is_filtered: Whether the caller set a filter.
+    """
+    settings, roots = index.settings, index.roots
+    if not response.is_complete and index.sync.failure is not None:
+        return (
+            f"the tools of {roots} could not be indexed ({index.sync.failure}): pytools-hybrid "
+            "doctor says more"
+        )
+    if not response.is_complete and settings.sync:
+        filling = index.sync.progress
+        far = "" if filling is None else f" ({filling})"
+        return f"the tools of {roots} are still being indexed{far}: try again in a moment"
+    if count == 0:
+        return why_no_tools(index, hidden=response.tool_count)
+    if not Query(request.text).terms:
+        return "the query contains no words: describe what the tool should do"
+    if request.min_confidence > 0:
+        return (
+            f"No tool reaches a confidence of {request.min_confidence:g}. Lower the threshold or "
+            "rephrase the query."
+        )
+    if is_filtered:
+        return (
+            "No tool matches the query and the filters. Category and tag names must match exactly."
+        )
+    return "No tool matches. Rephrase the query."
+
+
+def search_record(
+    request: SearchRequest, response: SearchResponse, *, at: float, milliseconds: float
+) -> SearchRecord:
+    """Make the record of a search."""
+    where = {
+        name: [
+            each[:_VALUE_CHARACTERS]
+            for each in sorted(cast("frozenset[str]", value))[:_FILTER_VALUES]
+        ]
+        if isinstance(value, frozenset)
+        else value
+        for name, default in _DEFAULTS
+        if (value := getattr(request.where, name)) != default
+    }
+    return SearchRecord(
+        id=response.search_id,
+        at=at,
+        query=request.text,
+        mode=request.mode.value,
+        parameters={"limit": request.limit, **where},
+        results=tuple(str(found.entry.id) for found in response.tools),
+        latency_ms=milliseconds,
+        degraded=response.lost,
+    )
