@@ -32,7 +32,7 @@ _INDEX = {
 _OTHER_WORK = {
     "pytools_hybrid.index._sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
     "pytools_hybrid.reports.doctor": ["_SERVER_SECONDS"],
-    "pytools_hybrid.serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
+    "pytools_hybrid.serve.http._app": ["_BODY_SECONDS"],
     "toolimport._generate._worker": ["_LOAD_SECONDS"],
 }
 _VECTORS = {

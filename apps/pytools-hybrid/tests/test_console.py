@@ -9,7 +9,6 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 import pytest
-from pytools_hybrid.serve.http.console import _console, _drawing
 
 from .conftest import serving
 
@@ -69,7 +68,7 @@ def _one_day(monkeypatch):
         def now(cls, tz=None):
             return now
 
-    monkeypatch.setattr(_drawing, "datetime", Today)
+    monkeypatch.setattr("pytools_hybrid.serve.http.console._drawing.datetime", Today)
     monkeypatch.setattr("time.time", now.timestamp)
 
 
@@ -448,7 +447,8 @@ ELSEWHERE = (
 
 async def test_guessing_tokens_does_not_lock_others_out(browse, monkeypatch):
     now = 1.0
-    monkeypatch.setattr(_console, "time", SimpleNamespace(monotonic=lambda: now))
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr("pytools_hybrid.serve.http.console._site.time", clock)
     async with browse(token="secret") as browser:
         app = browser._transport.app
         other = httpx2.ASGITransport(app, client=("192.0.2.7", 5000))
@@ -503,11 +503,9 @@ async def test_without_a_console_its_paths_do_not_exist(browse):
 
 
 async def test_the_page_modules_are_imported_by_the_first_request_for_a_page(browse, monkeypatch):
-    for name in [
-        it for it in sys.modules if it.startswith(("jinja2", "pytools_hybrid.serve.http.console._"))
-    ]:
-        if not name.endswith("._console"):
-            monkeypatch.delitem(sys.modules, name)
+    console = "pytools_hybrid.serve.http.console"
+    for name in [it for it in sys.modules if it.startswith(("jinja2", f"{console}._pages"))]:
+        monkeypatch.delitem(sys.modules, name)
 
     async with browse() as browser:
         await browser.get("/search?q=pdf")
@@ -515,7 +513,7 @@ async def test_the_page_modules_are_imported_by_the_first_request_for_a_page(bro
         await browser.get("/")
 
     assert "jinja2" not in before
-    assert "pytools_hybrid.serve.http.console._site" not in before
+    assert f"{console}._pages" not in before
     assert "jinja2" in sys.modules
 
 
