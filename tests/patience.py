@@ -59,8 +59,8 @@ def wait_for_work() -> None:
     _raise(_OTHER_WORK)
     from pytools_hybrid.reports import doctor
 
-    finding = doctor._finding
-    doctor._finding = lambda check: finding(replace(check, seconds=2 * SECONDS))
+    run = doctor._run
+    doctor._run = lambda check: run(replace(check, seconds=2 * SECONDS))
 
 
 def wait_for_vectors() -> None:
