@@ -227,25 +227,13 @@ class StatisticsQuery(Parameters):
     ] = None
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-_TOOL_ID = Field(min_length=1, max_length=_LONGEST_NAME, examples=[_EXAMPLE_ID])
-
-
-class OutcomeReport(
-    offered(
-        OutcomeArguments,
-        {name: name for name in OutcomeArguments.model_fields},
-        _Body,
-        tool_id=(Annotated[str, _TOOL_ID], ...),
-    )
-):
+class OutcomeReport(OutcomeArguments):
     """The outcome of using a tool."""
 
+    tool_id: Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME, examples=[_EXAMPLE_ID])]
 
-class CallBody(offered(CallArguments, {"arguments": "arguments"}, _Body)):
+
+class CallBody(offered(CallArguments, {"arguments": "arguments"}, BaseModel), extra="forbid"):
     """The arguments of a call."""
 
 
@@ -259,7 +247,10 @@ def read_query(model: type[M], request: Request, *, is_form: bool = False) -> M:
     for name, value in request.query_params.multi_items():
         if value or not is_form:
             values.setdefault(name, []).append(value)
-    return _validated(model, values, "query")
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ProblemError.of_fields(error, "query", list(model.model_fields)) from None
 
 
 async def _read_body(model: type[M], request: Request) -> M:
@@ -269,16 +260,11 @@ async def _read_body(model: type[M], request: Request) -> M:
     try:
         # It refuses lone surrogates, unlike `json`.
         content = from_json(await request.body())
+        return model.model_validate(content, strict=True)
+    except ValidationError as error:
+        raise ProblemError.of_fields(error, "body", list(model.model_fields)) from None
     except ValueError:
         raise ProblemError(400, "the body is not valid JSON") from None
-    return _validated(model, content, "body")
-
-
-def _validated(model: type[M], content: object, what: str) -> M:
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise ProblemError.of_fields(error, what, list(model.model_fields)) from None
 
 
 # Answers
@@ -644,7 +630,7 @@ def add_operations(api: Api, service: Service) -> None:
         },
     )
     async def report_outcome(given: Annotated[OutcomeReport, Body()]) -> Response:
-        outcome = await REPORT.run(service, OutcomeArguments.of(given))
+        outcome = await REPORT.run(service, given)
         return json_response(
             outcome.model_dump(mode="json"), status=_RECORDED_STATUS.get(outcome.state, 200)
         )

@@ -99,8 +99,6 @@ def bar_plot(
     days: Sequence[date],
     keys: Mapping[Kind, str],
     bars: Sequence[tuple[Sequence[float], str] | None],
-    *,
-    is_share: bool = False,
 ) -> Plot:
     """Return a plot with a bar for each day.
 
@@ -109,9 +107,8 @@ def bar_plot(
         days: The days.
         keys: The parts of a bar, from the bottom.
         bars: For each day the values of the parts and a tooltip, or None for a day without any.
-        is_share: Whether the values are shares of 1.
     """
-    top = 1.0 if is_share else _rounded_up(max(sum(it[0]) for it in bars if it is not None))
+    top = _rounded_up(max(sum(it[0]) for it in bars if it is not None))
     slot = 100 / len(days)
     made: list[Bar] = []
     for number, bar in enumerate(bars):
@@ -121,8 +118,7 @@ def bar_plot(
             height = 100 * value / top
             y -= height
             made.append(Bar(kind, x, _short(y), _short(slot * _BAR_WIDTH), _short(height), told))
-    edge = "100 %" if is_share else f"{top:,.0f}"
-    return Plot(title=title, keys=keys, top=edge, first=days[0], last=days[-1], bars=made)
+    return Plot(title=title, keys=keys, top=f"{top:,.0f}", first=days[0], last=days[-1], bars=made)
 
 
 def latency_plot(title: str, days: Sequence[date], figures: Sequence[_Timed | None]) -> Plot:

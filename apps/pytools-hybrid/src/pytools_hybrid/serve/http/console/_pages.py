@@ -452,16 +452,9 @@ def _search_plots(days: Sequence[date], figures: Sequence[DayFigures]) -> list[P
         else None
         for it in shown
     ]
-    shares = [
-        ((share,), f"{it.day}: {share:.0%}")
-        if it is not None and (share := it.share_without_results) is not None
-        else None
-        for it in shown
-    ]
     return [
-        bar_plot("Searches a day", days, {"whole": "with an answer", "hollow": "without"}, counts),
-        bar_plot("Share of searches", days, {"hollow": "without results"}, shares, is_share=True),
-        latency_plot("Time of a search", days, shown),
+        bar_plot("Searches per day", days, {"whole": "with results", "hollow": "without"}, counts),
+        latency_plot("Search latency", days, shown),
     ]
 
 

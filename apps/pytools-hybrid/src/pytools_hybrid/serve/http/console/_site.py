@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _SESSION_SECONDS = 12 * 60 * 60
 # An invitation is in the browser's arguments, which other users may be able to see.
 _INVITATION_SECONDS = 10 * 60
-_GUESS_SECONDS = 1.0
 _MOST = 1_000
 # Every page has untrusted text: none of it may run, load or send anything, and our own scripts
 # cannot turn it into HTML. A referrer is only sent to this server; without any, browsers would send
@@ -50,16 +49,13 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="pytools"'}
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class Sessions:
     """Opens sessions for people who have the token or an invitation.
 
-    A session ends after twelve hours, or with the server. The right token always opens one. A wrong
-    token counts as a guess if the same address sent another one less than a second before: this
-    does not slow guessing, but makes it visible in logs and to proxies.
+    A session ends after twelve hours, or with the server.
 
     Args:
         token: The token, or None if nobody needs one.
@@ -67,42 +63,32 @@ class Sessions:
 
     def __init__(self, token: str | None) -> None:
         self._token = token.encode() if token is not None else None
-        # Until when each is valid, oldest first: sessions, invitations, and addresses whose next
-        # wrong token counts as a guess.
+        # Until when each is valid, oldest first.
         self._sessions: dict[str, float] = {}
         self._invitations: dict[str, float] = {}
-        self._guessers: dict[str, float] = {}
 
     def invite(self) -> str:
         """Return a code that opens a single session, within ten minutes."""
-        return _new(self._invitations, secrets.token_urlsafe(32), _INVITATION_SECONDS)
+        return _new(self._invitations, _INVITATION_SECONDS)
 
     def accept(self, code: str) -> str | None:
         """Return the name of a new session, or None if the code is invalid, used or too old."""
         is_valid = self._invitations.pop(code, 0.0) > time.monotonic()
-        return self._open() if is_valid else None
+        return _new(self._sessions, _SESSION_SECONDS) if is_valid else None
 
     def log_in(self, token: str) -> str | None:
         """Return the name of a new session, or None if the token is wrong."""
         if self._token is None or not hmac.compare_digest(token.encode(), self._token):
             return None
-        return self._open()
-
-    def is_guess(self, scope: Scope) -> bool:
-        """Return whether a wrong token follows another one that the same address has just sent."""
-        address, _ = scope.get("client") or ("", 0)
-        if self._guessers.get(address, 0.0) > time.monotonic():
-            return True
-        _new(self._guessers, address, _GUESS_SECONDS)
-        return False
+        return _new(self._sessions, _SESSION_SECONDS)
 
     def log_out(self, scope: Scope) -> None:
         """End the session of a request."""
-        self._sessions.pop(self._named(scope), None)
+        self._sessions.pop(self._name(scope), None)
 
     def is_open(self, scope: Scope) -> bool:
         """Return whether a request belongs to an open session."""
-        return self._sessions.get(self._named(scope), 0.0) > time.monotonic()
+        return self._sessions.get(self._name(scope), 0.0) > time.monotonic()
 
     @staticmethod
     def cookie(scope: Scope) -> str:
@@ -110,17 +96,15 @@ class Sessions:
         _, port = scope.get("server") or ("", None)
         return f"pytools-session-{port or 'local'}"
 
-    def _open(self) -> str:
-        return _new(self._sessions, secrets.token_urlsafe(32), _SESSION_SECONDS)
-
-    def _named(self, scope: Scope) -> str:
+    def _name(self, scope: Scope) -> str:
         return HTTPConnection(scope).cookies.get(self.cookie(scope), "")
 
 
-def _new(times: dict[str, float], name: str, seconds: float) -> str:
-    """Add a name, and remove the oldest ones if there are too many."""
+def _new(times: dict[str, float], seconds: float) -> str:
+    """Add a new name, and remove the oldest ones if there are too many."""
     while len(times) >= _MOST:
         del times[next(iter(times))]
+    name = secrets.token_urlsafe(32)
     times[name] = time.monotonic() + seconds
     return name
 
@@ -244,12 +228,7 @@ class Console:
         """Open a session, and redirect to the requested page."""
         form = parse_qs((await request.body()).decode("latin-1"), errors="replace")
         back = console_path(form.get("next", ["/"])[0])
-        # The right token is never refused: behind a proxy, all users have the same address, and
-        # one of them may be guessing.
         session = self._sessions.log_in(form.get("token", [""])[0])
-        if session is None and self._sessions.is_guess(request.scope):
-            failure = "That is not this server's token either. Wait a second, then try again."
-            return self._login(back, failure, 429, {"Retry-After": "1"})
         if session is None:
             return self._login(back, "That is not this server's token.")
         # If a proxy provides TLS, only the browser knows about it.
@@ -301,15 +280,10 @@ class Console:
         values = {"problem": problem, "query": query}
         return self._render("problem.html", values, problem.status, problem.headers)
 
-    def _login(
-        self,
-        back: str,
-        failure: str = "",
-        status: int = 401,
-        headers: Mapping[str, str] | None = None,
-    ) -> Response:
+    def _login(self, back: str, failure: str = "") -> Response:
         values = {"back": back, "failure": failure, "has_token": False}
-        return self._render("login.html", values, status, headers or _CHALLENGE)
+        headers = {"WWW-Authenticate": 'Bearer realm="pytools"'}
+        return self._render("login.html", values, 401, headers)
 
     def _render(
         self,
