@@ -470,6 +470,15 @@ def test_a_path_where_no_index_can_be_created_fails(look, tmp_path):
     assert "cannot be written" in verdict.message
 
 
+def test_a_process_that_keeps_the_index_locked_is_reported(look, indexed, monkeypatch):
+    monkeypatch.setattr(doctor, "_LEASE_SECONDS", 0.05)
+    with ToolIndex(indexed) as index, index.lease("files").held(timeout=PATIENCE):
+        verdict = look("database")
+
+    assert verdict.status is Status.WARNING
+    assert "another process" in verdict.message
+
+
 # Models
 
 

@@ -52,6 +52,8 @@ _OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatc
 _SHOW_SETTINGS = "pytools-hybrid config"
 _SHOWN_ISSUES = 3
 _FREE_BYTES = 200 << 20
+_LEASE = "files"
+_LEASE_SECONDS = 5.0
 _OTHER_PATH = "give another path with --db"
 _PROGRAM = (sys.executable, "-m", "pytools_hybrid")
 # The server has an empty index. It does not fill it.
@@ -411,7 +413,16 @@ def _opened(index: ToolIndex, database: Path, command: str) -> Finding:
         )
     if low := _lacks_space(database.parent):
         return _warning(f"{shown}; {low}", "free some disk space")
-    return _ok(f"{shown}, can be written")
+    # Without a lock file, no process has the lease; a check must not create one.
+    if database.with_name(f"{database.name}-{_LEASE}.lock").exists():
+        lease = index.lease(_LEASE)
+        if not lease.acquire(timeout=_LEASE_SECONDS):
+            return _warning(
+                f"{shown}; another process has been updating it for {_LEASE_SECONDS:g} s",
+                "wait for that process, or stop it",
+            )
+        lease.release()
+    return _ok(f"{shown}, can be written, free")
 
 
 def _lacks_space(folder: Path) -> str:

@@ -73,16 +73,16 @@ _UNKNOWN = 500
 _TYPING = "pytools-typing"
 # A tree may have thousands of categories, and the page should stay small.
 _OFFERED_CATEGORIES = 300
-_CHANNELS = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
+_CHANNELS = {"bm25": "keywords", "vector": "meaning", "fuzzy": "spelling"}
 _MODES = {
-    SearchMode.HYBRID: "words and meaning",
-    SearchMode.BM25: "words",
+    SearchMode.HYBRID: "keywords and meaning",
+    SearchMode.BM25: "keywords",
     SearchMode.VECTOR: "meaning",
     SearchMode.FUZZY: "spelling",
 }
 _SCOPES = {Scope.ALL: "all", Scope.MCPTOOLS: "MCP servers' tools", Scope.GENTOOLS: "agents' own"}
 
-_USUAL = {"mode": "hybrid", "scope": "all"}
+_DEFAULTS = {"mode": "hybrid", "scope": "all"}
 _PERIODS = ("7", "30", "90")
 _TOOL_DAYS = 30
 _SHOWN_TOOLS = 15
@@ -126,10 +126,10 @@ class UsageForm(Parameters):
     days: Literal["7", "30", "90"] = "7"
 
 
-def wanted(request: Request) -> dict[str, str]:
+def typed_parameters(request: Request) -> dict[str, str]:
     """Return the parameters of a search that differ from the defaults, as they were typed."""
     given = {name: request.query_params.get(name, "") for name in SearchForm.model_fields}
-    return {name: value for name, value in given.items() if value not in {"", _USUAL.get(name)}}
+    return {name: value for name, value in given.items() if value not in {"", _DEFAULTS.get(name)}}
 
 
 async def search_page(service: Service, request: Request) -> Mapping[str, Any]:
@@ -143,8 +143,8 @@ async def search_page(service: Service, request: Request) -> Mapping[str, Any]:
     categories = await search.categories()
     values: dict[str, Any] = {
         # As typed, even if the request is invalid.
-        "form": dict.fromkeys(SearchForm.model_fields, "") | _USUAL | wanted(request),
-        "wanted": wanted(request),
+        "form": dict.fromkeys(SearchForm.model_fields, "") | _DEFAULTS | typed_parameters(request),
+        "typed": typed_parameters(request),
         "modes": _MODES,
         "scopes": _SCOPES,
         "categories": sorted({it.category for it in categories})[:_OFFERED_CATEGORIES],
@@ -248,13 +248,13 @@ async def tool_page(service: Service, request: Request) -> Mapping[str, Any]:
     """
     arguments = search_arguments(read_query(SearchForm, request, is_form=True))
     search = service.search
-    sought = arguments.request(search.settings)
+    search_request = arguments.request(search.settings)
     await service.follower.ready()
     entry = await search.find(request.path_params["id"])
     id_ = str(entry.id)
     tool = await search.describe(id_, DetailLevel.FULL)
     similar = await search.similar(id_)
-    placement = await search.place(sought, id_) if arguments.query.strip() else None
+    explanation = await search.place(search_request, id_) if arguments.query.strip() else None
     file = search.roots.locate(entry.path)[0] / FILE_NAME
     refused = (await search.index.refused()).get(id_)
     return {
@@ -275,10 +275,10 @@ async def tool_page(service: Service, request: Request) -> Mapping[str, Any]:
         "changed": _changed(search, entry.path),
         "similar": similar,
         "query": arguments.query,
-        "wanted": wanted(request),
-        "placement": placement,
-        "verdict": "" if placement is None else verdict(placement, sought),
-        "use_case": use_case(id_, arguments.query, file) if placement is not None else None,
+        "typed": typed_parameters(request),
+        "explanation": explanation,
+        "verdict": "" if explanation is None else verdict(explanation, search_request),
+        "use_case": use_case(id_, arguments.query, file) if explanation is not None else None,
         "capabilities": str(file),
     }
 
@@ -300,15 +300,15 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\n… (cut)"
 
 
-def verdict(placement: Placement, request: SearchRequest) -> str:
+def verdict(explanation: Placement, request: SearchRequest) -> str:
     """Return a sentence on whether an agent that sends the request would see the tool."""
-    if placement.rank is None:
+    if explanation.rank is None:
         return "No. The tool is not found."
-    told = f"The tool is number {placement.rank}, with a score of {placement.score:.2f}"
-    if placement.rank > request.limit:
-        return f"No. {told}, and an agent sees the first {request.limit}."
+    place = f"The tool has rank {explanation.rank} and a score of {explanation.score:.2f}"
+    if explanation.rank > request.limit:
+        return f"No. {place}, and an agent sees the first {request.limit}."
     # A threshold may hide a ranked tool; the reasons then mention it.
-    return f"{told}." if request.min_confidence else f"Yes. {told}."
+    return f"{place}." if request.min_confidence else f"Yes. {place}."
 
 
 class UseCase(NamedTuple):
@@ -416,9 +416,9 @@ class UsagePage:
             "report": report,
             "plots": _search_plots(days, report.days) if report.total.searches else (),
             "tables": [
-                ("Most asked", query_links(report.queries)),
-                ("Asked and not found", query_links(report.queries_without_results)),
-                ("Found and failed", query_links(report.queries_failed)),
+                ("Top queries", query_links(report.queries)),
+                ("Queries without results", query_links(report.queries_without_results)),
+                ("Queries whose tools failed", query_links(report.queries_failed)),
             ],
             "tools": shown[:_SHOWN_TOOLS],
             "more_tools": len(shown[_SHOWN_TOOLS:]),
@@ -491,7 +491,7 @@ def _tool_plots(days: Sequence[date], by_day: Mapping[date, ToolFigures]) -> lis
         else None
         for it in shown
     ]
-    plots = [bar_plot("Calls a day", days, {"whole": "succeeded", "hollow": "failed"}, outcomes)]
+    plots = [bar_plot("Calls per day", days, {"whole": "succeeded", "hollow": "failed"}, outcomes)]
     if any(it is not None and it.latency_p95_ms for it in shown):
-        plots.append(latency_plot("Latency of successes", days, shown))
+        plots.append(latency_plot("Latency of successful calls", days, shown))
     return plots

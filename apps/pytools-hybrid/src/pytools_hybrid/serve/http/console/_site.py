@@ -133,7 +133,7 @@ class Console:
             Route("/", self._shown("search.html")),
             Route("/console/tools", self._shown("catalogue.html")),
             Route("/console/tools/{id:path}", self._shown("tool.html")),
-            Route("/console/use", self._shown("use.html")),
+            Route("/console/usage", self._shown("usage.html")),
             Route("/console/health", self._shown("health.html")),
             Route("/console/health/checks", self._from_form(self._shown("checks")), methods=post),
             Route("/console/why", self._why),
@@ -161,7 +161,7 @@ class Console:
             "search.html": partial(_pages.search_page, self._service),
             "catalogue.html": partial(_pages.catalogue_page, self._service),
             "tool.html": partial(_pages.tool_page, self._service),
-            "use.html": _pages.UsagePage(self._service.search).values,
+            "usage.html": _pages.UsagePage(self._service.search).values,
             "health.html": health.values,
             "checks": health.check_all,
         }
