@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field
@@ -67,10 +67,8 @@ class FieldError(BaseModel):
     """One error in a request."""
 
     detail: str = Field(description="What is wrong, and what is allowed")
-    parameter: Annotated[str | None, Field(description="The parameter of the query")] = None
-    pointer: Annotated[str | None, Field(description="The place in the body, a JSON pointer")] = (
-        None
-    )
+    parameter: str | None = Field(default=None, description="The parameter of the query")
+    pointer: str | None = Field(default=None, description="The place in the body, a JSON pointer")
 
 
 class ProblemDetails(BaseModel):
@@ -81,10 +79,8 @@ class ProblemDetails(BaseModel):
     status: int = Field(description="The status")
     detail: str = Field(description="What is wrong, and what to do")
     instance: str = Field(description="The requested path")
-    errors: Annotated[list[FieldError] | None, Field(description="Each problem")] = None
-    candidates: Annotated[list[str] | None, Field(description="Names that may have been meant")] = (
-        None
-    )
+    errors: list[FieldError] | None = Field(default=None, description="Each problem")
+    candidates: list[str] | None = Field(default=None, description="Names that may have been meant")
 
 
 class ProblemError(Exception):

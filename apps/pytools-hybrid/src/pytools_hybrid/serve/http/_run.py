@@ -72,8 +72,7 @@ async def serve_http(
         AddressError: The address is in use, or not this machine's.
     """
     check_exposure(settings)
-    listener = await _listener(settings.host, settings.port)
-    with listener:
+    with _listener(settings.host, settings.port) as listener:
         app = create_app(search, follower, server, settings)
         host, port = settings.host, listener.getsockname()[1]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -115,22 +114,17 @@ async def serve_http(
             raise
 
 
-async def _listener(host: str, port: int) -> socket.socket:
-    loop = asyncio.get_running_loop()
-    listener = None
+def _listener(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        listener = socket.socket(family, kind, protocol)
         if os.name == "posix":
             # Otherwise the address would be in use for a minute after the last server.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        listener.bind((host, port))
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except (OSError, OverflowError, UnicodeError) as error:
-        if listener is not None:
-            listener.close()
+        listener.close()
         raise AddressError(host, port, getattr(error, "strerror", None) or str(error)) from error
     return listener
 
