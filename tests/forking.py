@@ -94,7 +94,7 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import numpy
     import platformdirs
     import pytools_hybrid.index._follow
-    import pytools_hybrid.jobs.evaluate
+    import pytools_hybrid.learn.evaluate
     import pytools_hybrid.reports.doctor
     import pytools_hybrid.search
     import pytools_hybrid.serve.http

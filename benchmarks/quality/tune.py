@@ -19,8 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
 
-from pytools_hybrid.jobs.evaluate import Configuration, EvaluationQuery, Evaluator, as_text, tables
-from pytools_hybrid.jobs.tune import tune
+from pytools_hybrid.learn.evaluate import Configuration, EvaluationQuery, Evaluator
+from pytools_hybrid.learn.figures import as_text, tables
+from pytools_hybrid.learn.tune import tune
 from pytools_hybrid.search import SearchMode, write_tuning
 from pytools_hybrid.settings import Roots, Settings
 from toolembed import StaticEmbedder

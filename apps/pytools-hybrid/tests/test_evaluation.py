@@ -4,10 +4,8 @@ import re
 
 import pytest
 from pytools_hybrid import Settings
-from pytools_hybrid.jobs.evaluate import best, configurations
-from pytools_hybrid.jobs.evaluate._figures import measure
-from pytools_hybrid.jobs.evaluate._gold import unknown_gold
-from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
+from pytools_hybrid.learn.evaluate import EvaluationQuery, configurations, unknown_gold
+from pytools_hybrid.learn.figures import best, measure
 from pytools_hybrid.search import SearchMode
 from toolrank import Hit
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from pytools_hybrid import SettingsError, ToolSearch
-from pytools_hybrid.jobs.evaluate import read_queries
+from pytools_hybrid.learn.evaluate import read_queries
 from toolimport.system import read_regular_file
 
 pytestmark = [

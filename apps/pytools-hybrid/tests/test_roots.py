@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, SearchMode, Settings, SettingsError, ToolSearch
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
-from pytools_hybrid.jobs.evaluate import Evaluator, configurations
-from pytools_hybrid.jobs.evaluate._queries import EvaluationQuery
+from pytools_hybrid.learn.evaluate import EvaluationQuery, Evaluator, configurations
 from pytools_hybrid.serve.browse import ToolBrowser, Tools
 from pytools_hybrid.serve.mcp import create_server
 from pytools_hybrid.serve.operations import tool_results

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytools_hybrid.jobs.setup import own_entry
+from pytools_hybrid.installation import own_entry
 from toolimport import ToolImportError
 from toolimport.clients import Client, ServersFile
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import ToolSearch
 from pytools_hybrid.cli import main
-from pytools_hybrid.jobs.evaluate import EvaluationQuery, of_models
-from pytools_hybrid.jobs.tune import fit, recorded, tune
+from pytools_hybrid.learn.evaluate import EvaluationQuery, of_models
+from pytools_hybrid.learn.tune import fit, recorded, tune
 from pytools_hybrid.search import SearchMode, Tuning, write_tuning
 from pytools_hybrid.settings import Roots
 from toolembed import StaticEmbedder

@@ -16,7 +16,7 @@ from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.terminal import Progress, printable, say
 
 if TYPE_CHECKING:
-    from pytools_hybrid.jobs.enrich import Asker, EnrichmentPlan, EnrichmentReport
+    from pytools_hybrid.learn.enrich import EnrichmentPlan, EnrichmentReport, ModelClient
 
 _SHOWN = 5
 _CENT = 0.01
@@ -65,7 +65,7 @@ def enrich(
     search then uses them. Unchanged tools that already have an entry are skipped, and so are
     entries that you wrote yourself. Running it again continues an interrupted run.
     """
-    from pytools_hybrid.jobs.enrich import plan_enrichment
+    from pytools_hybrid.learn.enrich import plan_enrichment
     from pytools_hybrid.settings import REMEDIES, check_model_name
 
     try:
@@ -92,16 +92,16 @@ def enrich(
     if not yes and not _agrees():
         say("no model was called")
         return
-    from pytools_hybrid.jobs.enrich import Asker
+    from pytools_hybrid.learn.enrich import ModelClient
 
-    report = run(_enrich(plan, Asker(model)))
+    report = run(_enrich(plan, ModelClient(model)))
     _tell_of(report)
     if report.missing:
         raise typer.Exit(1)
 
 
 def _tell(plan: EnrichmentPlan, model: str) -> None:
-    from pytools_hybrid.jobs.enrich import price_of
+    from pytools_hybrid.learn.enrich import price_of
 
     skipped = f"{plan.unchanged} unchanged, {plan.by_hand} written by hand"
     if plan.left:
@@ -129,14 +129,14 @@ def _agrees() -> bool:
     return typer.confirm("Ask?", err=True)
 
 
-async def _enrich(plan: EnrichmentPlan, asker: Asker) -> EnrichmentReport:
+async def _enrich(plan: EnrichmentPlan, client: ModelClient) -> EnrichmentReport:
     import asyncio
 
-    from pytools_hybrid.jobs.enrich import enrich
+    from pytools_hybrid.learn.enrich import enrich
 
     try:
         with Progress() as progress:
-            return await enrich(plan, asker, progress=partial(progress, "asking"))
+            return await enrich(plan, client, progress=partial(progress, "asking"))
     except asyncio.CancelledError:
         say("the answers so far are saved; run it again to continue")
         raise

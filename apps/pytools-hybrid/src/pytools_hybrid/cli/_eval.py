@@ -95,7 +95,8 @@ def evaluate(
     search, including embedding the query. If pytools-hybrid tune has written a file, the table also
     has a row without it.
     """
-    from pytools_hybrid.jobs import evaluate as evaluation
+    from pytools_hybrid.learn import evaluate as evaluation
+    from pytools_hybrid.learn.figures import as_json, as_text
     from pytools_hybrid.search import SearchMode
 
     if mode is not None and all_modes:
@@ -128,9 +129,9 @@ def evaluate(
     if output == "json":
         import json
 
-        typer.echo(json.dumps(evaluation.as_json(report), indent=2))
+        typer.echo(json.dumps(as_json(report), indent=2))
     else:
-        print_lines(evaluation.as_text(report))
+        print_lines(as_text(report))
 
 
 def _checked(models: list[str]) -> list[str]:

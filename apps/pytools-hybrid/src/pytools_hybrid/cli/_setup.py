@@ -74,7 +74,7 @@ def setup(
     from toolimport import ToolImportError
     from toolimport.clients import ServersFile
 
-    from pytools_hybrid.jobs.setup import destructive_tools, freeact_entry, own_entry
+    from pytools_hybrid.installation import destructive_tools, freeact_entry, own_entry
     from pytools_hybrid.settings import is_folder
 
     if undo:

@@ -16,7 +16,7 @@ from pytools_hybrid.errors import PytoolsError, SettingsError
 from pytools_hybrid.terminal import print_lines, printable, say
 
 if TYPE_CHECKING:
-    from pytools_hybrid.jobs.evaluate import EvaluationQuery
+    from pytools_hybrid.learn.evaluate import EvaluationQuery
     from pytools_hybrid.settings import Settings
 
 _SHOWN = 10
@@ -77,7 +77,7 @@ def tune(
     the others. Nothing is written unless the improvement is statistically significant.
     """
     from pytools_hybrid.index import has_numpy
-    from pytools_hybrid.jobs import evaluate as evaluation
+    from pytools_hybrid.learn.evaluate import read_queries
 
     settings = settings_from(root=root, database=db, embedding_model=embedding_model)
     roots = existing_roots(settings)
@@ -97,17 +97,18 @@ def tune(
     elif since is not None:
         raise SettingsError("--since", "selects from the usage record; leave out --queries")
     else:
-        asked = evaluation.read_queries(queries, by=by)
+        asked = read_queries(queries, by=by)
     if not has_numpy():
         from pytools_hybrid.installation import install_command
 
         command = install_command("numpy", again=True)
         raise PytoolsError(f"numpy cannot be imported; reinstall it: {command}")
-    from pytools_hybrid.jobs import tune as tuning
+    from pytools_hybrid.learn import tune as tuning
+    from pytools_hybrid.learn.figures import tables
     from pytools_hybrid.search import write_tuning
 
     outcome = run(tuning.tune(settings, roots, asked, by=by))
-    print_lines(f"{evaluation.tables(outcome.report)}\n\n{outcome}")
+    print_lines(f"{tables(outcome.report)}\n\n{outcome}")
     if not outcome.is_better and not force:
         say(
             "nothing was written, because the improvement may be due to chance. Try more requests, "
@@ -128,7 +129,7 @@ def _check_place(path: Path) -> None:
 
 
 def _recorded(settings: Settings, since: float | None, *, yes: bool) -> list[EvaluationQuery]:
-    from pytools_hybrid.jobs.tune import recorded
+    from pytools_hybrid.learn.tune import recorded
 
     found = recorded(*usage_records(settings, since))
     for each in found[:_SHOWN]:

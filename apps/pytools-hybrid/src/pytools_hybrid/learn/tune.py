@@ -1,4 +1,8 @@
-"""Learning from some requests, and measuring the improvement on others."""
+"""Learning a map of query vectors from a user's own requests, and measuring whether it helps.
+
+`recorded` finds requests in the usage record, `fit` learns from requests, and `tune` measures
+whether that helps other requests.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,18 @@ from toolindex import ToolIndex, finish_in_thread
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.exit import temporary_folder
 from pytools_hybrid.index import configured_embedder
-from pytools_hybrid.jobs.evaluate import (
-    BEST_BY,
-    Configuration,
-    EvaluationQuery,
-    EvaluationReport,
-    Evaluator,
-    copy_index,
-    measure,
-)
-from pytools_hybrid.jobs.tune._fit import fit
+from pytools_hybrid.learn.evaluate import Configuration, EvaluationQuery, Evaluator, copy_index
+from pytools_hybrid.learn.figures import BEST_BY, EvaluationReport, measure
 from pytools_hybrid.search import SearchMode, ToolSearch, Tuning, write_tuning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from toolembed import Embedder
+    from toolindex import OutcomeRecord, SearchRecord
     from toolrank.metrics import Difference
 
-    from pytools_hybrid.jobs.evaluate import Figures
+    from pytools_hybrid.learn.figures import Figures
     from pytools_hybrid.settings import Roots, Settings
 
     Matrix = np.ndarray[Any, Any]
@@ -41,12 +38,52 @@ if TYPE_CHECKING:
 FEWEST = 10
 """The minimum number of requests to learn from."""
 
+# A found tool that is used within this time counts as the right one.
+_SECONDS = 600.0
 _FOLDS = 5
 _RECALL_AT = (1, 5)
+# Chosen on the dev halves of four sets: docs/decisions/0024.
+_SHRINKAGE = 60.0
+_TEMPERATURE = 0.05
+_STEPS = 40
+_RATE = 6e-3
+# Longer vectors are projected onto the principal directions of requests and tools.
+_DIRECTIONS = 256
+_FACTORS = 64
+
+
+def recorded(
+    searches: Iterable[SearchRecord], outcomes: Iterable[OutcomeRecord]
+) -> list[EvaluationQuery]:
+    """Return the requests whose right tools are known, without duplicates.
+
+    An outcome without a search id belongs to the last search that found its tool in the ten minutes
+    before.
+    """
+    asked = list(searches)
+    by_id = {search.id: search for search in asked}
+    answers: dict[str, dict[str, None]] = {}
+    for outcome in outcomes:
+        if not outcome.success:
+            continue
+        search = by_id.get(outcome.search_id or "") or next(
+            (
+                it
+                for it in reversed(asked)
+                if 0 <= outcome.at - it.at <= _SECONDS and outcome.tool_id in it.results
+            ),
+            None,
+        )
+        if search is not None and search.query.strip():
+            answers.setdefault(search.query.strip(), {})[outcome.tool_id] = None
+    return [
+        EvaluationQuery(id=f"r{number}", text=text, gold=tuple(gold))
+        for number, (text, gold) in enumerate(answers.items(), 1)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TuningResult:
     """A tuning and its measured benefit.
 
     Attributes:
@@ -104,7 +141,7 @@ async def tune(
     *,
     by: str | None = None,
     embedder: Embedder | None = None,
-) -> Outcome:
+) -> TuningResult:
     """Learn from requests, and measure the benefit by cross validation; nothing is written.
 
     Raises:
@@ -142,7 +179,7 @@ async def tune(
         data = await _data(requests, copy, model)
         folds = _folds(requests)
         answered = [
-            await _ask(evaluator, untuned, data, requests, rows, copy, model.model_id)
+            await _answer(evaluator, untuned, data, requests, rows, copy, model.model_id)
             for rows in folds
         ]
     after = measure(
@@ -154,7 +191,7 @@ async def tune(
         degraded=sum(each.degraded for each in answered),
     )
     learned = await asyncio.to_thread(data.fitted, range(len(requests)), model.model_id)
-    return Outcome(
+    return TuningResult(
         tuning=replace(
             learned,
             before=before.evaluation.mean(BEST_BY),
@@ -165,7 +202,7 @@ async def tune(
     )
 
 
-async def _ask(
+async def _answer(
     evaluator: Evaluator,
     untuned: Configuration,
     data: _Data,
@@ -180,7 +217,7 @@ async def _ask(
     write_tuning(file, await asyncio.to_thread(data.fitted, others, model_id))
     settings = untuned.settings.model_copy(update={"tuning": file})
     configuration = replace(untuned, name="tuned", settings=settings)
-    return await evaluator.ask(configuration, [requests[row] for row in rows], database, _RECALL_AT)
+    return await evaluator.run(configuration, [requests[row] for row in rows], database, _RECALL_AT)
 
 
 async def _data(requests: Sequence[EvaluationQuery], database: Path, model: Embedder) -> _Data:
@@ -214,3 +251,67 @@ def _unit(rows: Matrix) -> Matrix:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: Matrix = rows / np.where(lengths, lengths, 1)
     return unit
+
+
+def fit(queries: Matrix, tools: Matrix, right: Sequence[Sequence[int]]) -> tuple[Matrix, Matrix]:
+    """Return the factors of a map that brings requests closer to the tools that answer them.
+
+    The map minimizes the cross entropy of the right tools among all tools, plus its distance from
+    the identity, so it changes less the fewer requests there are.
+
+    Args:
+        queries: A unit vector for each request.
+        tools: A unit vector for each tool.
+        right: For each request, the indices of the tools that answer it, at least one.
+
+    Returns:
+        `down` and `up`: a vector v becomes v + (v · down) · up.
+    """
+    count = len(queries)
+    # Single precision halves the time.
+    queries, tools = queries.astype("f4"), tools.astype("f4")
+    wanted = np.zeros((count, len(tools)), "f4")
+    for row, places in enumerate(right):
+        wanted[row, list(places)] = 1 / len(places)
+    directions = _directions(queries, tools)
+    asked, offered = queries @ directions, tools @ directions
+    # The map does not change components in other directions.
+    rest = queries @ tools.T - asked @ offered.T
+    rest_squared = np.maximum((queries**2).sum(1) - (asked**2).sum(1), 0)
+    change = np.zeros((len(directions.T),) * 2, "f4")
+    mean, square = np.zeros_like(change), np.zeros_like(change)
+    # Adam (Kingma & Ba 2015).
+    for step in range(1, _STEPS + 1):
+        moved = asked + asked @ change
+        lengths = np.sqrt(rest_squared + (moved**2).sum(1))[:, None]
+        cosines = (rest + moved @ offered.T) / lengths
+        slopes = (_softmax(cosines / _TEMPERATURE) - wanted) / (_TEMPERATURE * count)
+        of_moved = (
+            slopes @ offered - (slopes * cosines).sum(1, keepdims=True) * moved / lengths
+        ) / lengths
+        gradient = asked.T @ of_moved + 2 * _SHRINKAGE / count * change
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.99 * square + 0.01 * gradient**2
+        rate = _RATE * (1 - 0.9 * step / _STEPS)
+        change -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.99**step)) + 1e-8)
+    left, sizes, right_ = np.linalg.svd(change)
+    factors = min(_FACTORS, len(sizes))
+    down: Matrix = (directions @ left[:, :factors] * np.sqrt(sizes[:factors])).T
+    up: Matrix = np.sqrt(sizes[:factors])[:, None] * right_[:factors] @ directions.T
+    return down, up
+
+
+def _directions(queries: Matrix, tools: Matrix) -> Matrix:
+    dimensions = queries.shape[1]
+    wanted = min(_DIRECTIONS, len(queries) + len(tools))
+    if dimensions <= wanted:
+        return np.eye(dimensions, dtype="f4")
+    spread = queries.T @ queries / len(queries) + tools.T @ tools / len(tools)
+    found: Matrix = np.linalg.eigh(spread)[1][:, -wanted:]
+    return found
+
+
+def _softmax(scores: Matrix) -> Matrix:
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    shares: Matrix = weights / weights.sum(1, keepdims=True)
+    return shares

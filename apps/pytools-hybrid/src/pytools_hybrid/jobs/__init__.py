@@ -1,1 +1,0 @@
-"""The larger jobs of the command line: setup, evaluate, tune, enrich, migrate."""
