@@ -98,7 +98,7 @@ def bar_plot(
     title: str,
     days: Sequence[date],
     keys: Mapping[Kind, str],
-    bars: Sequence[tuple[Sequence[float], str] | None],
+    bars: Mapping[date, tuple[Sequence[float], str]],
 ) -> Plot:
     """Return a plot with a bar for each day.
 
@@ -106,14 +106,14 @@ def bar_plot(
         title: What it shows.
         days: The days.
         keys: The parts of a bar, from the bottom.
-        bars: For each day the values of the parts and a tooltip, or None for a day without any.
+        bars: The values of the parts of a day's bar, and its tooltip.
     """
-    top = _rounded_up(max(sum(it[0]) for it in bars if it is not None))
+    top = _rounded_up(max(sum(values) for values, _ in bars.values()))
     slot = 100 / len(days)
     made: list[Bar] = []
-    for number, bar in enumerate(bars):
-        y, x = 100.0, _short(slot * (number + (1 - _BAR_WIDTH) / 2))
-        values, told = bar or ((), "")
+    for number, day in enumerate(days):
+        values, told = bars.get(day, ((), ""))
+        x, y = _short(slot * (number + (1 - _BAR_WIDTH) / 2)), 100.0
         for kind, value in zip(keys, values, strict=False):
             height = 100 * value / top
             y -= height
@@ -121,11 +121,12 @@ def bar_plot(
     return Plot(title=title, keys=keys, top=f"{top:,.0f}", first=days[0], last=days[-1], bars=made)
 
 
-def latency_plot(title: str, days: Sequence[date], figures: Sequence[_Timed | None]) -> Plot:
+def latency_plot(title: str, days: Sequence[date], figures: Mapping[date, _Timed]) -> Plot:
     """Return a plot of the median and the 95th percentile of each day."""
-    medians = [None if it is None else it.latency_p50_ms for it in figures]
-    slowest = [None if it is None else it.latency_p95_ms for it in figures]
-    top = _rounded_up(max(it or 0.0 for it in slowest))
+    top = _rounded_up(max(it.latency_p95_ms or 0.0 for it in figures.values()))
+    shown = [figures.get(day) for day in days]
+    medians = [None if it is None else it.latency_p50_ms for it in shown]
+    slowest = [None if it is None else it.latency_p95_ms for it in shown]
     return Plot(
         title=title,
         keys={"whole": "median", "dashed": "95th percentile"},

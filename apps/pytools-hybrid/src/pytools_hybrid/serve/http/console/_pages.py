@@ -441,20 +441,17 @@ class UsagePage:
 
 
 def _search_plots(days: Sequence[date], figures: Sequence[DayFigures]) -> list[Plot]:
-    by_day = {it.day: it for it in figures}
-    shown = [by_day.get(day) for day in days]
-    counts = [
-        (
+    by_day = {it.day: it for it in figures if it.day is not None}
+    bars = {
+        day: (
             (it.searches - it.without_results, it.without_results),
-            f"{it.day}: {it.searches} searches, {it.without_results} without results",
+            f"{day}: {it.searches} searches, {it.without_results} without results",
         )
-        if it is not None
-        else None
-        for it in shown
-    ]
+        for day, it in by_day.items()
+    }
     return [
-        bar_plot("Searches per day", days, {"whole": "with results", "hollow": "without"}, counts),
-        latency_plot("Search latency", days, shown),
+        bar_plot("Searches per day", days, {"whole": "with results", "hollow": "without"}, bars),
+        latency_plot("Search latency", days, by_day),
     ]
 
 
@@ -481,17 +478,14 @@ async def _history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
 
 
 def _tool_plots(days: Sequence[date], by_day: Mapping[date, ToolFigures]) -> list[Plot]:
-    shown = [by_day.get(day) for day in days]
-    outcomes = [
-        (
+    bars = {
+        day: (
             (it.successes, it.outcomes - it.successes),
             f"{it.successes} of {it.outcomes} succeeded",
         )
-        if it is not None
-        else None
-        for it in shown
-    ]
-    plots = [bar_plot("Calls per day", days, {"whole": "succeeded", "hollow": "failed"}, outcomes)]
-    if any(it is not None and it.latency_p95_ms for it in shown):
-        plots.append(latency_plot("Latency of successful calls", days, shown))
+        for day, it in by_day.items()
+    }
+    plots = [bar_plot("Calls per day", days, {"whole": "succeeded", "hollow": "failed"}, bars)]
+    if any(it.latency_p95_ms for it in by_day.values()):
+        plots.append(latency_plot("Latency of successful calls", days, by_day))
     return plots
