@@ -29,7 +29,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -154,6 +154,19 @@ def print_definitions() -> None:
     print(f"definitions of a search's parameters {parameters}, of a found tool {tools}")
 
 
+def print_commands() -> None:
+    """Print how many commands the command line has, and options without --help."""
+    import typer
+    from pytools_hybrid.cli.app import top
+
+    commands: list[Any] = [typer.main.get_command(top)]
+    for each in commands:
+        commands += getattr(each, "commands", {}).values()
+    leaves = sum(not hasattr(each, "commands") for each in commands)
+    options = sum(it.param_type_name == "option" for each in commands for it in each.params)
+    print(f"commands {leaves}, options {options}")
+
+
 class Trace:
     """Counts the calls of our functions in all threads."""
 
@@ -247,6 +260,7 @@ def main() -> None:
     print_rooms()
     print_lines()
     print_definitions()
+    print_commands()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         tree = Path(shutil.copytree(asked.root, Path(folder, "tools")))

@@ -8,7 +8,7 @@ usage: uv run --extra import python benchmarks/imports.py SERVERS.json --tool SE
 The servers are imported into an empty tree, then again into the same tree. Then the tool is called
 with the MCP library's own client and with `toolimport.runtime`, alternately, each over a separate
 connection that stays open. Finally, one client alternately calls it directly, through `call_tool`
-of `pytools-hybrid serve --tools call`, and through a server of the MCP library that only passes
+of `pytools-hybrid serve --profile call`, and through a server of the MCP library that only passes
 calls on, whose cost is the floor; on Linux, with the CPU seconds of both servers.
 """
 
@@ -96,7 +96,7 @@ async def _beside_call_tool(
     """Call a tool directly and through our server, with the same client."""
     ours = StdioServerParameters(
         command=_COMMAND,
-        args=["serve", "--tools", "call", "--root", str(root), "--db", f"{root}/index.db"],
+        args=["serve", "--profile", "call", "--root", str(root), "--database", f"{root}/index.db"],
         # Naming the servers makes them trusted.
         env={**os.environ, "PYTOOLS_SERVERS": str(servers), "PYTOOLS_EMBEDDING_MODEL": "static"},
     )

@@ -17,7 +17,7 @@ from index_figures import Figure, Times
 from pytools_hybrid.index import SQLiteReader, SQLiteStore
 from toolembed import StaticEmbedder
 from toolindex import IndexReader, ToolFilter
-from toolrank.steps import query_terms
+from toolrank import Query
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def lexical(database: Path, queries: Sequence[str]) -> list[Figure]:
     with SQLiteStore(database) as store, store.reading() as reader:
         reader.lexical(queries[0], where=_ALL, depth=_DEPTH)
         for query in queries:
-            expression = " OR ".join(f'"{term}"' for term in query_terms(query))
+            expression = " OR ".join(f'"{term}"' for term in Query(query).terms)
             ours.add(partial(reader.lexical, query, where=_ALL, depth=_DEPTH))
             floor.add(partial(_raw, reader, expression))
     return ours.figures("lexical candidates", "FTS5 in C", floor)

@@ -33,7 +33,7 @@ def index_command(root: Path, database: Path) -> list[Figure]:
     before = _children_cpu()
     peak = 0.0
     with subprocess.Popen(
-        [_COMMAND, "index", "--root", str(root), "--db", str(database)],
+        [_COMMAND, "index", "--root", str(root), "--database", str(database)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=_environment(),
@@ -56,7 +56,7 @@ def index_command(root: Path, database: Path) -> list[Figure]:
 def server_at_rest(root: Path, database: Path, queries: Sequence[str]) -> list[Figure]:
     """Start `pytools-hybrid serve`, search, wait until it is idle, and read its memory."""
     with subprocess.Popen(
-        [_COMMAND, "serve", "--root", str(root), "--db", str(database)],
+        [_COMMAND, "serve", "--root", str(root), "--database", str(database)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

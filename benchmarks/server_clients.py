@@ -165,7 +165,7 @@ def _exchange(
 def over_stdio(root: Path, database: Path) -> Generator[Stdio]:
     """Start a server for one client, and wait until it is idle."""
     with subprocess.Popen(
-        [COMMAND, "serve", "--root", str(root), "--db", str(database)],
+        [COMMAND, "serve", "--root", str(root), "--database", str(database)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment(),
@@ -180,7 +180,7 @@ def over_stdio(root: Path, database: Path) -> Generator[Stdio]:
 @contextmanager
 def over_http(root: Path, database: Path, log: Path) -> Generator[tuple[int, str]]:
     """Start a server at a free port, wait until it is idle, and yield its process and address."""
-    command = [COMMAND, "serve", "--root", str(root), "--db", str(database)]
+    command = [COMMAND, "serve", "--root", str(root), "--database", str(database)]
     with log.open("wb") as errors, subprocess.Popen(
         [*command, "--transport", "http", "--port", "0"], stderr=errors, env=environment()
     ) as process:  # fmt: skip

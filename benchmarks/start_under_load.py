@@ -63,11 +63,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    serve = [COMMAND, "serve", "--root", str(arguments.root), "--db"]
+    serve = [COMMAND, "serve", "--root", str(arguments.root), "--database"]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as load:
         kept = str(Path(folder, "kept.db"))
         subprocess.run(
-            [COMMAND, "index", "--root", str(arguments.root), "--db", kept],
+            [COMMAND, "index", "--root", str(arguments.root), "--database", kept],
             env=environment,
             capture_output=True,
             check=True,

@@ -47,7 +47,7 @@ def run(*command: str, environment: dict[str, str]) -> float:
 def initialize(root: Path, database: Path, environment: dict[str, str]) -> float:
     """Return the CPU time of a server process when its answer to `initialize` arrives."""
     with subprocess.Popen(
-        [COMMAND, "serve", "--root", str(root), "--db", str(database)],
+        [COMMAND, "serve", "--root", str(root), "--database", str(database)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -80,7 +80,7 @@ def main() -> None:
             "python -c pass": lambda: run(sys.executable, "-c", "pass", environment=environment),
             "pytools-hybrid --help": lambda: run(COMMAND, "--help", environment=environment),
             "pytools-hybrid search, warm": lambda: run(
-                *search, "--db", str(database), environment=environment
+                *search, "--database", str(database), environment=environment
             ),
             "import mcp.server.mcpserver": lambda: run(
                 sys.executable, "-c", "import mcp.server.mcpserver", environment=environment

@@ -38,7 +38,7 @@ PROFILE_AIM = 900
 ANSWER_AIM = 1_200
 CALLABLE_AIM = 700
 # Run modules without their server as Python tools; their search results are the same.
-_CALLING = ("--tools", "call", "--run-python")
+_CALLING = ("--profile", "call", "--run-python")
 _SAMPLE = 100
 
 
@@ -60,7 +60,7 @@ async def report(root: Path, queries: Sequence[str], count: Count) -> str:
         async with _connected(root, database, *_CALLING) as client:
             found = [await _called(client, "search_tools", query=query) for query in queries]
             aim = f"< {CALLABLE_AIM}"
-            row = _row("`search_tools`, five results, `--tools call`", found, count, aim)
+            row = _row("`search_tools`, five results, `--profile call`", found, count, aim)
             answers += f"\n{row}"
     return "\n\n".join((_listing(records, profiles, count), answers))
 
@@ -68,7 +68,7 @@ async def report(root: Path, queries: Sequence[str], count: Count) -> str:
 async def _profile(
     root: Path, database: Path, profile: str, count: Count
 ) -> tuple[str, int, int, int]:
-    async with _connected(root, database, "--tools", profile) as client:
+    async with _connected(root, database, "--profile", profile) as client:
         if profile != "basic":
             # Wait until the description of search_tools lists all categories.
             await client.call_tool("search_tools", {"query": "anything"})
@@ -91,7 +91,8 @@ def _listing(
     ]
     for profile, given, whole, instructions in profiles:
         aim = f"< {PROFILE_AIM}" if profile == PROFILES[0] else ""
-        lines.append(f"| `--tools {profile}` | {given:,} | {whole:,} | {instructions:,} | {aim} |")
+        option = f"--profile {profile}"
+        lines.append(f"| `{option}` | {given:,} | {whole:,} | {instructions:,} | {aim} |")
     every = [
         count(
             _compact(
@@ -147,7 +148,7 @@ def _row(what: str, answers: Iterable[CallToolResult], count: Count, aim: str = 
 def _connected(root: Path, database: Path, *arguments: str) -> Client:
     parameters = StdioServerParameters(
         command=COMMAND,
-        args=["serve", "--root", str(root), "--db", str(database), *arguments],
+        args=["serve", "--root", str(root), "--database", str(database), *arguments],
     )
     return Client(stdio_client(parameters))
 

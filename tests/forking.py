@@ -105,13 +105,14 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import toolscan._schema
     import typer.main
     from pytools_hybrid import cli
+    from pytools_hybrid.cli.app import top
 
     patience.wait_for_work()
     # Read the model's vectors once for all commands.
     toolembed.StaticEmbedder().encode_queries(["a tool"])
     # Create the options of all commands once, which is most of the cost of a start.
     typer.main.get_command = functools.cache(typer.main.get_command)
-    typer.main.get_command(cli.app)
+    list(typer.main.get_command(top).commands.values())
     return {"pytools-hybrid": cli.main, "counted": counted.main}
 
 

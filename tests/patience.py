@@ -36,7 +36,7 @@ _OTHER_WORK = {
     "toolimport._generate._worker": ["_LOAD_SECONDS"],
 }
 _VECTORS = {
-    "pytools_hybrid.cli._search": ["_PATIENCE_SECONDS"],
+    "pytools_hybrid.cli.search": ["_PATIENCE_SECONDS"],
     "pytools_hybrid.index._first_sync": ["_FIRST_EMBEDDING_SECONDS"],
     "pytools_hybrid.index._index": ["_ENTERING_SECONDS"],
     "pytools_hybrid.search._query_vectors": ["_SECONDS"],

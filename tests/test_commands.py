@@ -13,6 +13,8 @@ from contextlib import closing, suppress
 import apsw
 import pytest
 import sqlite_vec
+import typer
+from pytools_hybrid.cli.app import top
 from toolindex import ToolIndex
 from typer.testing import CliRunner
 
@@ -238,7 +240,7 @@ class TestIndex:
     ):
         with (
             subprocess.Popen(
-                [command, "index", "--root", str(tree), "--watch", "--embedding-model", model],
+                [command, "index", "--root", str(tree), "--watch", "--model", model],
                 cwd=home,
                 env=environment,
                 stderr=subprocess.PIPE,
@@ -284,12 +286,12 @@ class TestList:
         assert "github" in result.stderr
 
     def test_hidden_tools_are_not_listed(self, run, tree):
-        result = run("list", "--root", tree, "--exclude", "*:pdf:*")
+        result = run("list", "--root", tree, PYTOOLS_EXCLUDE="*:pdf:*")
 
         assert "pdf" not in result.stdout
 
     def test_settings_that_hide_all_tools_are_named(self, run, tree):
-        result = run("list", "--root", tree, "--exclude", "*")
+        result = run("list", "--root", tree, PYTOOLS_EXCLUDE="*")
 
         assert (result.returncode, result.stdout) == (1, "")
         assert "the settings include and exclude hide all of them" in result.stderr
@@ -341,7 +343,12 @@ class TestStatus:
         run("index", "--root", tree, "--db", database)
 
         result = run(
-            "status", "--root", tree, "--db", database, "--embedding-model", "openai:no-such-model"
+            "status",
+            "--root",
+            tree,
+            "--db",
+            database,
+            PYTOOLS_EMBEDDING_MODEL="openai:no-such-model",
         )
 
         assert "0 of 119 tools have vectors" in result.stdout
@@ -404,11 +411,45 @@ def test_completion_knows_the_commands(run):
     assert result.stdout.split() == ["search", "setup", "serve"]
 
 
-def test_every_command_s_help_has_examples():
-    from pytools_hybrid.cli import app
+def test_every_command_s_help_has_examples_and_options_in_a_line():
+    for name, command in typer.main.get_command(top).commands.items():
+        for below, each in getattr(command, "commands", {"": command}).items():
+            # Run in this process, because so many processes would take half a minute.
+            told = CliRunner().invoke(top, [name, *[below] * bool(below), "--help"]).output
+            assert "pytools-hybrid" in told.partition("Options")[2], f"{name} {below}"
+            for option in each.params:
+                assert len(option.help.partition(" [")[0]) <= 60, f"{name} {option.name}"
 
-    for command in app.registered_commands:
-        name = command.name or command.callback.__name__.rstrip("_")
-        # Run in this process, because two dozen processes would take half a minute.
-        told = CliRunner().invoke(app, [name, "--help"]).output
-        assert "pytools-hybrid" in told.partition("Options")[2], name
+
+def test_the_help_lists_the_commands_in_sections(run):
+    told = run("--help").stdout
+
+    headings = [line for line in told.splitlines() if re.fullmatch(r"\w[\w ]+:", line)]
+    assert headings[1:] == [
+        "Use:", "Tools and servers:", "Index:", "Measure:", "Administration:"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["export"], "export is now: pytools-hybrid report --export"),
+        (["search", "x", "--alpha", "0"], "No such option: --alpha; set PYTOOLS_ALPHA"),
+        (["serve", "--allowed-host", "x"], "--allowed-host; set PYTOOLS_ALLOWED_HOSTS"),
+    ],
+)
+def test_what_has_another_name_now_is_named(run, arguments, told):
+    result = run(*arguments)
+
+    assert result.returncode == 2
+    assert told in result.stderr
+
+
+def test_options_have_the_names_of_freeact_too(run, tree, home):
+    result = run(
+        "search", "issue", "--root", tree, f"--db={home / 'i.db'}", "--top-k", "2", "--output",
+        "ids", "--min-confidence", "0", "--", "--db",
+    )  # fmt: skip
+
+    assert len(result.stdout.splitlines()) == 2
+    assert (home / "i.db").exists()

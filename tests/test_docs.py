@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import pytest
 import typer
-from pytools_hybrid.cli import app
+from pytools_hybrid.cli.app import top
 
 from .conftest import PATIENCE
 
@@ -271,7 +271,7 @@ def test_every_command_of_ours_in_a_document_exists(document):
         assert unknown_in(command) == "", f"{document}: {command}"
 
 
-COMMANDS = typer.main.get_command(app)
+COMMANDS = typer.main.get_command(top)
 
 
 def unknown_in(command):

@@ -140,18 +140,18 @@ def test_a_failed_check_is_in_the_json_output_and_the_exit_status(run, tmp_path)
     found = {it["check"]: it for it in json.loads(done.stdout)}
     assert done.returncode == 1
     assert found["root"]["status"] == found["database"]["status"] == "failed"
-    assert found["database"]["remedy"] == "give another path with --db"
+    assert found["database"]["remedy"] == "give another path with --database"
     assert found["embedder"]["status"] == "ok"
     assert file.read_text() == "no index, " * 40
 
 
 def test_warnings_are_not_failures(run, tree):
-    done = run("doctor", "--root", tree, "--embedding-model", "none", PYTOOLS_WATHC="true")
+    done = run("doctor", "--root", tree, "--model", "none", PYTOOLS_WATHC="true")
 
     assert done.returncode == 0
     assert "PYTOOLS_WATHC is not a setting (is PYTOOLS_WATCH meant?)" in done.stdout
-    assert f"→ pytools-hybrid index --root {tree} --embedding-model none" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("2 warning, 8 ok.")
+    assert f"→ pytools-hybrid index --root {tree} --model none" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("2 warnings, 8 passed.")
 
 
 def test_settings_that_cannot_work_are_a_finding(run, tree):
@@ -170,15 +170,15 @@ def test_a_settings_file_that_cannot_be_read_is_a_finding(run, tree, home):
     assert "pytools.toml" in done.stdout
 
 
-def test_call_requires_models(run):
-    done = run("doctor", "--call")
+def test_calling_providers_requires_models(run):
+    done = run("doctor", "--call-providers")
 
     assert done.returncode == 2
-    assert "--call: requires --models" in done.stderr
+    assert "--call-providers: requires --models" in done.stderr
 
 
 def test_models_are_listed_with_what_each_lacks(at_hub):
-    done = at_hub("models", "list", "--output", "json")
+    done = at_hub("doctor", "--models", "--output", "json")
 
     choices = {it["setting"]: it for it in json.loads(done.stdout)}
     assert choices["static"]["works"]
@@ -187,30 +187,29 @@ def test_models_are_listed_with_what_each_lacks(at_hub):
 
 def test_models_are_listed_with_a_broken_settings_file(at_hub, home):
     (home / "pytools.toml").write_text("limit = = 3\n")
-    done = at_hub("models", "list", "--output", "json")
+    done = at_hub("doctor", "--models", "--output", "json")
 
     assert done.returncode == 0
     assert "static" in [it["setting"] for it in json.loads(done.stdout)]
 
 
 def test_one_command_downloads_only_the_needed_files_of_a_model(at_hub, hub, tmp_path):
-    done = at_hub("models", "download", MODEL)
+    done = at_hub("index", "--download", "--model", MODEL)
 
     assert done.returncode == 0, done.stderr
-    assert f"use it with --embedding-model {MODEL}" in done.stderr
-    assert f"{MODEL}: 0.3 of 0.3 MB" in done.stderr
+    assert f"use it with --model {MODEL}" in done.stderr
     assert hub.fetched == {"modules.json", "config.json", "model.safetensors"}
     (weights,) = (tmp_path / "hub").rglob("snapshots/*/model.safetensors")
     assert weights.read_bytes() == FILES["model.safetensors"]
 
     # A second download fetches nothing.
     hub.fetched.clear()
-    assert at_hub("models", "download", MODEL).returncode == 0
+    assert at_hub("index", "--download", "--model", MODEL).returncode == 0
     assert hub.fetched == set()
 
 
 def test_a_search_never_downloads(at_hub, hub, tree):
-    done = at_hub("search", "merge two pdf files", "--root", tree, "--embedding-model", MODEL)
+    done = at_hub("search", "merge two pdf files", "--root", tree, "--model", MODEL)
 
     assert done.returncode == 0
     assert "mcptools:pdf:merge_pdfs" in done.stdout
@@ -222,13 +221,13 @@ def test_a_search_never_downloads(at_hub, hub, tree):
 def test_an_interrupted_download_leaves_no_model(at_hub, hub):
     hub.breaks_off.add("model.safetensors")
 
-    done = at_hub("models", "download", MODEL)
+    done = at_hub("index", "--download", "--model", MODEL)
 
     assert done.returncode == 1
     assert "sentence-transformers/tiny cannot be downloaded" in done.stderr
     assert "modules.json" not in hub.fetched
     hub.breaks_off.clear()
-    assert at_hub("models", "download", MODEL).returncode == 0
+    assert at_hub("index", "--download", "--model", MODEL).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -242,7 +241,7 @@ def test_an_interrupted_download_leaves_no_model(at_hub, hub):
     ],
 )
 def test_a_failed_download_is_reported_with_the_reason(at_hub, model, status, words):
-    done = at_hub("models", "download", model)
+    done = at_hub("index", "--download", "--model", model)
 
     assert done.returncode == status
     assert words in done.stderr
@@ -250,7 +249,7 @@ def test_a_failed_download_is_reported_with_the_reason(at_hub, model, status, wo
 
 def test_a_hub_that_cannot_be_reached_is_reported(run, tmp_path):
     done = run(
-        "models", "download", MODEL,
+        "index", "--download", "--model", MODEL,
         HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path / "hub"), NO_PROXY="127.0.0.1",
     )  # fmt: skip
 

@@ -208,33 +208,8 @@ def incumbent(path: Path) -> apsw.Connection:
     return connection
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "basic"])
-def test_a_template_of_freeact_is_filled_and_stays_a_template(run, project, mode):
-    template = project / "system.md"
-    template.write_text("In {working_dir}:\n{tool_discovery_workflow}\n", encoding="utf-8")
-
-    result = run("prompt", "--mode", mode, "--template", template)
-
-    assert result.returncode == 0, result.stderr
-    prompt = result.stdout.format(working_dir="here")
-    assert prompt.startswith("In here:\n1. ")
-    assert ("search_tools" in prompt) == (mode == "hybrid")
-
-
-def test_a_prompt_without_a_template_is_a_short_section(run):
-    result = run("prompt")
+def test_the_prompt_is_a_short_section(run):
+    result = run("serve", "--prompt")
 
     assert result.stdout.startswith("## Finding tools\n")
     assert len(result.stdout.split()) < 200
-
-
-def test_a_template_without_the_placeholder_is_an_error_that_names_it(run, project):
-    template = project / "system.md"
-    template.write_text("In {working_dir}.", encoding="utf-8")
-
-    result = run("prompt", "--template", template)
-
-    assert result.returncode == 2
-    assert "--template" in result.stderr
-    assert "{tool_discovery_workflow}" in result.stderr
-    assert result.stdout == ""

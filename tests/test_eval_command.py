@@ -22,7 +22,7 @@ QUERIES = [
 # As on a busy machine, which may not clean up in the half second after a signal.
 WITHOUT_GRACE = (
     *(sys.executable, "-c"),
-    "from pytools_hybrid.cli import _run, main; _run.run.__kwdefaults__['grace'] = 0.0; main()",
+    "from pytools_hybrid.cli import app, main; app.run.__kwdefaults__['grace'] = 0.0; main()",
 )
 ROWS = ["bm25", "vector", "hybrid", "hybrid (rrf)"]
 
@@ -82,7 +82,7 @@ def test_a_missing_gold_tool_is_reported_and_counts_as_missed(evaluate):
 
 
 def test_the_table_compares_all_modes_and_says_which_to_use(evaluate):
-    result = evaluate("--limit-k", "1,7", "--by", "kind")
+    result = evaluate("--recall-at", "1,7", "--group-by", "kind")
 
     assert result.returncode == 0
     first, table, by_kind, verdict = result.stdout.rstrip("\n").split("\n\n")
@@ -108,18 +108,24 @@ def test_an_index_does_not_overwrite_the_queries(run, examples, queries):
     before = queries.read_bytes()
 
     result = run(
-        "eval", "--root", examples, "--queries", queries, "--db=queries.jsonl", cwd=queries.parent
+        "eval",
+        "--root",
+        examples,
+        "--queries",
+        queries,
+        "--database=queries.jsonl",
+        cwd=queries.parent,
     )
 
-    assert_refused(result, "--db", "contains the queries", "name another file")
+    assert_refused(result, "--database", "contains the queries", "name another file")
     assert queries.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{", "it is not JSON"),
-        ('{"id": "q9", "query": "x"}', 'it has no "gold"'),
+        ("{", "Invalid JSON"),
+        ('{"id": "q9", "query": "x"}', '"gold": Field required'),
         ('{"id": "q1", "query": "x", "gold": ["a:b:c"]}', "the id 'q1' occurs twice"),
     ],
 )

@@ -150,9 +150,11 @@ async def test_the_guide_for_agents_has_every_key_of_meta(connect, clone):
 
 
 def test_the_guide_for_agents_shows_the_printed_prompt(run):
-    shown = re.search(r"^```console\n\$ pytools-hybrid prompt\n(.*?)^```", AGENTS, re.M | re.S)
+    shown = re.search(
+        r"^```console\n\$ pytools-hybrid serve --prompt\n(.*?)^```", AGENTS, re.M | re.S
+    )
 
-    assert run("prompt").stdout == shown[1]
+    assert run("serve", "--prompt").stdout == shown[1]
 
 
 def test_each_request_in_the_guide_to_the_api_returns_the_shown_answer(serving, indexed):

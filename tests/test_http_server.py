@@ -76,7 +76,7 @@ async def calling(url, token=None):
 
 @pytest.fixture
 def console(command, tree, tmp_path, environment):
-    """Run `pytools-hybrid console` until it prints something."""
+    """Run `pytools-hybrid serve --open` until it prints something."""
 
     @contextmanager
     def started(until, **variables):
@@ -84,7 +84,7 @@ def console(command, tree, tmp_path, environment):
         with (
             errors.open("w") as stderr,
             subprocess.Popen(
-                [command, "console", "--root", tree, "--db", tmp_path / "index.db"],
+                [command, "serve", "--open", "--root", tree, "--db", tmp_path / "index.db"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -203,7 +203,7 @@ async def test_an_outcome_is_that_of_a_search_in_the_same_session_only(start, ru
                 await report(client)
 
     index = ("--root", tree, "--db", tmp_path / "index.db")
-    outcomes = json.loads(run("export", *index, "--what", "outcomes", "--output", "json").stdout)
+    outcomes = json.loads(run("report", *index, "--export", "outcomes", "--output", "json").stdout)
     assert [it["search_id"] for it in outcomes] == expected
 
 

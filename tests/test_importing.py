@@ -31,12 +31,11 @@ assert report.categories == {"mcptools:demo": "Demonstrations."}
 """
 RANK = """
 import sqlite3
-from toolrank import BM25Retriever, Channel, FullTextTable, HybridRanker, Query
+from toolrank import HybridSearch, Tables
 connection = sqlite3.connect(":memory:")
 connection.execute("CREATE VIRTUAL TABLE docs USING fts5(text)")
 connection.execute("INSERT INTO docs VALUES (?)", ("merge pdf files",))
-words = BM25Retriever(FullTextTable(connection, table="docs", weights=(1.0,)))
-assert HybridRanker([Channel(words)]).rank(Query(text="merge pdf"), limit=1)
+assert HybridSearch(Tables(connection, "docs", weights=(1.0,))).search("merge pdf", limit=1)
 """
 WATCH = """
 from toolwatch import watch_tools
@@ -67,13 +66,13 @@ USES = {
         {"asyncio", "toolembed"},
     ),
     "all of toolrank": (
-        "import toolrank, toolrank.steps",
+        "import toolrank",
         "toolrank._search",
         {"apsw", "asyncio", "logging", "numpy", "pydantic", "pydantic_ai", "statistics"},
     ),
     "ranking by words": (
         RANK,
-        "toolrank._ranker",
+        "toolrank._ranking",
         {"asyncio", "numpy", "statistics", "toolrank.rerank"},
     ),
     "all of toolwatch": (

@@ -413,7 +413,7 @@ async def test_an_outcome_without_an_id_is_that_of_the_last_search_that_listed_t
         await report("github.create_issue")
         await report("create_issue", search_id=first)
 
-    outcomes = json.loads(run("export", *index, "--what", "outcomes", "--output", "json").stdout)
+    outcomes = json.loads(run("report", *index, "--export", "outcomes", "--output", "json").stdout)
     assert [it["search_id"] for it in outcomes] == [None, second, first]
 
 

@@ -103,10 +103,8 @@ USES = {
         with sqlite3.connect(":memory:") as db:
             db.execute("CREATE VIRTUAL TABLE tools USING fts5(name, text)")
             db.execute("INSERT INTO tools VALUES ('merge', 'Merge several files into one.')")
-        table = toolrank.FullTextTable(db, table="tools", weights=(5, 1))
-        words = toolrank.BM25Retriever(table, postings=toolrank.PostingsCache())
-        ranker = toolrank.HybridRanker([toolrank.Channel(words)])
-        assert len(ranker.rank(toolrank.Query(text="merge files"), limit=2)) == 1
+        tables = toolrank.Tables(db, "tools", weights=(5, 1))
+        assert len(toolrank.HybridSearch(tables).search("merge files", limit=2)) == 1
     """,
     "toolwatch": """
         import pathlib, toolwatch

@@ -12,7 +12,7 @@ import pytest
 import pytools_hybrid
 import typer
 from packaging.markers import Marker, default_environment
-from pytools_hybrid.cli import app
+from pytools_hybrid.cli.app import top
 
 from .conftest import PATIENCE
 
@@ -109,7 +109,7 @@ def test_the_figures_in_the_readme_are_those_of_the_results():
 
     figures = re.findall(r"(?<!\d)\.\d{3}\b", table)
     assert figures
-    for shown in [*figures, "215,577 | | | |", "`--tools search` | 562"]:
+    for shown in [*figures, "215,577 | | | |", "`--profile search` | 562"]:
         assert shown in results, shown
     assert "215,577" in README
     assert "562" in README
@@ -130,7 +130,7 @@ def test_every_link_of_every_document_works():
 
 def test_the_app_s_own_readme_names_every_command_and_every_public_name():
     readme = (ROOT / "apps" / "pytools-hybrid" / "README.md").read_text("utf-8")
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(top).commands
 
     for name in [*commands, *pytools_hybrid.__all__]:
         assert f"`{name}" in readme, name

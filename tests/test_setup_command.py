@@ -154,6 +154,27 @@ def test_servers_added_by_a_concurrent_run_are_kept(home):
     assert list(json.loads(file.read_text())["mcpServers"]) == ["two"]
 
 
+def test_a_server_that_a_concurrent_setup_drops_stays_in_the_client(
+    setup, cursor, home, monkeypatch
+):
+    gone = {"command": "no-such-program"}
+    cursor.write_text(json.dumps({"mcpServers": {"gone": gone}}))
+    file = home / ".config" / "pytools-hybrid" / "servers.json"
+    concurrent, save = ServersFile(file), ServersFile.save
+    concurrent.add(gone | {"cwd": str(home)}, "gone")
+    concurrent.save()
+
+    def save_before_the_other_drops(ours):
+        save(ours)
+        concurrent.drop({"gone"})
+
+    monkeypatch.setattr(ServersFile, "save", save_before_the_other_drops)
+    status, _, said = setup("cursor", "--yes")
+    assert status == 1
+    assert f"another setup has removed gone from {file}" in said
+    assert "gone could not be imported, and stays in the client" in said
+
+
 @pytest.mark.parametrize("content", [b"\n", b"\xef\xbb\xbf", b""])
 def test_undo_restores_a_nearly_empty_file_byte_for_byte(setup, cursor, content):
     cursor.write_bytes(content)
@@ -168,6 +189,7 @@ def test_nothing_changes_without_confirmation(setup, cursor):
     status, shown, said = setup("cursor")
     assert status == 1
     assert '+    "pytools": {' in shown
+    assert "the entry also gets --confirm for each tool that its server annotates" in said
     assert "--yes" in said
     assert cursor.read_bytes() == before
 

@@ -194,27 +194,26 @@ def test_database_commands_create_grant_show_and_drop(host, server, tree):
     server.execute("CREATE DATABASE made STRATEGY file_copy")
     server.execute("CREATE ROLE agents LOGIN")
     own = {"PYTOOLS_DATABASE": server.address("made", tree="team")}
-    assert "no index yet" in host("a", "database", "status", **own).stdout
+    assert "no index yet" in host("a", "status", "--all", **own).stdout
     assert "has schema" in host("a", "database", "init", **own).stderr
     assert "is up to date" in host("a", "database", "init", **own).stderr
     host("a", "index", "--root", tree, **own)
     theirs = {"PYTOOLS_DATABASE": server.address("made", user="agents", tree="team")}
     assert search(host, "b", **READS, **theirs).returncode == 1
-    for name in ("", "*"):
-        refused = host("a", "database", "grant", "agents", "--tree", name, **own)
-        assert (refused.returncode, "--tree: a tree " in refused.stderr) == (2, True)
+    refused = host("a", "database", "grant", "agents", "--tree", "", **own)
+    assert (refused.returncode, "--tree: a tree " in refused.stderr) == (2, True)
     early = host("a", "database", "grant", "agents", "--tree", "tema", **own)
     assert "there is no tree tema yet" in early.stderr
     granted = host("a", "database", "grant", "agents", **own)
     assert granted.stderr == "agents may read team\n"
     assert found(search(host, "b", **READS, **theirs)) == ["mcptools:pdf:merge_pdfs"]
-    (trees,) = json.loads(host("b", "database", "status", "--output", "json", **theirs).stdout)[
+    (trees,) = json.loads(host("b", "status", "--all", "--output", "json", **theirs).stdout)[
         "trees"
     ]
     assert (trees["name"], trees["entries"]) == ("team", 119)
     assert host("a", "database", "drop", "other", "--yes", **own).returncode == 2
     assert host("a", "database", "drop", "team", "--yes", **own).stderr == "team is deleted\n"
-    assert "no trees" in host("a", "database", "status", **own).stderr
+    assert "no trees" in host("a", "status", "--all", **own).stderr
 
 
 def test_a_host_without_the_files_does_not_empty_the_tree_of_all_hosts(host, tree, tmp_path):
@@ -232,32 +231,38 @@ def test_a_host_without_the_files_does_not_empty_the_tree_of_all_hosts(host, tre
 def test_migrate_copies_an_index_to_a_server_and_back(host, tree, tmp_path):
     file, back, address = tmp_path / "search.db", tmp_path / "back.db", host.address
     search(host, "a", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(file))
-    moved = host("a", "migrate", file, address, "--root", tree).stderr
+    moved = host("a", "database", "migrate", file, address, PYTOOLS_DIR=str(tree)).stderr
     assert "has 119 tools; copied: 119 vectors, 1 searches, 0 outcomes" in moved
-    again = host("a", "migrate", file, address, "--root", tree).stderr
+    again = host("a", "database", "migrate", file, address, PYTOOLS_DIR=str(tree)).stderr
     assert "has 119 tools; copied: 0 vectors, 0 searches, 0 outcomes" in again
-    host("b", "migrate", address, back)
+    host("b", "database", "migrate", address, back)
     there = search(host, "b", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(back))
     assert found(there) == ["mcptools:pdf:merge_pdfs"]
     assert "indexed" not in there.stderr
-    nothing = host("b", "migrate", address.replace("team", "tema"), tmp_path / "none.db")
+    nothing = host(
+        "b", "database", "migrate", address.replace("team", "tema"), tmp_path / "none.db"
+    )
     assert (nothing.returncode, "tema has no tools" in nothing.stderr) == (2, True)
     assert not list(tmp_path.glob("none.db*"))
     # The usage record beside it cannot be recreated, so it is not replaced either.
     back.unlink()
-    assert "back.db-kept exists already" in host("b", "migrate", address, back).stderr
-    assert "one must be a file, the other a server" in host("b", "migrate", file, back).stderr
+    assert "back.db-kept exists already" in host("b", "database", "migrate", address, back).stderr
+    assert (
+        "one must be a file, the other a server"
+        in host("b", "database", "migrate", file, back).stderr
+    )
 
 
 def test_a_killed_migration_continues_where_it_stopped(host, tree, tmp_path, command, environment):
     file, address = tmp_path / "search.db", host.address
     search(host, "a", PYTOOLS_DIR=str(tree), PYTOOLS_DATABASE=str(file))
     there = environment | {"HOME": str(tmp_path / "a"), "PYTOOLS_DATABASE": address}
+    there["PYTOOLS_DIR"] = str(tree)
 
     def killed(*arguments):
         for seconds in (0.3, 0.6, 0.9):
             with subprocess.Popen(
-                [command, "migrate", *arguments], env=there, stdout=subprocess.PIPE
+                [command, "database", "migrate", *arguments], env=there, stdout=subprocess.PIPE
             ) as process:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(seconds)
@@ -265,13 +270,16 @@ def test_a_killed_migration_continues_where_it_stopped(host, tree, tmp_path, com
                 # The command is a fork of another process, and ends a moment after this one.
                 process.stdout.read()
 
-    killed(file, address, "--root", tree)
-    assert "has 119 tools" in host("a", "migrate", file, address, "--root", tree).stderr
+    killed(file, address)
+    assert (
+        "has 119 tools"
+        in host("a", "database", "migrate", file, address, PYTOOLS_DIR=str(tree)).stderr
+    )
     # Another host gets each vector and each search once.
     back = tmp_path / "back.db"
     killed(address, back)
     # If one was complete before it was killed, the file exists, and this is refused.
-    host("a", "migrate", address, back)
+    host("a", "database", "migrate", address, back)
     with closing(ToolIndex(file)) as old, closing(ToolIndex(back)) as new:
         assert [it.id for it in new.usage.searches()] == [it.id for it in old.usage.searches()]
         with old.reading() as before, new.reading() as after:
@@ -333,7 +341,7 @@ def test_export_has_events_of_all_hosts_and_status_counts_unsent_ones(host, tree
     search(host, "reader", "what the first agent wants", **READS)
     other = {"PYTOOLS_DIR": str(tree)}
     search(host, "writer", "what the second agent wants", **other)
-    exported = host("writer", "export", "--output", "json", **other)
+    exported = host("writer", "report", "--export", "searches", "--output", "json", **other)
     assert exported.returncode == 0, exported.stderr
     rows = json.loads(exported.stdout)
     assert {row["query"] for row in rows} == {
@@ -350,7 +358,7 @@ def test_export_has_events_of_all_hosts_and_status_counts_unsent_ones(host, tree
     finally:
         server.start()
     assert json.loads(host("reader", "status", "--output", "json", **READS).stdout)["waiting"] == 0
-    again = host("writer", "export", "--output", "json", **other)
+    again = host("writer", "report", "--export", "searches", "--output", "json", **other)
     assert len(json.loads(again.stdout)) == 3
 
 
@@ -383,7 +391,14 @@ def test_hosts_with_clocks_an_hour_apart_lose_nothing(host, tree, tmp_path):
         status = host("reader", "status", "--output", "json", **clocks | READS)
         assert json.loads(status.stdout)["waiting"] == 0
     for clocks in (early, late):
-        assert len(json.loads(host("b", "export", "--output", "json", **clocks).stdout)) == 4
+        assert (
+            len(
+                json.loads(
+                    host("b", "report", "--export", "searches", "--output", "json", **clocks).stdout
+                )
+            )
+            == 4
+        )
 
 
 def test_a_row_that_cannot_be_read_is_left_out_reported_and_repaired(host, tree, server, database):

@@ -1,4 +1,4 @@
-"""`pytools-hybrid report` and `export`, run as a user runs them."""
+"""`pytools-hybrid report`, run as a user runs it."""
 
 import csv
 import io
@@ -48,21 +48,23 @@ def test_a_report_can_be_json_or_csv_by_day(run, used):
 
 
 def test_searches_are_exported_completely(run, used):
-    rows = list(csv.DictReader(io.StringIO(run("export", "--db", used).stdout)))
+    rows = list(
+        csv.DictReader(io.StringIO(run("report", "--db", used, "--export", "searches").stdout))
+    )
 
     assert [row["query"] for row in rows] == ["merge two pdf files", "zzz"]
     assert json.loads(rows[0]["results"])[0] == "mcptools:pdf:merge_pdfs"
 
 
 def test_outcomes_are_exported_completely(run, used):
-    done = run("export", "--db", used, "--what", "outcomes", "--output", "json")
+    done = run("report", "--db", used, "--export", "outcomes", "--output", "json")
 
     (row,) = json.loads(done.stdout)
     assert (row["tool_id"], row["success"]) == ("mcptools:pdf:merge_pdfs", True)
 
 
 def test_a_period_without_searches_is_reported_and_exported(run, used):
-    done = run("export", "--db", used, "--since", "0")
+    done = run("report", "--db", used, "--export", "searches", "--since", "0")
 
     assert done.returncode == 1
     assert done.stdout == "id,at,query,mode,parameters,results,latency_ms,degraded\n"
@@ -75,7 +77,7 @@ def test_an_empty_record_is_reported(run, tmp_path):
 
     report = run("report", "--db", database)
     off = run("report", "--db", database, PYTOOLS_USAGE_LOG="false")
-    exported = run("export", "--db", database, "--what", "outcomes", "--output", "json")
+    exported = run("report", "--db", database, "--export", "outcomes", "--output", "json")
 
     assert report.returncode == off.returncode == exported.returncode == 1
     assert "no searches are recorded yet" in report.stderr

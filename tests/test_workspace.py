@@ -15,7 +15,6 @@ from toolindex._rows import name_key as indexed_key
 from toolindex._rows import segments
 from toolrank import name_key
 from toolrank._query import query_words
-from toolrank.steps import query_terms
 from toolscan import ToolId
 
 from release.projects import read_projects
@@ -199,7 +198,7 @@ def test_a_query_is_split_like_an_indexed_name(name):
     """toolrank splits queries and toolscan splits names; neither may know the other."""
     words = [word for word in ToolId.words_of(name) if len(word) > 1]
 
-    assert set(words) <= set(query_terms(name, stop_words=()))
+    assert set(words) <= {term for word in query_words(name) for term in word.terms}
 
 
 # Half of the texts are in scripts without spaces, including the marks between their letters.

@@ -27,11 +27,10 @@ from unittest.mock import patch
 
 from pytools_hybrid import SearchMode, Settings, ToolSearch
 from sets import Collection, build, find_sets, read_tree
-from toolrank import HybridRanker, HybridSearch, _tables
+from toolrank import HybridSearch, Tables, _ranking, _tables, linear_fusion
 from toolrank._equal import ALONE, EqualRows
 from toolrank.metrics import Evaluation, evaluate
-from toolrank.protocols import MakeRanker
-from toolrank.steps import linear_fusion
+from toolscan import ToolId
 
 MEASURE = "ndcg@10"
 
@@ -44,9 +43,19 @@ def name(id_: str) -> str:
     return id_.rpartition(":")[2]
 
 
-def ranked_by(**options: Any) -> MakeRanker:  # noqa: ANN401 - those of HybridRanker
-    chosen: dict[str, Any] = {"group": server, "name": name, **options}
-    return lambda channels, usage: HybridRanker(channels, usage=usage, **chosen)
+ranking = partial(
+    HybridSearch,
+    group=server,
+    name=name,
+    label=lambda group: group.partition(":")[2],
+    split=ToolId.words_of,
+)
+
+
+def lexical(**weights: float) -> Callable[[], AbstractContextManager[object]]:
+    return partial(
+        patch.object, _tables, "BM25Retriever", partial(_tables.BM25Retriever, **weights)
+    )
 
 
 def unequal(_: EqualRows, ids: Sequence[str], *__: object) -> Iterator[tuple[str, Any]]:
@@ -55,26 +64,26 @@ def unequal(_: EqualRows, ids: Sequence[str], *__: object) -> Iterator[tuple[str
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A search with one part off: by its ranker, its mode, its fusion, or by a patch."""
+    """A search with one part off: by its ranking, its mode, its fusion, or by a patch."""
 
-    ranker: MakeRanker | None = None
+    ranking: HybridSearch | None = None
     mode: SearchMode = SearchMode.HYBRID
     fusion: str = "linear"
     patched: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 VARIANTS = {
-    "names": Variant(patched=partial(patch.object, _tables.Tables, "named", lambda *_: [])),
-    "spelling": Variant(patched=partial(patch.object, _tables, "_CORRECTION_WEIGHT", 0.0)),
-    "synonyms": Variant(patched=partial(patch.object, _tables, "_SYNONYM_WEIGHT", 0.0)),
+    "names": Variant(patched=partial(patch.object, Tables, "named", lambda *_: [])),
+    "spelling": Variant(patched=lexical(correction_weight=0.0)),
+    "synonyms": Variant(patched=lexical(synonym_weight=0.0)),
     "correction of what is embedded": Variant(
         patched=partial(patch.object, HybridSearch, "correct_spelling", lambda _, text, **__: text)
     ),
-    "parts": Variant(ranker=ranked_by(part_share=0.0)),
-    "groups": Variant(ranker=ranked_by(group=None)),
-    "verbs": Variant(ranker=ranked_by(name=None)),
+    "subqueries": Variant(ranking=ranking(subquery_share=0.0)),
+    "groups": Variant(ranking=ranking(group_weight=0.0)),
+    "verbs": Variant(patched=partial(patch.object, _ranking, "names_an_action", lambda _: False)),
     "equal tools": Variant(patched=partial(patch.object, EqualRows, "distinct", unequal)),
-    "strength (each list by its best)": Variant(ranker=ranked_by(fuse=linear_fusion)),
+    "strength (each list by its best)": Variant(ranking=ranking(fuse=linear_fusion)),
     "strength (ranks: RRF)": Variant(fusion="rrf"),
     "vectors": Variant(mode=SearchMode.BM25),
     "words": Variant(mode=SearchMode.VECTOR),
@@ -89,7 +98,7 @@ async def measured(collection: Collection, variant: Variant, database: Path) -> 
     run: dict[str, list[str]] = {}
     with variant.patched():
         async with ToolSearch(
-            collection.tree, settings, refresh=False, ranker=variant.ranker
+            collection.tree, settings, refresh=False, ranking=variant.ranking
         ) as search:
             if is_new:
                 await search.index.refresh()
@@ -116,7 +125,7 @@ def table(collections: Sequence[Collection], folder: Path, parts: Iterable[str])
             database = folder / f"{collection.name}.db"
             without = asyncio.run(measured(collection, VARIANTS[part], database))
             found = without.difference(best, MEASURE)
-            low, high = found.interval.low, found.interval.high
+            low, high = found.low, found.high
             sure = "~" if low <= 0 <= high else ""
             cells.append(f"{found.mean:+.4f}{sure} ({low:+.4f} to {high:+.4f})")
         yield f"| {part} | {' | '.join(cells)} |"

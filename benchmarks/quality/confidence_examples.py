@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import random
-import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,24 +17,24 @@ from pytools_hybrid.search import calibration_of
 from toolembed import Embedder, StaticEmbedder, create_embedder, embed_pending
 from toolindex import IndexReader, ToolIndex
 from toolrank import (
-    BM25Retriever,
-    Channel,
+    Contribution,
     Filter,
-    FullTextTable,
-    HybridRanker,
+    HybridSearch,
     IdColumn,
     MatrixRetriever,
     PostingsCache,
     Query,
+    Tables,
+    linear_fusion,
 )
-from toolrank._confidence import Evidence, confidence, lexical_strength
-from toolrank._fuzzy import FuzzyRetriever
-from toolrank._names import NameRetriever, name_share
-from toolrank.steps import Contribution, linear_fusion, query_terms, split_request
+from toolrank._confidence import Evidence, confidence
+from toolrank._names import name_share
+from toolrank._ranking import Ranker
+from toolrank._records import UNITS
 from toolscan import scan
 
 FEATURES = {
-    "words": ("coverage", "terms", "named"),
+    "words": ("coverage", "terms", "name_coverage"),
     "vectors": ("contrast",),
     "both": ("coverage", "terms", "contrast"),
     "fuzzy": ("strength",),
@@ -45,8 +44,12 @@ _WEIGHTS = {"name_words": 5.0, "parameter_words": 0.75, "alias_words": 0.5}
 _FUZZY_WEIGHTS = {**_WEIGHTS, "description": 0.5, "parameter_words": 0.5}
 _CONTENT = IdColumn(table=IndexReader.CONTENT_TABLE, column="id")
 _NEAR = 0.8
-_FUSE = partial(linear_fusion, units={"bm25": 0.015, "fuzzy": 0.015})
-_WORD = re.compile(r"[^\W_]+")
+_CHANNELS = {
+    "words": {"bm25": 1.0},
+    "vectors": {"vector": 1.0},
+    "both": {"bm25": 1.0, "vector": 1.0},
+    "fuzzy": {"fuzzy": 1.0},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +121,19 @@ class Tree:
         near = (unit @ unit[right].T).max(axis=1) if right else np.zeros(len(unit))
         return [row for row, cosine in zip(self._rowids, near, strict=True) if cosine <= _NEAR]
 
-    def _table_with(self, weights: Mapping[str, float]) -> FullTextTable:
-        return FullTextTable(
+    def tables(self, where: Filter | None = None) -> Tables:
+        """Return the tables of some rows, as the application searches them."""
+        columns = IndexReader.FTS_COLUMNS
+        return Tables(
             self._connection,
-            table=IndexReader.FTS_TABLE,
-            weights=[weights.get(column, 1.0) for column in IndexReader.FTS_COLUMNS],
+            IndexReader.FTS_TABLE,
+            weights=[_WEIGHTS.get(column, 1.0) for column in columns],
+            fuzzy_weights=[_FUZZY_WEIGHTS.get(column, 1.0) for column in columns],
             content=_CONTENT,
+            vectors=self._held.using(self._connection, where=where),
+            keys=("name_key", "qualified_key"),
+            where=where,
+            postings=self._postings,
         )
 
     def first(
@@ -137,42 +147,28 @@ class Tree:
                 parameters=(json.dumps(list(rows)),),
                 rows=frozenset(rows),
             )
-        common: dict[str, Any] = {"content": _CONTENT, "where": where}
-        names = NameRetriever(self._connection, keys=("name_key", "qualified_key"), **common)
-        if named := names.retrieve(query, depth=3):
+        tables = self.tables(where)
+        if named := tables.named(query.text)[:3]:
             return [hit.id for hit in named], Evidence(is_exact=True)
-        read: dict[str, Any] = {
-            "postings": self._postings,
-            "max_df": 0.3,
-            "damping": 0.75,
-            "where": where,
-        }
-        words = BM25Retriever(self._table_with(_WEIGHTS), correction_weight=0.7, **read)
-        alike = FuzzyRetriever(self._table_with(_FUZZY_WEIGHTS), **read)
-        vectors = self._held.using(self._connection, where=where)
-        channels: dict[str, list[Channel]] = {
-            "words": [Channel(words)],
-            "vectors": [Channel(vectors, missing_score="last")],
-            "fuzzy": [Channel(alike)],
-        }
-        channels["both"] = [*channels["words"], *channels["vectors"]]
-        ranker = HybridRanker(channels[mode], fuse=_FUSE, group=_group, name=_name)
-        hits = ranker.rank(query, limit=10)[:3]
+        ranking = _RANKER.rank(
+            tables, query, _CHANNELS[mode], named={}, usage={}, deprecated={}, depth=10, limit=10
+        )
+        hits = ranking.hits(ranking.ids[:3])
         if not hits:
             return [], None
         first, why = hits[0], hits[0].explanation
-        given = [(query.text, first.contributions)]
-        if why is not None and why.part is not None:
-            given.append((query.parts[why.part].text, first.part_contributions))
+        given = [(query, first.contributions)]
+        if why.subquery is not None:
+            given.append((query.subqueries[why.subquery], first.subquery_contributions))
         unknown = self._unknown if mode == "both" else 0.0
-        found = [_evidence(words, first.id, *each, FEATURES[mode], unknown) for each in given]
+        found = [_evidence(tables, first.id, *each, FEATURES[mode], unknown) for each in given]
         return [hit.id for hit in hits], max(found, key=confidence)
 
 
 def _evidence(
-    words: BM25Retriever,
+    tables: Tables,
     id_: str,
-    text: str,
+    query: Query,
     contributions: Sequence[Contribution],
     features: Sequence[str],
     unknown: float,
@@ -180,10 +176,10 @@ def _evidence(
     by_name = {each.retriever: each for each in contributions}
     alike, vector = by_name.get("fuzzy"), by_name.get("vector")
     known: dict[str, Any] = {
-        "coverage": words.coverage(text, [id_], unknown=unknown)[id_],
-        "terms": len(query_terms(text)),
-        "named": name_share(text, _name(id_)),
-        "strength": lexical_strength(alike.score if alike else 0.0, words.statistics(text)),
+        "coverage": tables.coverage(query.text, [id_], unknown=unknown)[id_],
+        "terms": len(query.terms),
+        "name_coverage": name_share(query.text, _name(id_)),
+        "strength": alike.score / tables.scale(query.text) if alike else 0.0,
         "contrast": vector.score - max(vector.rivals, 0.0) if vector else 0.0,
     }
     return Evidence(**{name: known[name] for name in features})
@@ -197,22 +193,27 @@ def _name(id_: str) -> str:
     return id_.rpartition(":")[2]
 
 
+_RANKER = Ranker(
+    fuse=partial(linear_fusion, units=UNITS),
+    subquery_share=0.3,
+    group=_group,
+    group_weight=0.3,
+    name=_name,
+)
+
+
 async def embedded(
-    embedder: Embedder, rows: Iterable[dict[str, Any]], spelling: BM25Retriever
+    embedder: Embedder, rows: Iterable[dict[str, Any]], tables: Tables
 ) -> list[Asked]:
-    """Return queries with their vectors and those of their parts, corrected as in a search."""
+    """Return queries with their vectors and those of their subqueries, corrected as in a search."""
     static = StaticEmbedder()
-
-    async def query(text: str, parts: tuple[Query, ...] = ()) -> Query:
-        found = spelling.corrections(text)
-        known = {word: it for word, it in found.items() if not static.knows(word)}
-        right = _WORD.sub(lambda word: known.get(word[0].lower(), word[0]), text)
-        return Query(text=text, vector=await embedder.embed_query(right), parts=parts)
-
     asked: list[Asked] = []
     for row in rows:
-        parts = [await query(part) for part in split_request(row["query"])]
-        whole = await query(row["query"], tuple(parts))
+        text = row["query"]
+        found = tables.corrections(text)
+        query = Query.of(HybridSearch.correct_spelling(found, text, known=static.knows))
+        vectors = [await embedder.embed_query(each) for each in query.texts]
+        whole = query.with_vectors(vectors)._replace(text=text)
         asked.append(Asked(whole, tuple(row.get("gold") or ()), row.get("split", "dev")))
     return asked
 
@@ -257,12 +258,8 @@ async def collect(
         index.use_model(embedder.model_id)
         with index.reading() as reader:
             searched = Tree(reader, embedder.model_id)
-            spelling = BM25Retriever(
-                FullTextTable(reader.connection, table=IndexReader.FTS_TABLE),
-                correction_weight=0.7,
-            )
             for name, file in files:
-                asked = await embedded(embedder, read(file, at_most=at_most), spelling)
+                asked = await embedded(embedder, read(file, at_most=at_most), searched.tables())
                 for mode, examples_ in found.items():
                     examples_ += examples(name, tree, searched, asked, mode)
     return found

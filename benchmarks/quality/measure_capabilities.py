@@ -100,7 +100,7 @@ async def embed_with_aliases(tools: ToolSearch, embedder: StaticEmbedder) -> Non
 
 def row(name: str, group: str, mode: SearchMode, now: Evaluation, before: Evaluation) -> str:
     difference = now.difference(before, "ndcg@10")
-    half = (difference.interval.high - difference.interval.low) / 2
+    half = (difference.high - difference.low) / 2
     change = f"{difference.mean:+.3f} ± {half:.3f}"
     cells = [name, mode.value, group, *(f"{now.mean(measure):.3f}" for measure in MEASURES), change]
     return f"| {' | '.join(cells)} |"

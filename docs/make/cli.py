@@ -52,10 +52,10 @@ def page() -> Iterator[str]:
     Raises:
         UndocumentedError: Something has no help, or a command no example.
     """
-    from pytools_hybrid.cli import app
+    from pytools_hybrid.cli.app import top
 
     yield INTRODUCTION
-    for name, command in _commands(typer.main.get_command(app), "pytools-hybrid"):
+    for name, command in _commands(typer.main.get_command(top), "pytools-hybrid"):
         yield from _section(name, command)
 
 

@@ -131,8 +131,8 @@ def rows(reader: SQLiteReader) -> None:
     print("""\
 ## 3. A row, and its words
 
-`plan_sync` compares the record with the stored row, and `ToolIndex.sync` applies the plan in one
-transaction:
+`StoredFiles.plan` compares the record with the stored row, and `ToolIndex.sync` applies the plan in
+one transaction:
 """)
     print(f"```sql\n{sql}\n```\n")
     show(dict(zip(COLUMNS, (short(it) if isinstance(it, str) else it for it in row), strict=True)))
@@ -178,14 +178,14 @@ returns a vector of {vector_table.dimensions} numbers and length {length:.2f}:
 
 
 def terms(reader: SQLiteReader) -> None:
-    """Show the parts of a request."""
+    """Show the terms of a request."""
     from toolembed import StaticEmbedder
-    from toolrank.steps import query_terms, split_request
+    from toolrank import Query
 
     corrected = " ".join(reader.corrections(QUERY).get(word, word) for word in QUERY.split())
     values = StaticEmbedder().encode_queries([corrected])[0]
     length = math.hypot(*values)
-    parts = split_request(QUERY) or "none: it has a single need"
+    subqueries = Query.of(QUERY).texts[1:] or "none: it has a single need"
     print(f"""\
 ## 5. A request
 
@@ -193,13 +193,13 @@ def terms(reader: SQLiteReader) -> None:
 
 | | |
 |---|---|
-| terms, without stop words | {code(query_terms(QUERY))} |
+| terms, without stop words | {code(Query(QUERY).terms)} |
 | correction of a word that no tool has | {
         code(f"{wrong} → {right}" for wrong, right in reader.corrections(QUERY).items())
     } |
 | embedded text | {corrected} |
 | its vector, scaled to length 1 | {numbers(value / length for value in values[:6])}, … |
-| parts | {parts} |
+| subqueries | {subqueries} |
 """)
     found = reader.terms(QUERY, [ID])[ID]
     print("Each term adds to the tool's score; rare terms add more (BM25):\n")
@@ -231,18 +231,17 @@ to 50, which merely resemble the request.
 
 def fusion(found: Sequence[FoundTool]) -> None:
     """Show how two rankings become one."""
-    from toolrank.steps import UNITS
-
+    units = {"bm25": 0.015, "vector": 1.0}
     scores = [{each.retriever: each.score for each in it.contributions} for it in found]
     best = {
-        name: max(each.get(name, 0.0) for each in scores) for name in UNITS if name in scores[0]
+        name: max(each.get(name, 0.0) for each in scores) for name in units if name in scores[0]
     }
-    sums = [sum(UNITS[name] * each.get(name, 0.0) for name in best) for each in scores]
-    attainable = sum(UNITS[name] * score for name, score in best.items())
+    sums = [sum(units[name] * each.get(name, 0.0) for name in best) for each in scores]
+    attainable = sum(units[name] * score for name, score in best.items())
     print(f"""\
 ## 7. One ranking
 
-Cosines have weight 1, BM25 scores {UNITS["bm25"]}; the sum is divided by the sum for the best score
+Cosines have weight 1, BM25 scores {units["bm25"]}; the sum is divided by the sum for the best score
 of each list, {attainable:.2f} ([decision
 8](decisions/0008-strength-not-rank-decides-the-fusion.md)). Then a tool rises with the best of its
 category: (score + 0.3 · best) / 1.3.
@@ -252,7 +251,7 @@ category: (score + 0.3 · best) / 1.3.
         explained = it.explanation
         assert explained is not None
         assert math.isclose(total / attainable, explained.request)
-        arithmetic = " + ".join(f"{UNITS[name]:g} · {score.get(name, 0.0):.2f}" for name in best)
+        arithmetic = " + ".join(f"{units[name]:g} · {score.get(name, 0.0):.2f}" for name in best)
         rows.append(
             (f"`{it.entry.id}`", f"({arithmetic}) / {attainable:.2f}", f"{explained.request:.2f}",
              f"{explained.group or 0:.2f}", f"**{it.score / found[0].score:.2f}**")
@@ -267,12 +266,12 @@ which would make them one result.
 
 def confidence(reader: SQLiteReader, first: FoundTool) -> None:
     """Show the confidence in the first result."""
-    from toolrank.steps import query_terms
+    from toolrank import Query
 
     by_channel = {each.retriever: each for each in first.contributions}
     meaning = by_channel["vector"]
     share = reader.lexical_coverage(QUERY, [first.id])[first.id]
-    terms = len(query_terms(QUERY))
+    terms = len(Query(QUERY).terms)
     print(f"""\
 ## 8. A confidence
 

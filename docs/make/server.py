@@ -84,10 +84,17 @@ def serving(profile: str) -> Iterator[httpx2.Client]:
     """Start a server over the example tools, and yield a client of it."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         program = [sys.executable, "-m", "pytools_hybrid", "serve", "--transport", "http"]
-        options = ["--port", "0", "--tools", profile, "--root", str(REPOSITORY / "examples/tools")]
+        options = [
+            "--port",
+            "0",
+            "--profile",
+            profile,
+            "--root",
+            str(REPOSITORY / "examples/tools"),
+        ]
         kept = {name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")}
         process = subprocess.Popen(
-            [*program, *options, "--db", str(Path(folder, "index.db"))],
+            [*program, *options, "--database", str(Path(folder, "index.db"))],
             cwd=folder,
             env=kept | {"PYTOOLS_TOKEN": "secret", "PYTOOLS_EMBEDDING_MODEL": "static"},
             stderr=subprocess.PIPE,

@@ -39,8 +39,9 @@ PATH). In a file, use a list. On the command line, repeat the flag.
 
 The names that other versions and programs use for a setting are accepted too: as a variable
 (`PYTOOLS_TOP_K`), as a key in a file, and as an argument of a search over MCP and HTTP. Giving a
-setting under two names in one place, with different values, is an error; if a flag is given twice,
-the last one counts. Python's `search` accepts `top_k` too.
+setting under two names in one place, with different values, is an error. Python's `search` accepts
+`top_k` too; the command line `--top-k`, `--min-confidence`, `--db`, `--database-path` and
+`--embedding-model`.
 
 @ALIASES@
 
@@ -86,12 +87,7 @@ Unknown variables that begin with `PYTOOLS_` are reported on stderr, with the mo
 an unknown key in a file is an error. The token is never printed."""
 
 _MEANINGS = {
-    "model": "the flag is `--model`",
-    "db_path": "the flag is `--db`; for a file",
-    "database_path": "the flag is `--database-path`",
-    "top_k": "the flag is `--top-k`",
-    "min_confidence": "the flag is `--min-confidence`",
-    "alpha": "the weight of meaning, from 0 to 1; words have the rest; the flag is `--alpha`",
+    "alpha": "the weight of meaning, from 0 to 1; words have the rest",
 }
 
 

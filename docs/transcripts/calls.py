@@ -221,15 +221,16 @@ async def hold(server: StdioServerParameters, home: Path) -> None:
 async def misbehave(home: Path) -> None:
     """Call misbehaving Python tools."""
     print("## Python tools that misbehave\n")
-    print(f"`serve --tools call --run-python` over {len(TOOLS)} tools, and what the client sees:\n")
+    server = "serve --profile call --run-python"
+    print(f"`{server}` over {len(TOOLS)} tools, and what the client sees:\n")
     for name, source in TOOLS.items():
         module = home / "tools" / "gentools" / "odd" / name / "api.py"
         module.parent.mkdir(parents=True)
         module.write_text(source, encoding="utf-8")
-    options = ("--tools", "call", "--run-python", "--root", str(home / "tools"))
+    options = ("--profile", "call", "--run-python", "--root", str(home / "tools"))
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "pytools_hybrid", "serve", *options, "--db", str(home / "index.db")],
+        args=["-m", "pytools_hybrid", "serve", *options, "--database", str(home / "index.db")],
         env=environment(home, PYTOOLS_CALL_TIMEOUT="2"),
         cwd=home,
     )

@@ -52,7 +52,7 @@ async def main() -> None:
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         program = [sys.executable, "-m", "pytools_hybrid"]
-        tools = ["--root", "examples/tools", "--db", str(Path(folder, "index.db"))]
+        tools = ["--root", "examples/tools", "--database", str(Path(folder, "index.db"))]
         # Show an installation without extras.
         environment = {
             name: it for name, it in os.environ.items() if not name.startswith("PYTOOLS_")

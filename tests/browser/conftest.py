@@ -58,7 +58,7 @@ def serving(root: Path, folder: Path, **variables: str) -> Iterator[str]:
             [
                 *(command, "serve", "--transport", "http", "--port", "0"),
                 # Pages show the root as it is written here.
-                *("--root", root.name, "--db", str(folder / "index.db")),
+                *("--root", root.name, "--database", str(folder / "index.db")),
             ],
             stdin=subprocess.DEVNULL,
             stderr=stderr,

@@ -76,7 +76,7 @@ async def _check(
         await searches(session)
         await refuses_wrong_arguments(session)
     print("stdio: ok")
-    async with over_stdio([command, "serve", "--tools", "basic"]) as session:
+    async with over_stdio([command, "serve", "--profile", "basic"]) as session:
         await browses(session)
     print("stdio, basic: ok")
     async with _listening(command) as url, over_http(f"{url}/mcp", TOKEN) as session:

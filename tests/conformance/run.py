@@ -31,7 +31,7 @@ def main() -> None:
         # By default the inspector writes its list of servers to the user's home folder.
         os.environ["MCP_CATALOG_PATH"] = str(Path(home, "catalog.json"))
         # Use arguments, because a client may start servers without its own variables.
-        server = [command, "serve", "--root", tree, "--db", str(Path(home, "index.db"))]
+        server = [command, "serve", "--root", tree, "--database", str(Path(home, "index.db"))]
         wrong = [
             *(profile for profile in PROFILES if not _inspected(server, profile)),
             *_not_conformant(server, Path(home)),
@@ -41,9 +41,9 @@ def main() -> None:
 
 
 def _inspected(server: list[str], profile: str) -> bool:
-    print(f"\n=== inspector over stdio, --tools {profile}", flush=True)
+    print(f"\n=== inspector over stdio, --profile {profile}", flush=True)
     listing = ["mcp-inspector", "--cli", "--method", "tools/list", "--strict", "--"]
-    listing += [*server, "--tools", profile]
+    listing += [*server, "--profile", profile]
     done = subprocess.run(listing, timeout=SECONDS, stdout=subprocess.PIPE, text=True, check=False)
     names = re.findall(r'^ {6}"name": "(\w+)"', done.stdout, re.MULTILINE)
     is_right = done.returncode == 0 and bool(names)

@@ -34,7 +34,7 @@ def install(line: str, binaries: Path, folder: Path) -> None:
 
 def finds(binaries: Path, database: Path) -> None:
     """Search with the command installed in an environment, check the result and print it."""
-    command = [str(binaries / "pytools-hybrid"), *QUERY, f"--db={database}"]
+    command = [str(binaries / "pytools-hybrid"), *QUERY, f"--database={database}"]
     found = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/")
     assert "mcptools:pdf:merge_pdfs" in found.stdout, found
     print(f"{binaries.parent.name}: {found.stdout.splitlines()[0]}")

@@ -167,7 +167,7 @@ class Limits:
     ) -> subprocess.CompletedProcess[str]:
         command = [*self._command, verb, *arguments]
         return subprocess.run(
-            [*command, "--root", str(root or self._root), "--db", str(database)],
+            [*command, "--root", str(root or self._root), "--database", str(database)],
             capture_output=True,
             text=True,
             check=False,

@@ -129,7 +129,7 @@ class Soak:
         file.write_text(json.dumps({"mcpServers": {"hostile": entry}}))
         into = self._folder / "imported"
         made = subprocess.run(
-            [*self._command, "import", str(file), "--root", str(into), "--db", f"{into}.db"],
+            [*self._command, "import", str(file), "--root", str(into), "--database", f"{into}.db"],
             capture_output=True,
             text=True,
             check=False,

@@ -40,7 +40,7 @@ from pytools_hybrid import (
 from pytools_hybrid.agents.adapters import claude, fastmcp, openai, pydantic_ai
 from toolembed import EmbeddingLimits
 from toolindex import ToolEntry
-from toolrank.steps import Contribution
+from toolrank import Contribution
 
 
 class Remote:

@@ -10,7 +10,6 @@ from toolindex import (
     Coverage,
     IndexReader,
     StoredFiles,
-    SyncPlan,
     SyncReport,
     ToolEntry,
     ToolFilter,
@@ -19,7 +18,6 @@ from toolindex import (
     ToolStore,
     ToolUsage,
     finish_in_thread,
-    plan_sync,
 )
 
 
@@ -39,8 +37,7 @@ def an_index_is_made_equal_to_a_scan(root: Path) -> None:
 
 
 def a_plan_is_a_value(stored: StoredFiles, scanned: toolscan.ScanReport) -> None:
-    plan = plan_sync(stored.entries, scanned, within=["mcptools"])
-    assert_type(plan, SyncPlan)
+    assert_type(stored.plan(scanned).changed, list[toolscan.ToolRecord])
 
 
 def a_reader_gives_entries_and_coverage(index: ToolIndex) -> None:

@@ -1,4 +1,4 @@
-"""The cache folder: a tree without tools leaves no index, and `cache` removes old ones."""
+"""The cache folder: a tree without tools leaves no index, and `index --prune` removes old ones."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ def search():
 
 def run(*arguments):
     try:
-        main(["cache", *arguments])
+        main(list(arguments))
     except SystemExit as end:
         return end.code or 0
     return 0
@@ -68,56 +68,52 @@ def test_an_emptied_tree_keeps_its_usage_record(root, search, cached):
 
 def test_each_index_is_listed_with_its_root(root, search, capsys):
     search(root)
-    assert run("--output", "json") == 0
+    assert run("status", "--all", "--output", "json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert listed["root"] == str(root)
     assert listed["is_there"]
     assert listed["tools"] == 4
     assert listed["bytes"] > 0
-    assert run() == 0
+    assert run("status", "--all") == 0
     assert f"{root}  4 tools" in capsys.readouterr().out
 
 
-def test_clean_removes_only_indexes_of_missing_roots(root, tmp_path, search, cached):
+def test_pruning_removes_only_indexes_of_missing_roots(root, tmp_path, search, cached):
     search(root)
     kept = cached()
     shutil.copytree(root, tmp_path / "other")
     search(tmp_path / "other")
     assert len(cached()) > len(kept)
     shutil.rmtree(tmp_path / "other")
-    assert run("clean", "--yes") == 0
+    assert run("index", "--prune", "--yes") == 0
     assert cached() == kept
-    assert run("clean", "--all", "--yes") == 0
-    assert list((tmp_path / "cache" / "pytools-hybrid").iterdir()) == []
 
 
-def test_clean_keeps_an_open_index(root, cached, capsys):
-    with BlockingToolSearch(root, Settings(embedding_model="none")) as tools:
-        assert run("clean", "--all", "--yes") == 0
+def test_pruning_keeps_an_open_index(root, cached, capsys):
+    with BlockingToolSearch(root, Settings(embedding_model="none"), refresh=False) as tools:
+        tools.index.refresh()
+        shutil.rmtree(root)
+        assert run("index", "--prune", "--yes") == 0
         assert "was not removed: it is in use" in capsys.readouterr().err
-        assert tools.search("merge pdf files")
     assert [it for it in cached() if it.endswith(".db")]
 
 
 def test_nothing_is_removed_without_confirmation(root, search, cached):
     search(root)
     before = cached()
-    assert run("clean", "--all") == 1
+    shutil.rmtree(root)
+    assert run("index", "--prune") == 2
     assert cached() == before
 
 
-def test_leftover_files_of_an_index_are_listed_and_removed_by_clean_all(
-    root, tmp_path, search, cached, capsys
-):
+def test_leftover_files_of_an_index_are_listed_and_kept(root, tmp_path, search, cached, capsys):
     search(root)
     (database,) = (tmp_path / "cache" / "pytools-hybrid").glob("*.db")
     database.rename(f"{database}.corrupt-20261122T101500")
-    assert run() == 0
+    assert run("status", "--all") == 0
     assert str(database) in capsys.readouterr().out
-    assert run("clean", "--yes") == 0
+    assert run("index", "--prune", "--yes") == 0
     assert cached() != []
-    assert run("clean", "--all", "--yes") == 0
-    assert cached() == []
 
 
 def test_an_index_without_a_recorded_root_keeps_its_usage_record(root, tmp_path, cached):
@@ -127,7 +123,7 @@ def test_an_index_without_a_recorded_root_keeps_its_usage_record(root, tmp_path,
     database.unlink()
     ToolIndex(database).close()
     before = cached()
-    assert run("clean", "--yes") == 0
+    assert run("index", "--prune", "--yes") == 0
     assert cached() == before
 
 

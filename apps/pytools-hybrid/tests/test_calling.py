@@ -671,7 +671,7 @@ async def test_a_question_that_is_never_answered_times_out(served, mode, monkeyp
         # Fractions of a call's time limit, which must remain long enough to start the server. On a
         # busy machine, a question may time out before it is asked.
         for patience in (0.001, 0.01, 0.1, 1):
-            monkeypatch.setattr("toolimport.runtime._requests._PATIENCE", patience)
+            monkeypatch.setattr("toolimport.runtime._connection._PATIENCE", patience)
             result = await made("call_tool", given, allow_input_required=True)
             if mode == "legacy" or isinstance(result, InputRequiredResult):
                 break

@@ -387,12 +387,12 @@ def test_a_folder_or_another_program_s_file_in_its_place_is_not_changed(look, da
     assert "folder" in looked().message
     database.rmdir()
     database.write_text("my diary, which is longer than a hundred characters. " * 4)
-    assert looked().remedy == "give another path with --db"
+    assert looked().remedy == "give another path with --database"
     database.unlink()
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("CREATE TABLE diary (text)")
     before = database.read_bytes()
-    assert looked().remedy == "give another path with --db"
+    assert looked().remedy == "give another path with --database"
     assert database.read_bytes() == before
 
 
@@ -425,7 +425,7 @@ def test_the_index_of_another_tree_is_reported(look, indexed, tmp_path):
     verdict = look("database", given=other)
 
     assert verdict.status is Status.FAILED
-    assert verdict.remedy == "give another path with --db"
+    assert verdict.remedy == "give another path with --database"
 
 
 def test_an_index_that_was_never_filled_is_reported(look, database):
@@ -490,7 +490,7 @@ def test_tools_without_a_vector_are_reported(look, root, indexed):
     assert verdict.status is Status.WARNING
     assert "0 of 4 tools have a vector" in verdict.message
     assert verdict.remedy == (
-        f"pytools-hybrid index --root {root} --database {indexed} --embedding-model test"
+        f"pytools-hybrid index --root {root} --database {indexed} --model test"
     )
 
 
@@ -632,6 +632,5 @@ def test_a_command_only_has_flags_that_were_set(root):
     checked = checks(Settings.from_flags({"root": trees, "embedding_model": "none"}))
 
     assert {it.name: it for it in checked}["database"].run().remedy == (
-        f"pytools-hybrid index --root {root} --root '{root.parent / 'more tools'}' "
-        "--embedding-model none"
+        f"pytools-hybrid index --root {root} --root '{root.parent / 'more tools'}' --model none"
     )

@@ -21,6 +21,7 @@ from pytools_hybrid.learn.enrich import (
     CapabilityFile,
     ModelAnswer,
     ModelClient,
+    ModelUsage,
     ToolAnswer,
     ToolPrompt,
     capabilities_of,
@@ -33,7 +34,6 @@ from pytools_hybrid.learn.enrich import (
 from pytools_hybrid.settings import Roots
 from toolembed import Backoff
 from toolindex import ToolFilter
-from toolrank.rerank import ModelUsage
 
 from .conftest import PATIENCE
 

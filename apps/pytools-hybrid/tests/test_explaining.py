@@ -6,7 +6,7 @@ import pytest
 from pytools_hybrid import FoundTool, MatchType
 from pytools_hybrid.search import ChannelScore, breakdown, reason
 from toolindex import ToolEntry
-from toolrank.steps import Contribution, Explanation
+from toolrank import Contribution, Explanation
 from toolscan import ToolId
 
 ENTRY = ToolEntry(
@@ -47,10 +47,10 @@ def test_each_channel_shows_its_rank_score_and_contribution():
         (found(WORDS, MEANING), "first by its words, 3rd by its meaning"),
         (found(WORDS, pinned=True), "the request names it; first by its words"),
         (
-            found(WORDS, part=1, part_score=0.9),
-            "first by its words; fits part 2 of the request best",
+            found(WORDS, subquery=1, subquery_score=0.9),
+            "first by its words; fits part 2 of the query best",
         ),
-        (found(WORDS, part=0, part_score=0.5), "first by its words"),
+        (found(WORDS, subquery=0, subquery_score=0.5), "first by its words"),
         (found(WORDS, group=0.9), "first by its words; pdf has a tool that fits better"),
         (found(WORDS, group=0.8), "first by its words"),
         (found(WORDS, usage=1.1), "first by its words; was used successfully before"),
@@ -60,7 +60,7 @@ def test_each_channel_shows_its_rank_score_and_contribution():
             "first by its words; stands for 1 near-identical tools",
         ),
         (found(WORDS, confidence=0.1), "first by its words; but it may not do this at all"),
-        (found(), "a part of the request brought it up"),
+        (found(), "matched one part of the query"),
         (
             FoundTool(
                 entry=ENTRY,

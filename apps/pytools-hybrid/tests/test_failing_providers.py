@@ -12,8 +12,6 @@ import time
 import apsw
 import pytest
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.cli._run import settings_from
-from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.index import Follower
 from pytools_hybrid.index import _follow as upkeep
 from pytools_hybrid.reports.doctor import checks
@@ -332,9 +330,9 @@ def test_a_kill_loses_at_most_two_batches(openai, tmp_path, write_tool):
         "_provider._REQUEST_SECONDS = 3600\n"
         "main(sys.argv[1:])\n"
     )
-    command = [sys.executable, "-c", patient, "index", "--embedding-model", MODEL]
+    command = [sys.executable, "-c", patient, "index", "--model", MODEL]
     process = subprocess.Popen(
-        [*command, "--root", tmp_path / "tools", "--db", database],
+        [*command, "--root", tmp_path / "tools", "--database", database],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -425,12 +423,3 @@ def test_with_an_unknown_provider_every_answer_says_that_vectors_are_missing(set
 
     assert answer[0].id == "mcptools:pdf:merge_pdfs"
     assert "pydantic-ai knows no provider of 'nobody:stub'" in answer.notes[0]
-
-
-def test_an_unknown_provider_ends_a_command_but_not_a_server(monkeypatch, root):
-    monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", "nobody:stub")
-
-    with pytest.raises(SettingsError, match=r"PYTOOLS_EMBEDDING_MODEL: .* knows no provider"):
-        settings_from(root=(root,))
-
-    assert settings_from(is_server=True, root=(root,)).embedding_model == "nobody:stub"

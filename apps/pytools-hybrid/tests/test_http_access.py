@@ -41,10 +41,10 @@ def test_over_stdio_the_address_is_not_checked():
 @pytest.mark.parametrize("name", ["http://example.org", "a b", "*", "example.org/x", "[::1", "a:b"])
 def test_an_invalid_allowed_name_is_refused(name, tmp_path):
     made = settings(allowed_hosts=(name,), tools="basic")
-    with pytest.raises(SettingsError, match="--allowed-host"):
+    with pytest.raises(SettingsError, match="PYTOOLS_ALLOWED_HOSTS"):
         check_exposure(made)
     server = create_server(None, None, settings=made, root=tmp_path)
-    with pytest.raises(SettingsError, match="--allowed-host"):
+    with pytest.raises(SettingsError, match="PYTOOLS_ALLOWED_HOSTS"):
         create_app(None, None, server, made)
 
 

@@ -209,7 +209,7 @@ async def test_asking_for_a_language_model_without_one_is_a_problem(serve):
         asked = await client.get(SEARCH, params={"query": "pdf", "use_llm": "true"})
         declined = await client.get(SEARCH, params={"query": "pdf", "use_llm": "false"})
 
-    assert "--rerank" in problem(asked, 409)["detail"]
+    assert "PYTOOLS_RERANK_MODEL" in problem(asked, 409)["detail"]
     assert found(declined)
 
 

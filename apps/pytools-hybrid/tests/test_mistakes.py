@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pytools_hybrid import BlockingToolSearch, SettingsError
 from pytools_hybrid.cli import main
-from pytools_hybrid.cli._run import settings_from
 from pytools_hybrid.settings import Roots, meant_folder, no_tools
 
 
@@ -65,11 +64,11 @@ def test_an_unknown_scope_is_an_error_that_names_the_scopes(settings, root):
         ("sentence-transformer:all-MiniLM-L6-v2", "sentence-transformers"),
     ],
 )
-def test_a_misspelt_model_is_an_error_that_names_the_nearest(monkeypatch, root, given, meant):
+def test_a_misspelt_model_is_an_error_that_names_the_nearest(capsys, root, given, meant):
     pytest.importorskip("pydantic_ai")
-    monkeypatch.setenv("PYTOOLS_EMBEDDING_MODEL", given)
-    with pytest.raises(SettingsError, match=f"; did you mean {meant}\\?"):
-        settings_from(root=(root,))
+    with pytest.raises(SystemExit):
+        main(["search", "x", "--root", str(root), "--model", given])
+    assert f"; did you mean {meant}?" in capsys.readouterr().err
 
 
 def test_without_tools_the_message_names_the_expected_paths(tmp_path):

@@ -11,6 +11,7 @@ from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder, SQLiteStore
 from pytools_hybrid.search import QueryEmbedder
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
+from toolrank import Query
 
 from .conftest import PATIENCE
 
@@ -69,7 +70,7 @@ def with_queries(path, job, model=CountingEmbedder):
 def test_different_queries_are_embedded_separately(path):
     async def job(queries, embedder):
         for text in ("find", "find ", "FIND"):
-            await queries.vector(text)
+            await queries.vector(Query(text))
         return embedder.asked
 
     assert with_queries(path, job) == ["find", "find ", "FIND"]
@@ -77,7 +78,7 @@ def test_different_queries_are_embedded_separately(path):
 
 def test_concurrent_identical_queries_make_one_request(path):
     async def job(queries, embedder):
-        answers = await asyncio.gather(*(queries.vector("find a file") for _ in range(20)))
+        answers = await asyncio.gather(*(queries.vector(Query("find a file")) for _ in range(20)))
         assert all(vector is not None for vector, _ in answers)
         return embedder.asked
 
@@ -87,8 +88,8 @@ def test_concurrent_identical_queries_make_one_request(path):
 def test_a_caller_that_gives_up_does_not_affect_the_others(path):
     async def job(queries, embedder):
         embedder.may_answer.clear()
-        hasty = asyncio.create_task(queries.vector("find a file"))
-        patient = asyncio.create_task(queries.vector("find a file"))
+        hasty = asyncio.create_task(queries.vector(Query("find a file")))
+        patient = asyncio.create_task(queries.vector(Query("find a file")))
         while not embedder.asked:
             await asyncio.sleep(0)
         hasty.cancel()
@@ -104,7 +105,7 @@ def test_a_caller_that_gives_up_does_not_affect_the_others(path):
 
 def test_a_query_of_an_earlier_process_needs_no_request(path):
     async def ask(queries, embedder):
-        vector, _ = await queries.vector("find a file")
+        vector, _ = await queries.vector(Query("find a file"))
         return embedder.asked, [round(value, 5) for value in vector.values]
 
     _, first = with_queries(path, ask)
@@ -117,7 +118,7 @@ def test_a_query_of_an_earlier_process_needs_no_request(path):
 
 def test_another_models_cached_vector_is_not_used(path):
     async def ask(queries, embedder):
-        await queries.vector("find a file")
+        await queries.vector(Query("find a file"))
         return embedder.asked
 
     with_queries(path, ask)
@@ -141,10 +142,10 @@ def test_cached_query_vectors_are_limited_in_memory_and_on_disk(path, monkeypatc
 
     async def job(queries, embedder):
         for number in (1, 2, 3, 1, 4):
-            await queries.vector(f"question {number}")
+            await queries.vector(Query(f"question {number}"))
         embedder.asked.clear()
         for number in (1, 3, 4, 2):
-            await queries.vector(f"question {number}")
+            await queries.vector(Query(f"question {number}"))
         return embedder.asked
 
     assert with_queries(path, job) == ["question 2"]
@@ -157,12 +158,12 @@ def test_a_failed_model_is_retried_only_after_a_while(path, monkeypatch):
 
     async def job(queries, embedder):
         embedder.failure = "no route to host"
-        vector, why = await queries.vector("find a file")
+        vector, why = await queries.vector(Query("find a file"))
         assert vector is None
         assert "counting:words" in why
         assert "no route to host" in why
         for _ in range(3):
-            vector, why = await queries.vector("another")
+            vector, why = await queries.vector(Query("another"))
             assert vector is None
             assert "no route to host" in why
             assert "retried in" in why
@@ -170,21 +171,21 @@ def test_a_failed_model_is_retried_only_after_a_while(path, monkeypatch):
 
         embedder.failure = None
         clock.now += 4.9
-        assert (await queries.vector("find a file"))[0] is None
+        assert (await queries.vector(Query("find a file")))[0] is None
         clock.now += 0.2
-        assert (await queries.vector("find a file"))[1] == ""
+        assert (await queries.vector(Query("find a file")))[1] == ""
         assert embedder.asked == ["find a file"] * 3
-        assert (await queries.vector("another"))[1] == ""
+        assert (await queries.vector(Query("another")))[1] == ""
 
     with_queries(path, job)
 
 
 def test_cached_vectors_are_used_while_the_model_is_not_called(path):
     async def job(queries, embedder):
-        await queries.vector("find a file")
+        await queries.vector(Query("find a file"))
         embedder.failure = "no route to host"
-        await queries.vector("another")
-        return (await queries.vector("find a file"))[0]
+        await queries.vector(Query("another"))
+        return (await queries.vector(Query("find a file")))[0]
 
     assert with_queries(path, job) is not None
 
@@ -194,12 +195,12 @@ def test_a_late_answer_of_a_model_that_timed_out_is_cached(path, monkeypatch):
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
-        vector, why = await queries.vector("find a file")
+        vector, why = await queries.vector(Query("find a file"))
         assert vector is None
         assert "no answer within" in why
         embedder.may_answer.set()
         async with asyncio.timeout(PATIENCE):
-            while (await queries.vector("find a file"))[0] is None:
+            while (await queries.vector(Query("find a file")))[0] is None:
                 await asyncio.sleep(0.01)
         return embedder.asked
 
@@ -219,13 +220,13 @@ def test_a_model_that_is_still_loading_is_reported_as_loading(path, monkeypatch)
             await self.is_loaded.wait()
 
     async def job(queries, embedder):
-        vector, why = await queries.vector("find a file")
+        vector, why = await queries.vector(Query("find a file"))
         assert vector is None
         assert "is still being loaded" in why
         assert "no answer" not in why
         assert embedder.asked == []
         embedder.is_loaded.set()
-        assert (await queries.vector("find a file"))[1] == ""
+        assert (await queries.vector(Query("find a file")))[1] == ""
 
     with_queries(path, job, Loading)
 
@@ -238,7 +239,7 @@ def test_an_unusable_vector_is_requested_once_more(path, bad):
             return bad if len(self.asked) == 1 else vector
 
     async def job(queries, embedder):
-        assert (await queries.vector("find a file"))[1] == ""
+        assert (await queries.vector(Query("find a file")))[1] == ""
         return embedder.asked
 
     assert with_queries(path, job, FirstBad) == ["find a file"] * 2
@@ -251,8 +252,8 @@ def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkey
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
-        assert "within 0.05 s" in (await queries.vector("one"))[1]
-        assert "within 0.01 s" in (await queries.vector("two"))[1]
+        assert "within 0.05 s" in (await queries.vector(Query("one")))[1]
+        assert "within 0.01 s" in (await queries.vector(Query("two")))[1]
         embedder.may_answer.set()
         async with asyncio.timeout(PATIENCE):
             while queries._asking:
@@ -267,7 +268,7 @@ def test_a_failure_after_all_callers_gave_up_raises_no_stray_error(path, monkeyp
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
-        await queries.vector("find a file")
+        await queries.vector(Query("find a file"))
         embedder.failure = "no route to host"
         embedder.may_answer.set()
         while queries._asking:
@@ -283,14 +284,14 @@ def test_a_vector_that_cannot_be_stored_now_is_stored_later(path):
     async def job(queries, embedder):
         with closing(apsw.Connection(str(path))) as other:
             other.execute("BEGIN IMMEDIATE")
-            await queries.vector("find a file")
+            await queries.vector(Query("find a file"))
             await queries._recorder.flush()
             other.execute("ROLLBACK")
 
     with_queries(path, job)
 
     async def ask(queries, embedder):
-        await queries.vector("find a file")
+        await queries.vector(Query("find a file"))
         return embedder.asked
 
     assert with_queries(path, ask) == []
@@ -301,7 +302,7 @@ def test_an_unreadable_database_loses_only_the_cached_vectors(path):
         for file in path.parent.glob("index.db*"):
             file.unlink()
         path.write_bytes(b"not a database " * 100)
-        vector, _ = await queries.vector("find a file")
+        vector, _ = await queries.vector(Query("find a file"))
         assert vector is not None
         for file in path.parent.glob("index.db*"):
             file.unlink()

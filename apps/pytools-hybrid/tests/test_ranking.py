@@ -1,4 +1,4 @@
-"""The order of results: parts of a request, duplicates, past use, and reproducible scores."""
+"""The order of results: subqueries, duplicates, past use, and reproducible scores."""
 
 import asyncio
 
@@ -7,12 +7,12 @@ from pytools_hybrid import Roots, SearchMode, ToolFilter, ToolSearch
 from pytools_hybrid.index import open_store
 from toolembed import Backoff, EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import OutcomeRecord
-from toolrank.steps import UNITS, usage_prior
 
 from .conftest import PATIENCE
 
 BY_WORDS_AND_MEANING = (SearchMode.HYBRID, SearchMode.VECTOR)
-PART_SHARE, CATEGORY_WEIGHT = 0.3, 0.3
+SUBQUERY_SHARE, CATEGORY_WEIGHT = 0.3, 0.3
+UNITS = {"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015}
 MERGE, SLUGIFY = "mcptools:pdf:merge_pdfs", "gentools:text:slugify"
 SEND, POST = "mcptools:mail:send_email", "mcptools:slack:post_message"
 ISSUE = "Open a new issue in a repository, to report a bug."
@@ -223,7 +223,7 @@ class CountingEmbedder:
         return [1.0, len(text) % 7, 0.0]
 
 
-def test_a_request_and_its_parts_are_embedded_together_and_once_each(settings, toolbox):
+def test_a_request_and_its_subqueries_are_embedded_together_and_once_each(settings, toolbox):
     model = CountingEmbedder()
     text = "merge the documents, then send an email and play a song"
 
@@ -242,7 +242,7 @@ def test_a_request_and_its_parts_are_embedded_together_and_once_each(settings, t
     use(settings(), toolbox, job, model)
 
 
-def test_a_repeated_part_is_embedded_once(settings, toolbox):
+def test_a_repeated_subquery_is_embedded_once(settings, toolbox):
     model = CountingEmbedder()
 
     async def job(search):
@@ -256,7 +256,7 @@ def test_a_repeated_part_is_embedded_once(settings, toolbox):
 COMPOUND = "merge the documents and send an email"
 
 
-def test_a_part_that_cannot_be_embedded_is_searched_by_words_with_a_note(settings, toolbox):
+def test_a_subquery_that_cannot_be_embedded_is_searched_by_words_with_a_note(settings, toolbox):
     model = CountingEmbedder()
     model.fails_for = ("send an email",)
 
@@ -266,12 +266,12 @@ def test_a_part_that_cannot_be_embedded_is_searched_by_words_with_a_note(setting
     response = use(settings(), toolbox, job, model)
 
     assert {MERGE, SEND} <= set(ids(response))
-    assert explanations(response)[SEND].part == 1
+    assert explanations(response)[SEND].subquery == 1
     assert response.lost == ()
-    assert "by words alone" in " ".join(response.notes)
+    assert "One part of the query was searched by keywords only." in " ".join(response.notes)
 
 
-def test_an_answer_without_a_parts_vector_is_not_reused_once_there_is_one(
+def test_an_answer_without_a_subquerys_vector_is_not_reused_once_there_is_one(
     settings, toolbox, monkeypatch
 ):
     monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
@@ -289,7 +289,7 @@ def test_an_answer_without_a_parts_vector_is_not_reused_once_there_is_one(
     before, after = use(settings(), toolbox, job, model)
     fresh = use(settings(), toolbox, once, CountingEmbedder())
 
-    assert "by words alone" in " ".join(before.notes)
+    assert "One part of the query was searched by keywords only." in " ".join(before.notes)
     assert "by words alone" not in " ".join(after.notes)
     assert by_id(before) != pytest.approx(by_id(fresh), abs=1e-5)
     assert by_id(after) == pytest.approx(by_id(fresh), abs=1e-5)
@@ -458,12 +458,11 @@ def test_failures_lower_a_score_by_the_documented_formula(settings, twins, mode)
     assert set(ids(before)[:2]) == set(TWINS)
     for response, failures in ((once, 1), (often, 41)):
         scores, earlier = by_id(response), by_id(before)
-        factor = usage_prior(0, failures)
-        assert 0.9 <= factor < 1
+        factor = explanations(response)[first].usage
+        assert factor == pytest.approx(1 - 0.1 * failures**2 / ((failures + 2) * (failures + 10)))
         assert scores[first] == pytest.approx(earlier[first] * factor)
         for id_ in scores.keys() - {first}:
             assert scores[id_] == pytest.approx(earlier[id_], abs=1e-6)
-        assert explanations(response)[first].usage == factor
         assert ids(response).index(first) == 1
 
 
@@ -508,7 +507,7 @@ def test_contributions_and_explanation_add_up_to_the_score(settings, toolbox, mo
         request = sum(weighted[name] * score for name, score in given.items()) / attainable
         assert told.request == pytest.approx(request)
         assert told.merged == pytest.approx(
-            told.request + PART_SHARE * (told.part_score - told.request)
+            told.request + SUBQUERY_SHARE * (told.subquery_score - told.request)
         )
         merged[tool.entry.id] = told.merged
     for tool in found:
@@ -525,19 +524,19 @@ def test_contributions_and_explanation_add_up_to_the_score(settings, toolbox, mo
         assert tool.score == pytest.approx(first.confidence * share)
 
 
-def test_a_part_scores_as_it_would_as_a_request(settings, toolbox):
-    parts = ["merge the PDF documents", "send an email with the result"]
+def test_a_subquery_scores_as_it_would_as_a_request(settings, toolbox):
+    subqueries = ["merge the PDF documents", "send an email with the result"]
     whole, *alone = ask(
         settings(),
         toolbox,
-        *({"query": text, "limit": 50} for text in (" and ".join(parts), *parts)),
+        *({"query": text, "limit": 50} for text in (" and ".join(subqueries), *subqueries)),
     )
 
     scores = [
         {id_: told.request for id_, told in explanations(response).items()} for response in alone
     ]
     for id_, told in explanations(whole).items():
-        assert told.part_score == pytest.approx(
-            max(part.get(id_, 0.0) for part in scores), abs=1e-5
+        assert told.subquery_score == pytest.approx(
+            max(each.get(id_, 0.0) for each in scores), abs=1e-5
         )
-        assert told.part_score == pytest.approx(scores[told.part].get(id_, 0.0), abs=1e-5)
+        assert told.subquery_score == pytest.approx(scores[told.subquery].get(id_, 0.0), abs=1e-5)

@@ -17,7 +17,7 @@ from pytools_hybrid.serve.browse import ToolBrowser, Tools
 from pytools_hybrid.serve.mcp import create_server
 from pytools_hybrid.serve.operations import tool_results
 from pytools_hybrid.settings import Roots
-from toolindex import ForeignRootError, ToolFilter
+from toolindex import ForeignDatabaseError, ToolFilter
 from toolscan import scan
 
 from .conftest import PATIENCE
@@ -409,9 +409,9 @@ def test_an_index_of_several_roots_cannot_be_opened_for_one_of_them(tmp_path, ow
 
     with closing(open_store(Roots.of([own, shared]), settings)):
         pass
-    with pytest.raises(ForeignRootError, match=r"choose another path"):
+    with pytest.raises(ForeignDatabaseError, match=r"choose another path"):
         open_store(Roots.of(own), settings)
-    with pytest.raises(ForeignRootError):
+    with pytest.raises(ForeignDatabaseError):
         open_store(Roots.of([shared, own]), settings)
 
 

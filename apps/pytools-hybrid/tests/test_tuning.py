@@ -79,7 +79,7 @@ def test_open_searches_use_a_new_tuning_and_it_can_be_undone(toolbox, settings, 
             return before
 
     before = asyncio.run(search())
-    common = ["--root", str(toolbox), "--db", str(settings().db_path)]
+    common = ["--root", str(toolbox), "--database", str(settings().db_path)]
     main_(["status", *common])
     assert "tuned:       36 requests, ndcg@10 0." in capsys.readouterr().out
     main_(["tune", *common, "--undo"])
@@ -119,7 +119,7 @@ def test_a_record_with_too_few_requests_is_refused_with_what_to_do(root, setting
     asyncio.run(once(root, settings(), "join documents into one"))
 
     with pytest.raises(SystemExit):
-        main(["tune", "--root", str(root), "--db", str(settings().db_path), "--since", "30"])
+        main(["tune", "--root", str(root), "--database", str(settings().db_path), "--since", "30"])
 
     problem = "0 requests are too few to learn from; name a file with at least 10"
     assert f"--queries: {problem}" in capsys.readouterr().err
@@ -152,13 +152,16 @@ def test_an_unusable_tuning_file_is_ignored_with_a_note(root, settings, content,
     assert any("is ignored: " + reason in note for note in response.notes)
 
 
-def test_a_file_that_is_not_a_tuning_is_not_overwritten(root, tmp_path, requests_file, capsys):
+def test_a_file_that_is_not_a_tuning_is_not_overwritten(
+    root, tmp_path, requests_file, capsys, monkeypatch
+):
     precious = tmp_path / "notes.txt"
     precious.write_text("mine")
+    monkeypatch.setenv("PYTOOLS_TUNING", str(precious))
 
     for arguments in (["--queries", str(requests_file(REQUESTS))], ["--undo"]):
         with pytest.raises(SystemExit):
-            main(["tune", "--root", str(root), "--out", str(precious), *arguments])
+            main(["tune", "--root", str(root), *arguments])
         assert "is not a tuning file; name a new file" in capsys.readouterr().err
 
     assert precious.read_text() == "mine"
@@ -254,7 +257,7 @@ def test_each_model_is_compared_and_a_tuned_one_also_untuned(tmp_path, settings)
 
 
 def tuning(root, settings, file):
-    arguments = {"--root": root, "--db": settings().db_path, "--queries": file}
+    arguments = {"--root": root, "--database": settings().db_path, "--queries": file}
     return ["tune", *(str(part) for pair in arguments.items() for part in pair)]
 
 

@@ -22,7 +22,7 @@ from .conftest import PATIENCE
 MODULE = "pydantic_ai"
 # As if it were not installed: both finding and importing it fail.
 COMMAND = (
-    f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import _search, main; "
+    f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import search, main; "
     f"_search._PATIENCE_SECONDS = {PATIENCE}; main()"
 )
 TO_INSTALL = [
@@ -79,14 +79,13 @@ def test_an_agent_is_served(root):
     assert any("mcptools:pdf:merge_pdfs" in each.text for each in answer)
 
 
-@pytest.mark.parametrize("flag", ["--embedding-model", "--rerank"])
-def test_a_search_with_a_model_uses_words_and_says_what_to_install(run, monkeypatch, flag):
+@pytest.mark.parametrize("name", ["PYTOOLS_EMBEDDING_MODEL", "PYTOOLS_RERANK_MODEL"])
+def test_a_search_with_a_model_uses_words_and_says_what_to_install(run, monkeypatch, name):
+    monkeypatch.setenv(name, "openai:x")
     # The model is asked for the order, however clear the lead is.
     monkeypatch.setenv("PYTOOLS_RERANK_CERTAIN", "1")
     monkeypatch.setenv("PYTOOLS_RERANK_GAP", "1")
-    found = run(
-        "search", "join the pages of several pdf files", flag, "openai:x", "--output", "json"
-    )
+    found = run("search", "join the pages of several pdf files", "--output", "json")
     (answer,) = json.loads(found.stdout)
     assert answer["tools"][0]["id"] == "mcptools:pdf:merge_pdfs"
     assert install_command("pytools-hybrid[openai]") in found.stderr

@@ -5,10 +5,17 @@ usage: python raw_server.py PLAN.json, with the text of each tool's result, and 
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
+import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
 
 
 def answer_to(plan: dict, message: dict) -> str:
@@ -34,8 +41,9 @@ def answer_to(plan: dict, message: dict) -> str:
     return f'{{"jsonrpc": "2.0", "id": {json.dumps(message["id"])}, "result": {result}}}'
 
 
-def http_server(plan: dict, kind: str) -> ThreadingHTTPServer:
-    """Return a server that is not started yet, for answers of a content type."""
+@contextmanager
+def listening(answer: Callable[[dict], str], kind: str) -> Generator[dict]:
+    """Serve answers over HTTP with a content type, and yield the server's definition."""
 
     class Answering(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -43,10 +51,11 @@ def http_server(plan: dict, kind: str) -> ThreadingHTTPServer:
             if "id" not in message:
                 self._send(202, b"")
                 return
-            text = answer_to(plan, message)
+            text = answer(message)
             if kind == "text/event-stream":
-                # A blank line ends an event.
-                text = "".join(f"data: {it}\n" if it else "\n" for it in text.split("\n")) + "\n"
+                # A blank line ends an event; the first one has no data.
+                lines = "".join(f"data: {it}\n" if it else "\n" for it in text.split("\n"))
+                text = f"id: 1\ndata:\n\n{lines}\n"
             body = text.encode("utf-8", "surrogateescape")
             match text:
                 case "cut off":
@@ -54,6 +63,10 @@ def http_server(plan: dict, kind: str) -> ThreadingHTTPServer:
                     self.close_connection = True
                 case "not gzip":
                     self._send(200, body, {"Content-Encoding": "gzip"})
+                case _ if kind == "gzip":
+                    headers = {"Content-Type": "application/json; charset=utf-8"}
+                    body = gzip.compress(body)
+                    self._send(200, body, headers | {"Content-Encoding": "gzip"})
                 case _:
                     self._send(200, body)
 
@@ -71,7 +84,14 @@ def http_server(plan: dict, kind: str) -> ThreadingHTTPServer:
         def log_message(self, *_: object) -> None:
             pass
 
-    return ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ def read(tmp_path):
     return read_file
 
 
+NESTED = {"notes": {"transport": NPX | {"type": "stdio"}}}
 PROCESSES = {
     "zed": ("settings.json", {"context_servers": {"notes": NPX | {"source": "custom", "env": {}}}}),
     "zed-old": (
@@ -32,25 +33,16 @@ PROCESSES = {
         '{"mcp": {"notes": {"type": "local", "command": ["npx", "-y", "notes"]}, /* */ }, }',
     ),
     "crush": ("crush.json", {"mcp": {"notes": NPX | {"type": "stdio", "timeout": 120}}}),
-    "mcpproxy": (
-        "mcp_config.json",
-        {"listen": ":8080", "mcpServers": [NPX | {"name": "notes", "protocol": "stdio"}]},
-    ),
+    "mcpproxy": ("x.json", {"mcpServers": [NPX | {"name": "notes", "protocol": "stdio"}]}),
     "vscode": ("mcp.json", {"servers": {"notes": NPX | {"type": "stdio"}}, "inputs": []}),
     "vscode-nested": ("settings.json", {"mcp": {"servers": {"notes": NPX}, "inputs": []}}),
     "vscode-dotted": ("settings.json", {"mcp.servers": {"notes": NPX}, "files.eol": "\n"}),
     "amp": ("settings.json", {"amp.mcpServers": {"notes": NPX}, "amp.notifications": True}),
     "claude-project": (".claude.json", {"projects": {"/x": {"mcpServers": {"notes": NPX}}}}),
-    "transport": ("mcp.json", {"mcpServers": {"notes": {"transport": NPX | {"type": "stdio"}}}}),
+    "transport": ("mcp.json", {"mcpServers": NESTED}),
     "continue-json": (
         "config.json",
-        {
-            "experimental": {
-                "modelContextProtocolServers": [
-                    {"name": "notes", "transport": NPX | {"type": "stdio"}}
-                ]
-            }
-        },
+        {"experimental": {"modelContextProtocolServers": [{"name": "notes"} | NESTED["notes"]]}},
     ),
     "codex": ("config.toml", '[mcp_servers.notes]\ncommand = "npx"\nargs = ["-y", "notes"]\n'),
     "freeact": (
@@ -58,10 +50,7 @@ PROCESSES = {
         '[agent.mcp_servers.own]\ncommand = "x"\n'
         '[agent.ptc_servers.notes]\ncommand = "npx"\nargs = ["-y", "notes"]\n',
     ),
-    "continue": (
-        "config.yaml",
-        "mcpServers:\n- name: notes\n  command: npx\n  args: [-y, notes]\n",
-    ),
+    "continue": ("c.yaml", "mcpServers:\n- name: notes\n  command: npx\n  args: [-y, notes]\n"),
     "librechat": (
         "librechat.yaml",
         "version: 1.2.1\nmcpServers:\n  notes: {type: stdio, command: npx, args: [-y, notes]}\n",
@@ -76,12 +65,11 @@ PROCESSES = {
         "title: x\nextensions:\n- {type: stdio, name: notes, cmd: npx, args: [-y, notes]}\n",
     ),
     "tiny-agents": (
-        "agent.json",
-        {"model": "x", "servers": [{"type": "stdio", "config": NPX, "name": "notes"}]},
+        "agent.json", {"servers": [{"type": "stdio", "config": NPX, "name": "notes"}]}
     ),
     "bare": ("warp.json", {"notes": NPX | {"working_directory": None}}),
     "roo": ("mcp.json", {"mcpServers": {"notes": NPX | {"alwaysAllow": ["a"], "disabled": False}}}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "content"), PROCESSES.values(), ids=PROCESSES)
@@ -104,15 +92,9 @@ REMOTES = {
     "nested": ("mcp.json", {"mcpServers": {"n": {"transport": {"type": "http", "url": ADDRESS}}}}),
     "zed": ("settings.json", {"context_servers": {"n": {"url": ADDRESS}}}),
     "mcpproxy": ("x.json", {"mcpServers": [{"name": "n", "protocol": "auto", "url": ADDRESS}]}),
-    "goose": (
-        "config.yaml",
-        f"extensions:\n  n: {{type: streamable_http, uri: '{ADDRESS}', enabled: true}}\n",
-    ),
+    "goose": ("c.yaml", f"extensions:\n  n: {{type: streamable_http, uri: '{ADDRESS}'}}\n"),
     "codex": ("config.toml", f'[mcp_servers.n]\nurl = "{ADDRESS}"\n'),
-    "cherry": (
-        "mcp.json",
-        {"mcpServers": {"n": {"type": "streamableHttp", "baseUrl": ADDRESS, "isActive": True}}},
-    ),
+    "cherry": ("mcp.json", {"mcpServers": {"n": {"baseUrl": ADDRESS, "isActive": True}}}),
 }
 
 

@@ -168,12 +168,12 @@ def test_for_mcpygen_values_become_references_to_variables(entry, monkeypatch, t
             *("--dir", str(tmp_path), "--api-key", "${MY_SHOP_API_KEY}"),
             *("--token=${MY_SHOP_TOKEN}", "-v", "1", "-e", "API_TOKEN=${MY_SHOP_API_TOKEN}"),
             *("--header", "Authorization: ${MY_SHOP_AUTHORIZATION}"),
-            *("postgresql://${MY_SHOP_USER}:${MY_SHOP_PASSWORD}@db/x", "${MY_SHOP_ARGUMENT}"),
+            *("${MY_SHOP_URL}", "${MY_SHOP_ARGUMENT}"),
         ],
         "env": {"API_KEY": "${API_KEY}", "OTHER": "${THEIRS}", "MIXED": "${MIXED}"},
     }
     assert "hunter2" not in text
-    of_args = ("API_KEY", "TOKEN", "API_TOKEN", "AUTHORIZATION", "USER", "PASSWORD", "ARGUMENT")
+    of_args = ("API_KEY", "TOKEN", "API_TOKEN", "AUTHORIZATION", "URL", "ARGUMENT")
     assert needed == (*(f"MY_SHOP_{it}" for it in of_args), "API_KEY", "THEIRS", "MIXED")
 
 
@@ -185,37 +185,29 @@ def test_for_mcpygen_secrets_in_urls_become_references_too(entry):
     }
     text, needed = initial_for_mcpygen(entry(definition), "")
     assert ast.literal_eval(parameters_of(text)) == {
-        "url": "https://x.org/s/${MY_SHOP_PATH}/api?token=${MY_SHOP_TOKEN}&v=1",
+        "url": "${MY_SHOP_URL}",
         "type": "streamable_http",
         "headers": {"Authorization": "${MY_SHOP_AUTHORIZATION}", "X-Key": "Bearer ${THEIRS}"},
     }
-    assert needed == ("MY_SHOP_TOKEN", "MY_SHOP_PATH", "MY_SHOP_AUTHORIZATION", "THEIRS")
+    assert needed == ("MY_SHOP_URL", "MY_SHOP_AUTHORIZATION", "THEIRS")
 
 
-ODD = (
-    "p@ss",
-    "pa/ss",
-    "pa#ss",
-    "pa?ss",
-    "p@s/s",
-    "p@s#s",
-    "12/ss",
-    "pa ss",
-    "pa:ss",
-    "p[ss",
-    "p%40ss",
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            f"postgres://me:{password}@db.org:5432/x"
+            for password in ("p@ss", "pa/ss", "pa#ss", "12/ss", "pa ss", "pa:ss", "p[ss", "p%40ss")
+        ),
+        *("git+https://me:hunter2@x.org/o/r@v1", "https://me:hunter2@x.org/@scope/x"),
+        *("https://x.org/s/0123456789hunter2/api", "https://x.org/?v=1&token=hunter2"),
+    ],
 )
-
-
-@pytest.mark.parametrize("password", ODD)
 @pytest.mark.parametrize("form", ["{}", "--db={}", "--url {}"])
-def test_for_mcpygen_a_password_with_any_characters_is_not_written(entry, password, form):
-    address = form.format(f"postgres://me:{password}@db.org:5432/x")
-    text, needed = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
-    assert ast.literal_eval(parameters_of(text))["args"] == [
-        form.format("postgres://${MY_SHOP_USER}:${MY_SHOP_PASSWORD}@db.org:5432/x")
-    ]
-    assert needed == ("MY_SHOP_USER", "MY_SHOP_PASSWORD")
+def test_for_mcpygen_a_url_with_a_secret_becomes_a_reference(entry, address, form):
+    text, needed = initial_for_mcpygen(entry({"command": "x", "args": [form.format(address)]}), "")
+    assert ast.literal_eval(parameters_of(text))["args"] == [form.format("${MY_SHOP_URL}")]
+    assert needed == ("MY_SHOP_URL",)
 
 
 @pytest.mark.parametrize(
@@ -226,15 +218,6 @@ def test_for_mcpygen_a_password_with_any_characters_is_not_written(entry, passwo
         *("https://x.org:${PORT}/@x", "https://x.org#a@b"),
     ],
 )
-def test_for_mcpygen_a_url_without_a_user_is_unchanged(entry, address):
+def test_for_mcpygen_a_url_without_a_secret_is_unchanged(entry, address):
     text, _ = initial_for_mcpygen(entry({"command": "x", "args": [address]}), "")
     assert ast.literal_eval(parameters_of(text))["args"] == [address]
-
-
-def test_for_mcpygen_a_user_is_removed_and_a_version_after_it_kept(entry):
-    addresses = ["git+https://me:hunter2@x.org/o/r@v1", "https://me:hunter2@x.org/@scope/x"]
-    text, _ = initial_for_mcpygen(entry({"command": "x", "args": addresses}), "")
-    user = "${MY_SHOP_USER}:${MY_SHOP_PASSWORD}"
-    assert ast.literal_eval(parameters_of(text))["args"] == [
-        *(f"git+https://{user}@x.org/o/r@v1", f"https://{user}@x.org/@scope/x")
-    ]

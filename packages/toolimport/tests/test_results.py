@@ -3,16 +3,17 @@
 import asyncio
 import json
 import sys
-import threading
 from base64 import b64encode
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 from toolimport import ToolCallError
+from toolimport._connect import _process
 from toolimport.runtime import ToolRunner, close
 
-from .raw_server import http_server
+from .raw_server import answer_to, listening
 
 SERVER = Path(__file__).with_name("raw_server.py")
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -88,19 +89,6 @@ RAW = {
 }
 
 
-@contextmanager
-def listening(plan, kind):
-    """Serve a plan over HTTP, and yield the server's definition."""
-    with http_server(plan, kind) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.fixture(scope="module", params=["stdio", "application/json", "text/event-stream"])
 def runner(request, tmp_path_factory):
     plan = {
@@ -114,7 +102,7 @@ def runner(request, tmp_path_factory):
             arguments = ["-S", str(SERVER), str(folder / "plan.json")]
             entry = {"command": sys.executable, "args": arguments}
         else:
-            entry = stack.enter_context(listening(plan, request.param))
+            entry = stack.enter_context(listening(partial(answer_to, plan), request.param))
         (folder / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
         yield ToolRunner("raw", folder / "servers.json")
         close()
@@ -155,24 +143,30 @@ def test_an_answer_after_a_byte_order_mark_or_in_a_batch_arrives(runner, name):
     assert runner.run_sync(name, {}) == "x"
 
 
-@pytest.mark.parametrize(
-    ("kind", "before"), [("text/event-stream", "words\n\n{}\n\n"), ("text/plain", "")]
-)
-def test_an_answer_over_http_arrives_after_other_events_and_as_plain_text(tmp_path, kind, before):
-    answer = f'instead {before}{{"jsonrpc": "2.0", "id": @, "result": {{"content": "x"}}}}'
-    with listening({"results": {"tool": answer}}, kind) as entry:
-        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
-        assert ToolRunner("raw", tmp_path / "servers.json").run_sync("tool", {}) == "x"
-        close()
+@pytest.fixture
+def once(tmp_path):
+    """Call a tool of a server over HTTP that always answers with the same text."""
+
+    def call(text, kind):
+        plan = {"results": {"tool": f"instead {text}"}}
+        with listening(partial(answer_to, plan), kind) as entry:
+            (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
+            try:
+                return ToolRunner("raw", tmp_path / "servers.json").run_sync("tool", {})
+            finally:
+                close()
+
+    return call
+
+
+def test_an_answer_over_http_may_be_plain_text(once):
+    assert once('{"jsonrpc": "2.0", "id": @, "result": {"content": "x"}}', "text/plain") == "x"
 
 
 @pytest.mark.parametrize("body", ["cut off", "not gzip"])
-def test_an_answer_that_cannot_be_read_may_be_of_a_call_that_was_carried_out(tmp_path, body):
-    with listening({"results": {"tool": f"instead {body}"}}, "application/json") as entry:
-        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
-        with pytest.raises(ToolCallError, match="may have been carried out") as caught:
-            ToolRunner("raw", tmp_path / "servers.json").run_sync("tool", {})
-        close()
+def test_an_answer_that_cannot_be_read_may_be_of_a_call_that_was_carried_out(once, body):
+    with pytest.raises(ToolCallError, match="may have been carried out") as caught:
+        once(body, "application/json")
     assert "cannot be reached" not in str(caught.value)
 
 
@@ -181,11 +175,77 @@ def test_an_unusable_answer_is_an_error_that_reports_the_call_as_carried_out(run
         runner.run_sync("garbage", {})
 
 
-def test_a_server_that_declares_a_failure_as_text_has_failed(tmp_path):
-    plan = {"results": {"fails": json.dumps({"content": "no stock", "isError": "true"})}}
-    (tmp_path / "plan.json").write_text(json.dumps(plan))
+def progress(number):
+    params = {"progressToken": "@", "progress": number, "message": "one\u2028two"}
+    said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+    return json.dumps(said, ensure_ascii=False).replace('"@"', "@") + "\n"
+
+
+LONG = "x" * 300_000
+GOOD = '{"jsonrpc": "2.0", "id": @, "result": {"content": "good"}}'
+ODD = {
+    "good": f"instead {GOOD}",
+    "fails": json.dumps({"content": "no stock", "isError": "true"}),
+    "long": json.dumps({"content": LONG}),
+    "inner": f'instead {{"result": {{"rows": [{{"id": 42}}], "text": "{LONG}"}}, "id": @}}',
+    "last": f'instead {{"text": "{LONG}", "jsonrpc": "2.0", "id": @}}',
+    "flood": "instead " + "".join(map(progress, range(5000))) + GOOD,
+    "own": "instead " + progress("@").replace('"@"', "@") * 20 + GOOD,
+    "nonsense": "instead " + "}{\n" * 500 + GOOD,
+}
+
+
+@pytest.fixture
+def odd(tmp_path, monkeypatch):
+    monkeypatch.setattr(_process, "LONGEST_LINE", 100_000)
+    (tmp_path / "plan.json").write_text(json.dumps({"results": ODD}))
     entry = {"command": sys.executable, "args": ["-S", str(SERVER), str(tmp_path / "plan.json")]}
-    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}))
-    with pytest.raises(ToolCallError, match="no stock"):
-        ToolRunner("raw", tmp_path / "servers.json").run_sync("fails", {})
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"odd": entry}}))
+    yield ToolRunner("odd", tmp_path / "servers.json")
     close()
+
+
+def test_a_server_that_declares_a_failure_as_text_has_failed(odd):
+    with pytest.raises(ToolCallError, match="no stock"):
+        odd.run_sync("fails", {})
+
+
+def told(runner, *names):
+    """Return the progress that simultaneous calls report, each by itself."""
+
+    async def call(name):
+        reports = []
+
+        async def on_progress(progress, *_):
+            reports.append(progress)
+
+        assert (await runner.forward(name, {}, on_progress=on_progress)).content[0].text == "good"
+        return reports
+
+    async def job():
+        return await asyncio.gather(*map(call, names))
+
+    return asyncio.run(job())
+
+
+def test_the_last_of_many_progress_reports_is_passed_on(odd, caplog):
+    assert told(odd, "flood")[0][-1] == 4999
+    assert not [it for it in caplog.records if "parse" in it.getMessage()], caplog.text
+
+
+def test_simultaneous_calls_each_get_their_own_progress_reports(odd):
+    reports = [set(it) for it in told(odd, *["own"] * 20)]
+    assert all(len(it) == 1 for it in reports)
+    assert len(set.union(*reports)) == 20
+
+
+@pytest.mark.parametrize("name", ["long", "inner", "last"])
+def test_a_call_whose_answer_is_too_long_reports_that_it_was_carried_out(odd, name):
+    with pytest.raises(ToolCallError, match=r"was carried out\. .* longer than"):
+        odd.call(name, {})
+    assert odd.run_sync("good", {}) == "good"
+
+
+def test_lines_that_are_no_messages_are_ignored_without_a_word(odd, caplog):
+    assert odd.run_sync("nonsense", {}) == "good"
+    assert not caplog.records

@@ -17,7 +17,6 @@ import pytest
 from mcp_types import CallToolResult, ElicitResult, TextContent
 from pydantic import BaseModel, Field, RootModel
 from toolimport import ImportOptions, import_servers
-from toolimport._errors import ServerError
 from toolimport.runtime import (
     ClientHandlers,
     ImportedTool,
@@ -26,8 +25,7 @@ from toolimport.runtime import (
     close,
     imported_servers,
 )
-from toolimport.runtime._connection import Connection
-from toolimport.runtime._requests import Call, Relay
+from toolimport.runtime._connection import Relay
 from toolimport.runtime._runner import arguments_of
 
 from .conftest import PATIENCE
@@ -156,39 +154,6 @@ def test_an_answer_that_is_not_a_result_is_an_error_that_has_the_answer(imported
     assert caught.value.answer == "three"
 
 
-def test_importing_the_runtime_does_not_import_mcp():
-    program = "import sys, toolimport.runtime; sys.exit('mcp' in sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
-
-
-IMPORTED = """
-import asyncio, sys
-from toolimport._errors import ServerError
-from toolimport.runtime import _connection
-from toolimport.runtime._requests import Call
-
-def connected(*_, **__):
-    print("mcp.client.client" in sys.modules)
-    raise ServerError("shop", "is shut")
-
-async def job():
-    connection = _connection.Connection("shop", lambda: type("", (), {"redactor": None}))
-    await connection.call(Call(tool="x", arguments={}, seconds=3600))
-
-_connection.connected = connected
-try:
-    asyncio.run(job())
-except ServerError as error:
-    print(error)
-"""
-
-
-def test_importing_mcp_does_not_count_against_the_time_limit_for_connecting():
-    command = [sys.executable, "-c", IMPORTED]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert ran.stdout == "True\nserver 'shop': is shut\n"
-
-
 def test_the_server_is_started_once_and_kept_running(runner):
     assert len({runner.run_sync("pid", {}) for _ in range(3)}) == 1
 
@@ -208,25 +173,6 @@ def test_secrets_are_redacted_from_a_servers_error(runner, monkeypatch):
     monkeypatch.setenv("SHOP_KEY", "hunter2")
     with pytest.raises(ToolCallError, match=r"wrong key: \[API_KEY\]"):
         runner.run_sync("leak", {})
-
-
-def test_an_answer_that_violates_its_schema_is_returned_and_the_server_keeps_running(
-    runner, caplog
-):
-    pid = runner.run_sync("pid", {})
-    assert runner.run_sync("structured", {"count": "many"}) == {"count": "many"}
-    assert "The call was carried out." in caplog.text
-    assert "count: 'many' is not of type 'integer'" in caplog.text
-    assert runner.run_sync("pid", {}) == pid
-
-
-def test_an_answer_without_the_structure_that_its_schema_has_is_its_text(file, runner, caplog):
-    plan = Path(json.loads(file.read_text())["mcpServers"]["shop"]["args"][2])
-    content = json.loads(plan.read_text())
-    content["tools"].append(content["tools"][len(NAMES) - 1] | {"name": "plain"})
-    plan.write_text(json.dumps(content))
-    assert runner.run_sync("plain", {}) == "{}"
-    assert "it has no structured content" in caplog.text
 
 
 def test_other_tools_output_schemas_do_not_slow_a_call_down(script):
@@ -320,20 +266,6 @@ def test_the_time_limit_includes_connecting_which_waiting_calls_share(file, monk
         thread.join(PATIENCE)
     assert len(told) == 3
     close()
-
-
-def test_calls_that_wait_for_a_connection_get_its_error(file):
-    link, attempts = Connection("shop", lambda: attempts.append(1) or _raise()), []
-
-    def _raise():
-        raise ServerError("shop", "is shut")
-
-    async def job():
-        calls = (link.call(Call(tool="echo", arguments={}, seconds=20)) for _ in range(5))
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    assert {str(it) for it in asyncio.run(job())} == {"server 'shop': is shut"}
-    assert len(attempts) == 1
 
 
 def test_a_server_removed_from_the_configuration_is_reported(file):
@@ -642,17 +574,6 @@ def test_a_module_that_was_not_generated_is_not_an_imported_tool(tool, tmp_path)
     assert tool("mine") is None
 
 
-def test_a_failure_that_the_server_reports_is_its_answer_without_secrets(tool, monkeypatch):
-    monkeypatch.setenv("SHOP_KEY", "hunter2")
-
-    async def job():
-        return await ToolRunner("shop", tool("echo").servers_file).forward("leak", {})
-
-    result = anyio.run(job)
-    assert result.is_error
-    assert result.content[0].text == "wrong key: [API_KEY]"
-
-
 def test_progress_and_meta_data_are_passed_on(tool):
     told = []
 
@@ -686,21 +607,6 @@ def test_a_report_that_is_being_passed_on_when_the_call_ends_is_not_lost():
     assert anyio.run(job) == [(1.0, 2.0, "half")]
 
 
-def test_a_call_that_is_cancelled_is_cancelled_on_the_server(tool, calls):
-    async def job():
-        with anyio.move_on_after(PATIENCE) as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(tool("hang").call, {})
-                while "hang {}" not in calls():
-                    await anyio.sleep(0.01)
-                group.cancel_scope.cancel()
-            while not any(it.startswith("cancelled ") for it in calls()):
-                await anyio.sleep(0.01)
-        assert not scope.cancelled_caught
-
-    anyio.run(job)
-
-
 def test_a_call_whose_connection_closes_is_an_error(tool, calls):
     async def job():
         async with anyio.create_task_group() as group:
@@ -715,15 +621,6 @@ def test_a_call_whose_connection_closes_is_an_error(tool, calls):
             await asyncio.to_thread(close)
 
     anyio.run(job)
-
-
-def test_a_server_that_dies_during_a_call_is_an_error_and_restarts_for_the_next(tool):
-    async def job():
-        with pytest.raises(ToolCallError, match="ended before it answered"):
-            await tool("crash").call({})
-        return await tool("echo").call({})
-
-    assert not anyio.run(job).is_error
 
 
 SCHEMA = {
@@ -885,5 +782,5 @@ async def test_a_caller_that_fails_to_answer_affects_only_its_call(runner, monke
         await asyncio.sleep(3600)
 
     assert "no dialog" in (await asked(runner, asker("ada", fail)))["message"]
-    monkeypatch.setattr("toolimport.runtime._requests._PATIENCE", 0.001)
+    monkeypatch.setattr("toolimport.runtime._connection._PATIENCE", 0.001)
     assert "did not answer" in (await asked(runner, asker("ada", sleep)))["message"]

@@ -39,17 +39,16 @@ def test_a_secret_is_redacted_in_any_encoding(form):
     assert "42" not in shown
 
 
-def test_parts_of_a_header_are_secrets_too():
-    redactor = Redactor({"Authorization": "Bearer abc-123-def"}.items())
-    assert redactor.text("refused abc-123-def; Bearer wanted") == (
-        "refused [Authorization]; Bearer wanted"
-    )
-
-
-def test_each_line_of_a_secret_is_a_secret():
-    assert "MIIEvQ" not in Redactor({"KEY": "-----BEGIN\nMIIEvQ\n-----END"}.items()).text(
-        "x MIIEvQ y"
-    )
+@pytest.mark.parametrize(
+    ("secrets", "text", "shown"),
+    [
+        ([("A", "Bearer abc-123-def")], "no abc-123-def; Bearer wanted", "no [A]; Bearer wanted"),
+        ([("KEY", "-----BEGIN\nMIIEvQ\n-----END")], "x MIIEvQ y", "x [KEY] y"),
+        ([("key", "hunter2"), ("key", "hunter3")], "hunter2, hunter3", "[key], [key]"),
+    ],
+)
+def test_each_word_and_line_of_a_secret_is_a_secret(secrets, text, shown):
+    assert Redactor(secrets).text(text) == shown
 
 
 @pytest.mark.parametrize("value", ["", "1", "on", "true", "8080", "info", "localhost"])
@@ -136,11 +135,6 @@ def test_other_arguments_are_not_secret():
         "server-time-v20250101",
     ]
     assert list(secret_parts(arguments)) == []
-
-
-def test_one_name_can_have_several_secrets():
-    redactor = Redactor([("key", "hunter2"), ("key", "hunter3")])
-    assert redactor.text("hunter2, hunter3") == "[key], [key]"
 
 
 # Common values that are not secrets, although they are not words.

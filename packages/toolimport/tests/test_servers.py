@@ -2,24 +2,20 @@
 
 import ast
 import asyncio
-import gzip
 import json
-import os
 import sys
 import threading
-import time
-from contextlib import ExitStack, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import anyio
 import pytest
 from toolimport import ImportOptions, ToolCallError, ToolImportError, import_servers
-from toolimport._connect import _client
-from toolimport._generate import _importer, _worker
 from toolimport.runtime import ToolRunner
 
 from .conftest import PATIENCE
+from .raw_server import listening
 from .small_server import answer_to
 
 SERVER = Path(__file__).with_name("small_server.py")
@@ -127,49 +123,12 @@ def over_http():
     with ExitStack() as servers:
 
         def serve(plan, kind):
-            class Answering(BaseHTTPRequestHandler):
-                def do_POST(self):
-                    message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                    if "id" not in message:
-                        self._send(202, b"")
-                        return
-                    answered = answer_to(plan, message)
-                    text = json.dumps({"jsonrpc": "2.0", "id": message["id"]} | answered)
-                    if kind == "text/event-stream":
-                        half = text.index(", ") + 1
-                        lines = [
-                            "id: 1",
-                            "data:",
-                            "",
-                            f"data: {text[:half]}",
-                            f"data: {text[half:]}",
-                        ]
-                        text = "\r\n".join((*lines, "", ""))
-                    body = gzip.compress(text.encode()) if kind == "gzip" else text.encode()
-                    encoding = {"Content-Encoding": "gzip"} if kind == "gzip" else {}
-                    kinds = "application/json; charset=utf-8" if kind == "gzip" else kind
-                    self._send(200, body, {"Content-Type": kinds} | encoding)
+            def answer(message):
+                return json.dumps(
+                    {"jsonrpc": "2.0", "id": message["id"]} | answer_to(plan, message)
+                )
 
-                def do_GET(self):
-                    self._send(405, b"")
-
-                def _send(self, status, body, headers=None):
-                    self.send_response(status)
-                    for name, value in (headers or {}).items():
-                        self.send_header(name, value)
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
-
-                def log_message(self, *_):
-                    pass
-
-            server = servers.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Answering))
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            servers.callback(thread.join)
-            servers.callback(server.shutdown)
-            return {"type": "http", "url": f"http://127.0.0.1:{server.server_port}/mcp"}
+            return servers.enter_context(listening(answer, kind))
 
         yield serve
 
@@ -209,16 +168,6 @@ def test_an_oversized_schema_affects_only_its_own_tool(write, run, ids):
         "choices": "a list of more than 1,000 choices was left out",
         "results": "Result allows anything: its schema is too large",
     }
-
-
-def test_without_the_generator_each_server_fails_immediately(write, run, monkeypatch):
-    monkeypatch.setattr(_importer, "ModelWorker", _worker.ModelWorker)
-    monkeypatch.setattr(_worker, "_LOAD_SECONDS", 0.001)
-    monkeypatch.setattr(_worker, "_PROGRAM", "import time; time.sleep(3600)")
-    reports = run(write(a={}, b={}))
-
-    assert {name: it.status for name, it in reports.items()} == {"a": "failed", "b": "failed"}
-    assert all("the generator was not loaded within" in it.error for it in reports.values())
 
 
 def test_a_failing_server_is_reported_and_does_not_stop_others(write, run, tmp_path):
@@ -289,65 +238,6 @@ def test_a_reference_that_is_not_replaced_is_reported(write, run):
     report = run(write(shop={"entry": {"env": {"KEY": "$SHOP_KEY"}}}))["shop"]
     assert report.status == "imported"
     assert "$SHOP_KEY in 'env' KEY is passed on as it is written" in report.warnings[0]
-
-
-@pytest.fixture
-def tail(monkeypatch):
-    """What a server that has ended wrote, a thread that has yet to read it, and an open end."""
-    threads = []
-    tail = _client.StderrTail()
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", lambda it: threads.append(it))
-        writing = tail.writing()
-        errors = writing.__enter__()
-    errors.write("cannot open the shop\n")
-    held = os.dup(errors.fileno())
-    writing.__exit__(None, None, None)
-    (thread,) = threads
-    yield tail, thread, held
-    if thread.ident is None:
-        thread.start()
-    with suppress(OSError):
-        os.close(held)
-    thread.join(PATIENCE)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot poll a pipe")
-def test_the_last_lines_of_a_server_are_awaited_until_a_thread_reads_them(tail, monkeypatch):
-    monkeypatch.setattr(_client, "_QUIET_POLLS", 2)
-    told, thread, held = tail
-    os.close(held)
-
-    async def wait():
-        reading = asyncio.create_task(told.all_read())
-        for _ in range(20):
-            await asyncio.sleep(_client._POLL_SECONDS)
-        thread.start()
-        await reading
-
-    asyncio.run(wait())
-    assert [*told.lines] == ["cannot open the shop"]
-
-
-def test_a_program_that_keeps_the_stderr_of_a_server_open_is_not_awaited(tail, monkeypatch):
-    monkeypatch.setattr(_client, "_MAX_POLLS", 10**9)
-    told, thread, _ = tail
-    thread.start()
-    deadline = time.monotonic() + PATIENCE
-    while not told.lines:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-    asyncio.run(told.all_read())
-    assert thread.is_alive()
-
-
-def test_last_lines_that_nobody_reads_are_not_awaited_forever(tail, monkeypatch):
-    monkeypatch.setattr(_client, "_MAX_POLLS", 2)
-    told, _, _ = tail
-
-    asyncio.run(told.all_read())
-    assert not told.lines
 
 
 def test_a_server_that_does_not_answer_times_out(write, run):
@@ -448,13 +338,6 @@ def test_a_servers_change_rewrites_only_the_files_it_affects(write, run, ids):
     assert set(ids()) == {f"mcptools:a:{name}" for name in ("stays", "changes", "comes")}
 
 
-def test_a_deleted_module_is_restored(write, run, tmp_path):
-    file = write(a={})
-    run(file)
-    (tmp_path / "tree/mcptools/a/do.py").unlink()
-    assert run(file)["a"].added == ("do",)
-
-
 def test_edited_files_are_kept_and_reported(write, run, tmp_path):
     file = write(a={})
     run(file)
@@ -464,6 +347,8 @@ def test_edited_files_are_kept_and_reported(write, run, tmp_path):
     assert module.read_text() == "mine"
     assert run(file, force=True)["a"].changed == ("do",)
     assert module.read_text() != "mine"
+    module.unlink()
+    assert run(file)["a"].added == ("do",)
 
 
 def test_a_folder_of_another_program_is_not_changed(write, run, tmp_path):

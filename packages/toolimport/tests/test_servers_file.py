@@ -284,8 +284,3 @@ def test_package_index_and_proxy_variables_are_passed_on_but_not_shown(
     parameters = only({"command": sys.executable}).parameters()
     assert parameters.env[name] == value
     assert "hunter" not in parameters.redactor.text(f"cannot reach {value}, with hunter/2")
-
-
-@pytest.mark.parametrize("mark", [{"disabled": True}, {"enabled": False}])
-def test_a_disabled_server_is_marked_as_disabled(only, mark):
-    assert only({"command": "x"} | mark).disabled

@@ -309,32 +309,6 @@ def waiting(connection, *, with_changes=False):
     return row[0] > 0
 
 
-def test_a_writer_killed_in_its_transaction_has_changed_nothing(host, database, tmp_path):
-    here = host()
-    sync(here, ONE)
-    embed(here)
-    before = known(here)
-    path = tmp_path / "killed.db"
-    copy = host(copy=path)
-    # Otherwise the writer would first wait for the vectors of its copy.
-    assert known(copy) == before
-    copy.close()
-    with (
-        psycopg.connect(database, autocommit=True) as watching,
-        psycopg.connect(database) as holding,
-    ):
-        holding.execute("LOCK TABLE toolindex.tree_vector IN ACCESS EXCLUSIVE MODE")
-        with killed(lambda: sync(host(copy=path), TWO)):
-            until(lambda: waiting(watching, with_changes=True), "the writer waits to commit")
-        holding.rollback()
-    assert known(here) == before
-    again = host(copy=path)
-    assert known(again) == before
-    assert sync(again, TWO).added == 1
-    assert known(here) == known(again)
-    assert ids(here) == ["mail:read", "mail:send"]
-
-
 def test_a_copy_gets_the_changes_of_a_writer_killed_after_its_commit(
     host, database, tree, tmp_path
 ):

@@ -1,10 +1,7 @@
-"""Poolers, TLS, replicas and broken connections between a host and its server."""
+"""Poolers, replicas and broken connections between a host and its server."""
 
-import select
 import shutil
 import socket
-import ssl
-import subprocess
 import tempfile
 import threading
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -78,90 +75,6 @@ def test_hosts_behind_a_pooler_in_transaction_mode_lose_nothing(server, database
         for store in hosts:
             # This must happen before the pooler stops.
             store.close()
-
-
-@pytest.fixture(scope="module")
-def certificates():
-    """Make a folder with certificates: `server` for localhost, `other` for another name."""
-    if (openssl := shutil.which("openssl")) is None:
-        pytest.skip("openssl is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        for name, host in (("server", "localhost"), ("other", "db.example.com")):
-            subprocess.run(
-                [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                 "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                 "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.crt",
-                 "-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"],
-                check=True, capture_output=True,
-            )  # fmt: skip
-        yield Path(folder)
-
-
-@contextmanager
-def encrypted(server, certificate):
-    """Accept TLS for a server, which is built without it; yield the port."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(f"{certificate}.crt", f"{certificate}.key")
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def accept():
-        with suppress(OSError):
-            while True:
-                client, _ = listening.accept()
-                threading.Thread(target=serve, args=(client,), daemon=True).start()
-
-    def serve(client):
-        with suppress(OSError), client, socket.socket(socket.AF_UNIX) as upstream:
-            # Before TLS begins, a client sends only the request for it.
-            client.recv(8)
-            client.sendall(b"S")
-            with context.wrap_socket(client, server_side=True) as safe:
-                upstream.connect(str(server.folder / ".s.PGSQL.5432"))
-                while True:
-                    ready, _, _ = select.select([safe, upstream], [], [])
-                    if safe in ready:
-                        upstream.sendall(safe.recv(1 << 20) or stop())
-                    if upstream in ready:
-                        safe.sendall(upstream.recv(1 << 20) or stop())
-
-    def stop():
-        raise OSError
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        listening.shutdown(socket.SHUT_RDWR)
-        listening.close()
-
-
-def test_verify_full_accepts_only_the_servers_own_certificate(
-    server, database, certificates, tmp_path, tree
-):
-    name = database.partition("dbname=")[2].partition(" ")[0]
-    with (
-        encrypted(server, certificates / "server") as port,
-        encrypted(server, certificates / "other") as misnamed,
-        ExitStack() as stack,
-    ):
-
-        def opened(port, root, copy):
-            address = (
-                f"postgresql://postgres@localhost:{port}/{name}?hostaddr=127.0.0.1"
-                f"&gssencmode=disable&sslmode=verify-full&sslrootcert={certificates / root}.crt"
-            )
-            store = SharedStore(SQLiteStore(tmp_path / copy), address, tree=tree)
-            return stack.enter_context(closing(store))
-
-        right = opened(port, "server", "right.db")
-        sync(right, ONE)
-        assert right.freshness().problem == ""
-        # One certificate has another issuer, and one has another name.
-        stranger = opened(port, "other", "stranger.db")
-        assert ids(stranger) == []
-        assert "certificate verify failed" in stranger.freshness().problem
-        with pytest.raises(UnreachableStoreError, match="does not match host name"):
-            sync(opened(misnamed, "other", "misnamed.db"), ONE)
 
 
 def opened_at(path, address, **options):

@@ -337,8 +337,7 @@ def test_records_expire_by_the_servers_clock_and_are_cleared_per_host(host, data
     for store in (here, there):
         until(lambda store=store: has_sent(store), "its events are sent")
     until(lambda: len(there.usage.outcomes()) == 2, "the outcomes are fetched")
-    removed = there.usage.clear()
-    assert (removed.searches, removed.outcomes) == (1, 2)
+    assert there.usage.clear() == (1, 2)
     assert not there.usage.outcomes()
     assert stored(database, tree) == (1, 2)
     here.usage.retain(max_age_days=1, max_rows=10)

@@ -30,7 +30,7 @@ class SQLiteReader(IndexReader):
     def terms(self, query, ids):
         return {
             id_: {match.term: match.score for match in matches}
-            for id_, matches in self._rows().bm25.matches(query, ids).items()
+            for id_, matches in self._rows().matches(query, ids).items()
         }
 
     def lexical_coverage(self, query, ids, *, unknown=0.0):

@@ -5,8 +5,6 @@ import pytest
 from toolindex import DatabaseError, ToolIndex
 from toolindex._rows import alias_words
 
-from .conftest import PATIENCE, PATIENT
-
 SHELL, FETCH = "mcptools:shell:run_command", "mcptools:web:fetch"
 TOOLS = {SHELL: "Run a command.", FETCH: "Fetch a page."}
 
@@ -16,11 +14,6 @@ def filled(index, fill):
     """An index of two tools."""
     fill(index, TOOLS, model_id="m")
     return index
-
-
-def generation(index):
-    with index.reading() as reader:
-        return reader.generation()
 
 
 def aliases_of(index):
@@ -98,18 +91,3 @@ def test_aliases_that_another_process_has_set_are_not_set_again(path, fill):
         finally:
             apsw.connection_hooks.pop()
     assert ahead == [None, 1]
-
-
-def test_two_processes_that_set_the_same_aliases_change_the_index_once(filled, start):
-    program = (
-        PATIENT
-        + """
-import sys
-from toolindex import ToolIndex
-with ToolIndex(sys.argv[1]) as index:
-    print(index.annotate({sys.argv[2]: ["terminal"]}))
-"""
-    )
-    processes = [start(program, filled.path, SHELL) for _ in range(2)]
-    outputs = [process.communicate(timeout=PATIENCE) for process in processes]
-    assert sorted(out for out, _ in outputs) == ["0\n", "1\n"], outputs

@@ -1,7 +1,7 @@
 """After any sequence of changes, the index equals the last scan, and its tables agree."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -11,9 +11,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from toolindex import ToolIndex, plan_sync
-from toolindex._sync import StoredEntry
-from toolscan import ScanReport
+from toolindex import ToolIndex
 
 IDS = [f"{s}:{c}:{n}" for s in ("mcptools", "gentools") for c in ("a", "b") for n in ("x", "y")]
 TEXTS = ["Send a message.", "Merge files.", "Nul \0 byte.", "名前 🛠", "Send Send send sending."]
@@ -147,18 +145,3 @@ def machine(tmp_path_factory, report, embed, check_sound, contents):
 
 def test_any_sequence_of_changes_leaves_the_index_equal_to_the_files(machine):
     run_state_machine_as_test(machine, settings=settings(stateful_step_count=12))
-
-
-@given(before=scans, after=scans)
-def test_applying_a_plan_leaves_nothing_to_do(before, after, report):
-    def stored(scanned: ScanReport):
-        return {
-            str(r.id): StoredEntry.of(str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
-            for r in scanned.records
-        }
-
-    plan = plan_sync(stored(report(before)), report(after))
-    applied = {**before, **{str(r.id): r.description for r in (*plan.added, *plan.updated)}}
-    assert {id_: text for id_, text in applied.items() if id_ not in plan.removed} == after
-    again = plan_sync(stored(report(after)), report(after))
-    assert (again.added, again.updated, again.touched, again.removed) == ((), (), {}, ())

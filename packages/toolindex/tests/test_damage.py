@@ -55,11 +55,20 @@ def test_a_database_that_differs_from_its_schema_is_damaged(
         assert index.pending("m", limit=1) == {}
 
 
-def test_a_statement_that_fails_for_another_reason_is_not_evidence_of_damage(index, path):
+@pytest.mark.parametrize(
+    "statement",
+    ["SELECT (", "SELECT chunk FROM entries", "SELECT x FROM outcomes", "SELECT * FROM x.meta"],
+)
+def test_a_statement_that_fails_for_another_reason_is_not_evidence_of_damage(
+    index, fill, contents, statement
+):
+    """sqlite-vec, too, reports a wrong chunk if it merely could not open a file."""
+    fill(index, ONE, model_id="m")
     with pytest.raises(DatabaseError, match="SQLite failed") as caught:
-        ask(index, "SELECT (")
+        ask(index, statement)
     assert type(caught.value) is DatabaseError
     assert index.quarantine() is None
+    assert contents(index) == ONE
 
 
 @pytest.mark.parametrize(

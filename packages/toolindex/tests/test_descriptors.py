@@ -4,11 +4,10 @@ from contextlib import closing
 
 import apsw
 import pytest
-from toolindex import DatabaseError, ToolIndex
+from toolindex import ToolIndex
 
 pytest.importorskip("resource", reason="Windows has no such limit")
 
-ONE = {"mcptools:mail:send": "Send a message."}
 MANY = {f"mcptools:a:t{n}": f"Tool {n}. " + "x" * 500 for n in range(300)}
 # More than any of the programs below needs.
 ENOUGH = 24
@@ -17,7 +16,8 @@ ENOUGH = 24
 PREAMBLE = """
 import os, resource, sys
 from contextlib import contextmanager
-from toolindex import ToolIndex, TooManyFilesError, DatabaseError
+from toolindex import ToolIndex, DatabaseError
+from toolindex._errors import TooManyFilesError
 
 path, enough = sys.argv[1], int(sys.argv[2])
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -167,20 +167,3 @@ with ToolIndex(path) as index:
     lease.release()
 """
     assert limited(program) == ["TooManyFilesError"]
-
-
-@pytest.mark.parametrize(
-    "statement",
-    ["SELECT chunk FROM entries", "SELECT x FROM outcomes", "SELECT * FROM entries.meta"],
-)
-def test_a_sound_index_is_not_set_aside_because_a_statement_fails(
-    index, path, fill, contents, statement
-):
-    """sqlite-vec, too, reports a wrong chunk if it merely could not open a file."""
-    fill(index, ONE, model_id="m")
-    with pytest.raises(DatabaseError, match="no such") as caught, index.reading() as reader:
-        reader.connection.execute(statement)
-    assert type(caught.value) is DatabaseError
-    assert index.quarantine() is None
-    assert contents(index) == ONE
-    assert set_aside_files(path) == []

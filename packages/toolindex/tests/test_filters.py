@@ -2,7 +2,6 @@
 
 import json
 import math
-import struct
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -83,32 +82,6 @@ PDF = Tool("gentools:pdf:merge", "gentools/pdf/merge.py")
 ALL = [MAIL, GIT, GITHUB, PDF]
 
 
-def test_a_filter_that_five_of_a_thousand_tools_pass_finds_all_five(pool, fill):
-    many = [Tool(f"mcptools:mail:{n}", description="Send mail.") for n in range(995)]
-    rare = [Tool(f"gentools:mail:{n}", description="Send mail, and much more.") for n in range(5)]
-    fill([*many, *rare])
-    sql, parameters = rowids(ToolFilter(source="gentools"))
-    with pool.write() as connection:
-        connection.execute("CREATE VIRTUAL TABLE nearby USING vec0 (embedding float[2])")
-        connection.execute(
-            "INSERT INTO nearby (rowid, embedding) SELECT rowid, ? FROM entries",
-            (struct.pack("<2f", 1.0, 0.0),),
-        )
-    with pool.read() as connection:
-        by_words = connection.execute(
-            f"SELECT rowid FROM entries_fts WHERE entries_fts MATCH 'mail' AND rowid IN ({sql}) "
-            f"ORDER BY bm25(entries_fts) LIMIT 5",
-            parameters,
-        ).fetchall()
-        by_meaning = connection.execute(
-            f"SELECT rowid FROM nearby WHERE embedding MATCH ? AND k = 5 AND rowid IN ({sql})",
-            (struct.pack("<2f", 0.0, 1.0), *parameters),
-        ).fetchall()
-        wanted = connection.execute("SELECT rowid FROM entries WHERE source = 'gentools'")
-        assert sorted(by_words) == sorted(by_meaning) == sorted(wanted)
-        assert len(by_words) == 5
-
-
 def test_a_filter_can_have_any_number_of_names(fill, allowed):
     fill(ALL)
     many = [f"name_{n}" for n in range(50_000)]
@@ -116,6 +89,7 @@ def test_a_filter_can_have_any_number_of_names(fill, allowed):
     assert allowed(ToolFilter(tags=[*many, "read"])) == set()
     assert allowed(ToolFilter(include=[*many, GIT.id])) == {GIT.id}
     assert allowed(ToolFilter(exclude=[*many, GIT.id])) == {MAIL.id, GITHUB.id, PDF.id}
+    assert len(allowed(ToolFilter(min_success_rate=1, min_observations=10**30))) == len(ALL)
 
 
 @pytest.mark.parametrize(
@@ -156,50 +130,6 @@ def test_a_pattern_that_nearly_matches_causes_no_exponential_backtracking(fill, 
     where = ToolFilter(include=["*a" * 60 + "*b"])
     assert not where.passes_id(long_id)
     assert allowed(where) == set()
-
-
-def used(name, *outcomes):
-    return Tool(f"mcptools:mail:{name}", outcomes=list(outcomes))
-
-
-def names(ids):
-    return {id_.split(":")[2] for id_ in ids}
-
-
-def test_a_success_rate_counts_once_there_are_enough_outcomes(fill, allowed):
-    good, bad = (True, None), (False, None)
-    fill(
-        [
-            used("good", *[good] * 4, bad),
-            used("bad", *[good] * 3, *[bad] * 2),
-            used("lately_bad", *[bad] * 4),
-            used("new"),
-        ]
-    )
-    bound = {"min_success_rate": 0.8}
-    assert names(allowed(ToolFilter(**bound))) == {"good", "lately_bad", "new"}
-    assert names(allowed(ToolFilter(**bound, unknown="exclude"))) == {"good"}
-    assert names(allowed(ToolFilter(**bound, min_observations=4))) == {"good", "new"}
-    assert names(allowed(ToolFilter(**bound, min_observations=10**30))) == {
-        *("good", "bad", "lately_bad", "new")
-    }
-
-
-def test_a_latency_is_the_median_of_the_successes_that_have_one(fill, allowed):
-    fill(
-        [
-            used("fast", (True, 10.0), (True, 20.0), (True, 900.0), (True, 900.0), (False, 5000.0)),
-            used("slow", (True, 10.0), (True, 900.0), (True, 900.0)),
-            used("unmeasured", *[(True, None)] * 9),
-            used("failing", *[(False, 900.0)] * 9),
-        ]
-    )
-    bound = {"max_latency_ms": 20.0, "min_observations": 3}
-    assert names(allowed(ToolFilter(**bound))) == {"fast", "unmeasured", "failing"}
-    assert names(allowed(ToolFilter(**bound, unknown="exclude"))) == {"fast"}
-    assert names(allowed(ToolFilter(max_latency_ms=0.0, min_observations=4))) == {
-        *("slow", "unmeasured", "failing")
-    }
 
 
 @pytest.mark.parametrize(
@@ -325,22 +255,9 @@ def test_a_filter_passes_the_tools_that_meet_all_its_conditions(fill, allowed, t
         assert expected == {tool.id for tool in tools}
     else:
         assert allowed(wanted) == expected
-
-
-ANY_ID = st.tuples(*[st.text(UNICODE, min_size=1, max_size=4)] * 3).map(":".join)
-
-
-@given(
-    st.lists(ANY_ID, unique=True, max_size=5).filter(lambda ids: not any("\0" in i for i in ids)),
-    st.lists(PATTERNS, max_size=3),
-    st.lists(PATTERNS, max_size=3),
-)
-def test_a_search_and_passes_id_agree_on_every_pattern(fill, allowed, ids, include, exclude):
-    fill([Tool(id_) for id_ in ids])
-    where = ToolFilter(include=include, exclude=exclude)
-    by_id = {id_ for id_ in ids if where.passes_id(id_)}
-    assert by_id == {id_ for id_ in ids if passes(where, Tool(id_))}
-    assert by_id == (set(ids) if rowids(where) is None else allowed(where))
+    by_pattern = ToolFilter(include=wanted.include, exclude=wanted.exclude)
+    for tool in tools:
+        assert by_pattern.passes_id(tool.id) == passes(by_pattern, tool)
 
 
 @pytest.mark.parametrize(

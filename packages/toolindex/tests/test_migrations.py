@@ -7,7 +7,7 @@ import apsw
 import pytest
 from toolindex import DamagedDatabaseError, DatabaseError, NewerSchemaError, ToolIndex
 from toolindex._files import INDEX
-from toolindex._opening import migrate
+from toolindex._opening import load_sqlite_vec, migrate
 
 TOOL = {"mcptools:mail:send": "Send a message."}
 NEXT, LAST = INDEX.version + 1, INDEX.version + 2
@@ -104,6 +104,7 @@ def test_the_vectors_of_version_1_are_found_without_being_embedded_again(path, f
         before = contents(index)
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("DROP TABLE vector_rows; ALTER TABLE models DROP COLUMN written")
+        connection.execute("DELETE FROM meta WHERE key = 'numbered'")
         connection.execute("PRAGMA user_version = 1")
     with ToolIndex(path) as index:
         with index.reading() as reader:
@@ -117,3 +118,35 @@ def test_the_vectors_of_version_1_are_found_without_being_embedded_again(path, f
         fill(index, TOOL)
         with index.reading() as reader:
             assert reader.coverage("m").vectors == 1
+
+
+def test_a_process_of_version_1_may_still_write_after_the_migration(path, fill, check_sound):
+    """It does not record the rows of vector tables."""
+    with ToolIndex(path) as index:
+        fill(index, TOOL | {"mcptools:mail:read": "Read mail."}, model_id="m")
+        with index.reading() as reader:
+            before = reader.state_of("m")
+        hashes = {it: [9.0, 1.0, 1.0, 1.0] for it in index.text_hashes(["mcptools:mail:send"])}
+        with closing(apsw.Connection(str(path))) as connection:
+            load_sqlite_vec(connection)
+            rows = connection.execute("SELECT rowid FROM entries ORDER BY id").fetchall()
+            connection.execute("DELETE FROM entries_vec WHERE rowid = ?", rows[0])
+            connection.execute("DELETE FROM vector_rows WHERE entry = ?", rows[1])
+            connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+        index.put_vectors("m", hashes)
+        with index.reading() as reader:
+            assert reader.coverage("m").vectors == 1
+            assert reader.state_of("m") != before
+        fill(index, TOOL, model_id="m")
+    check_sound(path)
+
+
+def test_an_older_index_says_so_where_it_cannot_be_written(path, fill, read_only_view):
+    with ToolIndex(path) as index:
+        fill(index, TOOL)
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    with read_only_view(path.parent) as folder:
+        for read_only in (False, True):
+            with pytest.raises(DatabaseError, match="older version; open it once"):
+                ToolIndex(folder / path.name, read_only=read_only)

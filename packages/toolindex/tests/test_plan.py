@@ -3,8 +3,9 @@
 from functools import partial
 
 import pytest
-from toolindex import SyncPlan, plan_sync
-from toolindex._sync import StoredEntry
+from toolindex import StoredFiles
+from toolindex._rows import stamp_columns
+from toolindex._sync import SyncPlan
 from toolscan import ScanReport
 
 A, B, C = "mcptools:mail:send", "mcptools:mail:read", "gentools:pdf:merge"
@@ -21,19 +22,17 @@ def make_record(make_record):
 def stored():
     """The contents of an index after a sync of these records."""
 
-    def entries(*records):
-        return {
-            str(r.id): StoredEntry.of(str(r.id), path=r.path, file_hash=r.file_hash, stamp=r.stamp)
-            for r in records
-        }
+    def files(*records, **state):
+        rows = [(r.path, str(r.id), r.file_hash, *stamp_columns(r.stamp)) for r in records]
+        return StoredFiles(rows=rows, generation=1, **state)
 
-    return entries
+    return files
 
 
 def test_a_reread_scans_skipped_files_again(make_record, stored):
     """Another reader wrote the entry after the scan had skipped its file."""
     record = make_record(A, stamp=STAMP)
-    plan = plan_sync(stored(record), ScanReport(unchanged=(record.path,)), reread=True)
+    plan = stored(record, is_current=False).plan(ScanReport(unchanged=(record.path,)))
     assert plan == SyncPlan(unchanged=1, rescan=(record.path,))
 
 
@@ -53,15 +52,15 @@ def test_a_reread_scans_skipped_files_again(make_record, stored):
     ],
 )
 def test_only_tools_within_the_scanned_paths_are_removed(make_record, stored, within, removed):
-    entries = stored(make_record(A), make_record(B), make_record(C))
-    assert plan_sync(entries, ScanReport(), within=within) == SyncPlan(removed=removed)
+    files = stored(make_record(A), make_record(B), make_record(C), within=within)
+    assert files.plan(ScanReport()) == SyncPlan(removed=removed)
 
 
 def test_tools_of_one_file_are_identified_by_its_path(make_record, stored):
     one, two = (make_record(f"functions:a:{name}", path="a.py") for name in ("one", "two"))
 
-    assert plan_sync(stored(one, two), ScanReport(unchanged=("a.py",))) == SyncPlan(unchanged=2)
-    assert plan_sync(stored(one, two), ScanReport(records=(one,))) == SyncPlan(
+    assert stored(one, two).plan(ScanReport(unchanged=("a.py",))) == SyncPlan(unchanged=2)
+    assert stored(one, two).plan(ScanReport(records=(one,))) == SyncPlan(
         removed=("functions:a:two",), unchanged=1
     )
 
@@ -75,7 +74,7 @@ def test_the_tools_of_a_file_that_was_moved_are_paired_by_name(make_record, stor
         for at in ("a", "b")
     )
 
-    plan = plan_sync(stored(*before), ScanReport(records=tuple(after)))
+    plan = stored(*before).plan(ScanReport(records=tuple(after)))
 
     assert plan.moved == tuple(
         (str(old.id), new.text_hash) for old, new in zip(before, after, strict=True)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 
 import apsw
@@ -126,45 +125,6 @@ def test_creating_an_index_that_another_process_keeps_locked_ends_in_an_error(pa
             ToolIndex(path)
         other.execute("ROLLBACK")
         ToolIndex(path).close()
-
-
-def test_threads_read_consistent_states_while_one_writes(index, path, report, check_sound):
-    """Each reader sees the entries, the words and the vectors of one moment."""
-    small = {f"mcptools:mail:tool_{n}": f"Small {n}." for n in range(5)}
-    large = {f"mcptools:mail:tool_{n}": f"Large {n}." for n in range(40)}
-    done, errors, looks = threading.Event(), [], []
-
-    def read():
-        try:
-            while not done.is_set():
-                with index.reading() as reader:
-                    expected = reader.coverage("m").tools
-                    assert expected in (0, 5, 40)
-                    word = {5: "small", 40: "large"}.get(expected, "none")
-                    found = reader.connection.execute(
-                        "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?", (word,)
-                    ).get
-                    assert found == expected
-                    assert len(reader.entries(list(large))) == expected
-                looks.append(expected)
-        except BaseException as error:
-            errors.append(error)
-            raise
-
-    readers = [threading.Thread(target=read) for _ in range(6)]
-    for reader in readers:
-        reader.start()
-    deadline = time.monotonic() + PATIENCE
-    writes = 0
-    while (writes < 20 or len(looks) < 50) and not errors and time.monotonic() < deadline:
-        index.sync(report((small, large)[writes % 2]), reader_version="1")
-        writes += 1
-    done.set()
-    for reader in readers:
-        reader.join(PATIENCE)
-    assert errors == []
-    assert len(looks) >= 50
-    check_sound(path)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")

@@ -59,28 +59,11 @@ def column(pool, sql):
         return [value for (value,) in connection.execute(sql)]
 
 
-def test_some_vectors_without_a_tool_are_kept_in_case_it_comes_back(pool, fill, kept):
-    others = {f"gone {n}" for n in range(SPARES)}
-    fill(["used"], [("m", text, 0.0) for text in others | {"used"}])
-    assert prune(pool) == 0
-    assert kept("m") == others | {"used"}
-
-
 def test_the_oldest_surplus_vector_is_deleted(pool, fill, kept):
     others = [f"gone {n}" for n in range(SPARES + 1)]
     fill(["used"], [("m", text, float(n)) for n, text in enumerate([*others, "used"])])
     assert prune(pool) == 1
     assert kept("m") == {*others[1:], "used"}
-
-
-def test_vectors_in_use_are_kept_for_every_model_and_at_any_age(pool, fill, kept):
-    vectors = [(model, text, 0.0) for model in "mn" for text in ("x", "y")]
-    spares = [("m", f"gone {n}", 1.0) for n in range(9)]
-    fill(["x", "y", "y"], vectors + spares)
-    assert prune(pool, spares=0) == 3
-    assert kept("n") == {"x", "y"}
-    assert {"x", "y"} < kept("m")
-    assert len(kept("m")) == 2 + 2 * 3
 
 
 def test_a_model_without_vectors_is_forgotten(pool, fill):

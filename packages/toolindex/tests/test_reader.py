@@ -29,26 +29,6 @@ def test_counting_by_category_reads_no_row_of_the_tools(index):
     assert plan[0] == "SCAN entries USING COVERING INDEX entries_by_group"
 
 
-def test_the_generation_changes_with_every_change_that_a_search_could_see(index, fill):
-    def generation():
-        with index.reading() as reader:
-            return reader.generation()
-
-    seen = [generation()]
-    fill(index, TWO)
-    seen.append(generation())
-    fill(index, TWO, model_id="first")
-    seen.append(generation())
-    fill(index, TWO, model_id="second")
-    seen.append(generation())
-    fill(index, {})
-    seen.append(generation())
-    assert seen == sorted(set(seen))
-    fill(index, {})
-    index.use_model("first")
-    assert generation() == seen[-1]
-
-
 def test_the_names_given_to_rankers_are_those_in_the_database(index):
     with index.reading() as reader:
         columns = reader.connection.execute(

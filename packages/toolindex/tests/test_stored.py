@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from toolindex import StoredFiles
-from toolindex._sync import StoredEntry
+from toolindex._rows import stamp_columns
 from toolscan import ScanReport, scan
 
 
 def test_a_stamp_that_cannot_be_kept_exactly_is_not_kept():
     """On a file system with 128-bit inodes, the file is read at each start."""
-    entry = StoredEntry.of("a:b:c", path="a/b/c.py", file_hash="f", stamp=(1, 1, 1, 2**64))
+    entry = ("a/b/c.py", "a:b:c", "f", *stamp_columns((1, 1, 1, 2**64)))
     files = StoredFiles([entry], generation=1, within=frozenset("a"))
     assert files.stamps == {}
     assert files.entries["a:b:c"].stamp is None

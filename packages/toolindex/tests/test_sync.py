@@ -26,18 +26,6 @@ def test_a_tree_of_files_is_found_by_its_words(index, tmp_path, write_tool, matc
     assert matches(index, "category_words: github") == {"mcptools:github:createPullRequest"}
 
 
-def test_edits_additions_and_deletions_reach_the_index(index, tmp_path, write_tool, matches):
-    write_tool(tmp_path, "mail", "send", "Send a message.")
-    gone = write_tool(tmp_path, "mail", "read", "Read a message.")
-    sync(index, tmp_path)
-    write_tool(tmp_path, "mail", "send", "Dispatch a letter.")
-    write_tool(tmp_path, "mail", "archive", "Archive a letter.")
-    gone.unlink()
-    assert counts(sync(index, tmp_path)) == (1, 1, 1, 0)
-    assert matches(index, "letter") == {"mcptools:mail:send", "mcptools:mail:archive"}
-    assert matches(index, "message") == set()
-
-
 def test_entries_that_another_reader_wrote_during_a_scan_are_scanned_again(
     path, make_record, contents
 ):

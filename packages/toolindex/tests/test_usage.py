@@ -7,21 +7,16 @@ from contextlib import closing, contextmanager
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolindex import DamagedDatabaseError, DatabaseError, UsageStatistics
+from toolindex import ArgumentError, DamagedDatabaseError, UsageStatistics
 from toolindex._connection import ConnectionPool
 from toolindex._usage import (
     QUERY_LENGTH,
     OutcomeRecord,
-    RemovedRecords,
     SearchRecord,
-    ToolUsage,
     UsageLog,
-    percentile,
 )
-from toolindex.errors import ArgumentError
 
 DAY = 86_400.0
-ANY_TEXT = st.text(st.characters())
 
 
 @pytest.fixture
@@ -64,24 +59,9 @@ def outcome(tool_id="mail:send", success=True, **fields):
     return OutcomeRecord(**{"at": 0.0, "tool_id": tool_id, "success": success, **fields})
 
 
-def removed(searches=0, outcomes=0):
-    return RemovedRecords(searches=searches, outcomes=outcomes)
-
-
 def test_a_long_query_is_truncated(usage, rows):
     usage.record_searches([search("1", query="x" * 100_000)])
     assert rows("SELECT length(query) FROM searches") == [(QUERY_LENGTH,)]
-
-
-@given(id_=ANY_TEXT, text=ANY_TEXT)
-def test_any_string_can_be_recorded(reused, id_, text):
-    reused.clear()
-    reused.record_searches(
-        [search(id_, query=text, mode=text, results=(text,), parameters={text: text})]
-    )
-    reused.record_outcomes([outcome(text, search_id=id_)])
-    statistics = reused.statistics()
-    assert (statistics.searches, statistics.first_accepted) == (1, 1)
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, -math.inf])
@@ -101,35 +81,6 @@ def test_a_batch_is_written_completely_or_not_at_all(usage, rows):
     with pytest.raises(RuntimeError):
         usage.record_outcomes(breaking())
     assert rows("SELECT * FROM outcomes") == []
-
-
-def test_a_read_only_pool_writes_nothing(pool, usage):
-    usage.record_outcomes([outcome()])
-    reading = ConnectionPool(pool.path, read_only=True)
-    try:
-        log = UsageLog(reading)
-        assert log.statistics().tools[0].observations == 1
-        with pytest.raises(DatabaseError, match="read-only"):
-            log.record_searches([search("1")])
-    finally:
-        reading.close()
-
-
-def test_statistics_of_an_empty_record_are_zeros_and_none(usage):
-    statistics = usage.statistics()
-    assert statistics == UsageStatistics(
-        searches=0,
-        without_results=0,
-        queries_without_results=(),
-        judged=0,
-        first_accepted=0,
-        latency_p50_ms=None,
-        latency_p95_ms=None,
-        degraded=0,
-        tools=(),
-    )
-    assert statistics.share_without_results is None
-    assert statistics.acceptance_rate is None
 
 
 def test_a_first_result_counts_as_accepted_if_its_use_succeeded(usage):
@@ -169,40 +120,11 @@ def test_degraded_searches_are_counted_and_latencies_are_summarized(usage):
     assert (statistics.latency_p50_ms, statistics.latency_p95_ms) == (10.0, 19.0)
 
 
-def test_each_tool_is_summarized_most_used_first(usage):
-    usage.record_outcomes([outcome("b", latency_ms=float(n), at=n) for n in range(1, 5)])
-    usage.record_outcomes([outcome("b", success=False, latency_ms=500.0, at=3.0)])
-    usage.record_outcomes([outcome("a", success=False), outcome("c")])
-    tools = usage.statistics().tools
-    assert tools == (
-        ToolUsage(
-            tool_id="b",
-            observations=5,
-            successes=4,
-            latency_p50_ms=2.0,
-            latency_p95_ms=4.0,
-            last_used_at=4.0,
-        ),
-        *(
-            ToolUsage(
-                tool_id=tool_id,
-                observations=1,
-                successes=successes,
-                latency_p50_ms=None,
-                latency_p95_ms=None,
-                last_used_at=0.0,
-            )
-            for tool_id, successes in [("a", 0), ("c", 1)]
-        ),
-    )
-    assert [tool.success_rate for tool in tools] == [0.8, 0.0, 1.0]
-
-
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.integers(1, 100))
 def test_a_percentile_is_the_nearest_rank_value(values, percent):
     values.sort()
     expected = min(v for v in values if 100 * sum(w <= v for w in values) >= percent * len(values))
-    assert percentile(values, percent) == expected
+    assert UsageStatistics.percentile(values, percent) == expected
 
 
 @pytest.fixture
@@ -217,7 +139,7 @@ def written(usage, rows):
         left = [int(id_) for (id_,) in rows("SELECT id FROM searches ORDER BY rowid")]
         tools = [int(id_) for (id_,) in rows("SELECT tool_id FROM outcomes ORDER BY rowid")]
         assert left == tools
-        assert counts == removed(len(ages) - len(left), len(ages) - len(left))
+        assert counts == (len(ages) - len(left),) * 2
         return left
 
     return write
@@ -237,20 +159,6 @@ def written(usage, rows):
 )
 def test_records_are_retained_by_age_and_number(written, ages, max_rows, left):
     assert written(ages, max_rows=max_rows) == left
-
-
-@given(ages=st.lists(st.integers(-500, 500), unique=True, max_size=12), max_rows=st.integers(0, 12))
-def test_retention_removes_old_rows_and_limits_their_number(reused, ages, max_rows):
-    reused.clear()
-    # Half a day from any limit, because the clock goes on until the retention reads it.
-    now = time.time() - DAY / 2
-    reused.record_outcomes([outcome(str(age), at=now - age * DAY) for age in ages])
-    reused.retain(max_age_days=90, max_rows=max_rows)
-    left = [int(tool.tool_id) for tool in reused.statistics().tools]
-    young = [age for age in ages[len(ages) - max_rows :] if 0 <= age < 90]
-    assert len(left) <= max_rows
-    assert set(young[-max_rows:] if max_rows else []) <= set(left)
-    assert reused.retain(max_age_days=90, max_rows=max_rows) == removed()
 
 
 @pytest.mark.parametrize("limits", [(-1.0, 5), (math.nan, 5), (math.inf, 5), (1.0, -5)])

@@ -9,7 +9,7 @@ import apsw
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from toolindex import Coverage, ToolIndex, ToolIndexError, VectorError
+from toolindex import Coverage, ToolIndex, VectorError
 from toolscan import ScanReport, scan
 
 ONE = {"mcptools:mail:send": "Send a message."}
@@ -32,25 +32,6 @@ def nearest(index, vector, model_id="m"):
             (blob, 10),
         )
         return [(id_, round(distance, 5)) for id_, distance in rows]
-
-
-@pytest.mark.parametrize(
-    "steps",
-    [
-        pytest.param([{}, ONE], id="removed and added again"),
-        pytest.param(
-            [{"mcptools:mail:send": "Another text."}, ONE], id="text changed and changed back"
-        ),
-        pytest.param([THREE, ONE], id="others added and removed"),
-    ],
-)
-def test_a_text_with_a_vector_is_never_pending_again(index, path, fill, check_sound, steps):
-    fill(index, ONE, model_id="m")
-    for step in steps:
-        fill(index, step)
-    assert index.pending("m", limit=10) == {}
-    assert coverage(index).vectors == 1
-    check_sound(path)
 
 
 @pytest.mark.parametrize(
@@ -152,17 +133,6 @@ def test_a_text_that_changed_while_its_file_moved_loses_its_old_vector(index, ma
     assert coverage(index).vectors == 0
 
 
-def test_use_model_returns_whether_the_model_has_vectors(index, path, fill):
-    fill(index, ONE)
-    assert not index.use_model("m")
-    fill(index, ONE, model_id="m")
-    assert index.use_model("m")
-    assert not index.use_model("unknown")
-    with ToolIndex(path, read_only=True) as reader:
-        assert reader.use_model("m")
-        assert not reader.use_model("unknown")
-
-
 def test_a_model_unused_for_long_is_used_again_without_embedding(index, path, fill, check_sound):
     fill(index, THREE, model_id="old")
     with closing(apsw.Connection(str(path))) as connection:
@@ -217,31 +187,6 @@ def test_vectors_that_changes_have_scattered_are_stored_together_again(
     check_sound(path)
 
 
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        ([math.nan, 1.0], "not finite"),
-        ([math.inf, 1.0], "not finite"),
-        ([-math.inf, 1.0], "not finite"),
-        ([0.0, 0.0], "zeros"),
-        ([-0.0, 0.0], "zeros"),
-        ([1.0, 2.0, 3.0], "3 dimensions where 2 were expected"),
-        ([1.0], "1 dimensions where 2 were expected"),
-        ([], "0 dimensions where 2 were expected"),
-    ],
-)
-def test_a_batch_with_one_bad_vector_is_refused(index, fill, bad, why):
-    fill(index, THREE)
-    first, second, third = index.pending("m", limit=3)
-    with pytest.raises(VectorError, match=why) as caught:
-        index.put_vectors("m", {first: [1.0, 2.0], second: bad, third: [1.0, 1.0]})
-    assert caught.value.model_id == "m"
-    assert isinstance(caught.value, ToolIndexError)
-    assert len(index.pending("m", limit=3)) == 3
-    with index.reading() as reader:
-        assert reader.models() == ()
-
-
 def lengths(index):
     """Return the length that is in use, and how many tools have a vector of each length."""
     with index.reading() as reader:
@@ -291,16 +236,6 @@ def test_vectors_of_another_length_replace_those_of_removed_tools(index, durable
         connection.execute("DELETE FROM embeddings")
     put(index, 2)
     assert lengths(index) == (2, {2: 3, 3: 0, 4: 0})
-
-
-def test_a_kept_query_vector_is_returned_only_in_the_length_in_use(index, fill):
-    fill(index, THREE, model_id="m")
-    index.query_vectors.put("m", {"query": [1.0] * 4})
-    assert index.query_vectors.get("m", "query") is not None
-    index.use_model("m", dimensions=2)
-    put(index, 2)
-    assert index.query_vectors.get("m", "query") is None
-    assert index.query_vectors.get("m", "query", dimensions=4) is not None
 
 
 def test_vectors_that_are_too_long_for_sqlite_vec_are_refused_with_the_limit(index, fill):

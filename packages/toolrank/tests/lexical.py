@@ -2,20 +2,27 @@
 
 from typing import Any
 
-from toolrank import BM25Retriever, FullTextTable
+from toolrank._bm25 import BM25Retriever
+from toolrank._full_text import FullTextTable
 from toolrank._fuzzy import FuzzyRetriever
 
-_OF_TABLES = "table", "weights", "content"
+
+def bm25(
+    connection: Any, *, correction_weight: float = 0.0, synonym_weight: float = 0.0, **options: Any
+) -> BM25Retriever:
+    """Return plain BM25 over `docs_fts`, with nothing that is not asked for."""
+    return BM25Retriever(
+        full_text(connection, **options),
+        correction_weight=correction_weight,
+        synonym_weight=synonym_weight,
+    )
 
 
-def bm25(connection: Any, **arguments: Any) -> BM25Retriever:
-    return BM25Retriever(*_over(connection, arguments), **arguments)
+def fuzzy(connection: Any, **options: Any) -> FuzzyRetriever:
+    return FuzzyRetriever(full_text(connection, name="fuzzy", **options))
 
 
-def fuzzy(connection: Any, **arguments: Any) -> FuzzyRetriever:
-    return FuzzyRetriever(*_over(connection, arguments), **arguments)
-
-
-def _over(connection: Any, arguments: dict[str, Any]) -> tuple[FullTextTable]:
-    of_table = {name: arguments.pop(name) for name in _OF_TABLES if name in arguments}
-    return (FullTextTable(connection, **of_table),)
+def full_text(
+    connection: Any, table: str = "docs_fts", *, damping: float = 1.0, **options: Any
+) -> FullTextTable:
+    return FullTextTable(connection, table, damping=damping, **options)

@@ -6,10 +6,8 @@ from operator import mul
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import RECOMMENDED_CONFIDENCE, Calibration, IdColumn, Query
-from toolrank._confidence import _LIKENESS, _WORDS, Evidence, confidence, lexical_strength
-
-from .lexical import bm25
+from toolrank import RECOMMENDED_CONFIDENCE, Calibration
+from toolrank._confidence import _LIKENESS, _WORDS, Evidence, confidence
 
 features = st.none() | st.floats(-1e6, 1e6)
 
@@ -99,23 +97,3 @@ def test_confidence_is_between_0_and_1_for_any_evidence(
         contrast=contrast,
     )
     assert 0.0 <= confidence(given) < 1.0
-
-
-def test_strength_is_the_score_divided_by_root_of_terms_and_log_of_rows(documents):
-    retriever = bm25(documents, table="docs_fts", content=IdColumn(table="docs", column="id"))
-    text = "merge pdf zebra"
-    statistics = retriever.statistics(text)
-    assert [term.documents for term in statistics] == [1, 1, 0]
-    (hit,) = retriever.retrieve(Query(text=text), depth=5)
-    strength = lexical_strength(hit.score, statistics)
-    assert strength == pytest.approx(hit.score / (math.sqrt(3) * math.log(1 + 4)))
-
-
-def test_a_request_without_terms_has_no_strength():
-    assert lexical_strength(0.0, ()) == 0.0
-
-
-def test_a_table_without_rows_has_no_strength(connection):
-    connection.execute("CREATE VIRTUAL TABLE none_fts USING fts5 (text)")
-    statistics = bm25(connection, table="none_fts").statistics("merge")
-    assert lexical_strength(0.0, statistics) == 0.0

@@ -5,11 +5,11 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Filter, IdColumn, PostingsCache, Query
+from toolrank import Filter, IdColumn, PostingsCache
 from toolrank._fuzzy import approximate_terms
 from toolrank._query import STOP_WORDS
 from toolrank._spelling import Vocabulary, osa_distance
-from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.errors import RetrievalError
 
 from .lexical import bm25, fuzzy
 
@@ -43,8 +43,8 @@ def named(connection):
 
 
 def ask(connection, text, *, depth=5, **options):
-    retriever = fuzzy(connection, table="docs_fts", weights=(5, 1), content=CONTENT, **options)
-    return [hit.id for hit in retriever.retrieve(Query(text=text), depth=depth)]
+    retriever = fuzzy(connection, weights=(5, 1), content=CONTENT, **options)
+    return [hit.id for hit in retriever.retrieve(text, depth=depth)]
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,8 @@ def test_exact_words_rank_before_similar_ones(named):
 
 
 def test_a_row_counts_once_for_a_word_with_several_similar_terms(named):
-    retriever = fuzzy(named, table="docs_fts")
-    (one, *_) = retriever.retrieve(Query(text="form"), depth=1)
-    (plain, *_) = bm25(named, table="docs_fts").retrieve(Query(text="form"), depth=1)
+    (one, *_) = fuzzy(named).retrieve("form", depth=1)
+    (plain, *_) = bm25(named).retrieve("form", depth=1)
     assert math.isclose(one.score, plain.score)
 
 
@@ -88,10 +87,10 @@ def test_a_word_in_most_rows_is_skipped_unless_it_is_the_only_one(connection):
     for row in range(1, 201):
         words = "tool special" if row == 7 else "tool"
         connection.execute("INSERT INTO docs_fts (rowid, name) VALUES (?, ?)", (row, words))
-    retriever = fuzzy(connection, table="docs_fts")
+    retriever = fuzzy(connection)
 
     def found(text):
-        return [hit.id for hit in retriever.retrieve(Query(text=text), depth=500)]
+        return [hit.id for hit in retriever.retrieve(text, depth=500)]
 
     assert found("tool specal") == ["7"]
     assert found("tols specal") == ["7"]
@@ -112,22 +111,7 @@ def test_cached_postings_do_not_change_the_answer(named):
 
 def test_a_table_that_is_not_fts5_is_an_error(connection):
     with pytest.raises(RetrievalError, match="'fuzzy' failed"):
-        fuzzy(connection, table="nothing").retrieve(Query(text="isue"), depth=1)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"table": "x; --"},
-        {"weights": (-1.0,)},
-        {"max_df": 1.5},
-        {"max_df": math.nan},
-        {"damping": 0.0},
-    ],
-)
-def test_invalid_settings_are_refused(connection, wrong):
-    with pytest.raises(RankingArgumentError):
-        fuzzy(connection, **{"table": "docs_fts", **wrong})
+        fuzzy(connection, table="nothing").retrieve("isue", depth=1)
 
 
 # Similar terms

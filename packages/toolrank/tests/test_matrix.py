@@ -3,6 +3,7 @@
 import math
 import random
 import sys
+import tracemalloc
 from array import array
 
 import apsw
@@ -10,7 +11,8 @@ import pytest
 import sqlite_vec
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Filter, IdColumn, MatrixRetriever, Query, VectorRetriever
+from toolrank import Filter, IdColumn, MatrixRetriever
+from toolrank._vector import VectorRetriever
 from toolrank.errors import RetrievalError
 
 COUNT = 700
@@ -56,15 +58,30 @@ def test_both_retrievers_find_the_same_hits(table, vector, depth, kinds):
         marks = ", ".join("?" for _ in kinds)
         sql = f"SELECT rowid FROM docs WHERE kind IN ({marks})"
         where = Filter(sql=sql, parameters=tuple(kinds))
-    query = Query(text="", vector=vector)
-    knn = VectorRetriever(table, table="docs_vec", content=CONTENT, where=where)
-    expected = knn.retrieve(query, depth=depth)
-    found = MatrixRetriever(table, ROWS, content=CONTENT, where=where).retrieve(query, depth=depth)
+    knn = VectorRetriever(table, "docs_vec", content=CONTENT, where=where)
+    expected = knn.nearest(vector, depth=depth)
+    held = MatrixRetriever(table, ROWS, content=CONTENT).using(table, where=where)
+    found = held.nearest(vector, depth=depth)
     # Floats are summed in another order, so the last digits may differ and near ties may swap.
     assert [hit.score for hit in found] == pytest.approx([hit.score for hit in expected], abs=1e-5)
     scores = {hit.id: hit.score for hit in expected}
     for hit in found[: len(found) // 2]:
         assert hit.id in scores or hit.score == pytest.approx(found[-1].score, abs=1e-5)
+
+
+def test_reading_vectors_takes_little_more_memory_than_twice_what_they_have():
+    connection = apsw.Connection(":memory:")
+    rows = (
+        "WITH RECURSIVE each (row) AS (SELECT 1 UNION ALL SELECT row + 1 FROM each LIMIT 8000) "
+        "SELECT row, ? FROM each"
+    )
+    MatrixRetriever(connection, rows, [blob(1.0, *[0.0] * 255)])
+    tracemalloc.start()
+    held = MatrixRetriever(connection, rows, [blob(1.0, *[0.0] * 255)])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2.2 * 8000 * 4 * 256
+    assert len(held.nearest([1.0] * 256, depth=3)) == 3
 
 
 changes = st.lists(st.tuples(st.integers(1, 40), st.none() | vectors), max_size=60)
@@ -74,7 +91,7 @@ changes = st.lists(st.tuples(st.integers(1, 40), st.none() | vectors), max_size=
 def test_a_later_state_finds_what_is_found_when_all_is_read_again(states):
     connection = apsw.Connection(":memory:")
     connection.execute("CREATE TABLE near (row INTEGER PRIMARY KEY, vector BLOB, version INTEGER)")
-    queries = [Query(text="", vector=[float(n == m) for n in range(8)]) for m in range(8)]
+    queries = [[float(n == m) for n in range(8)] for m in range(8)]
     held, answers, version = None, [], 0
     for changed in states:
         for row, vector in changed:
@@ -87,11 +104,11 @@ def test_a_later_state_finds_what_is_found_when_all_is_read_again(states):
         held = MatrixRetriever(connection, sql, versions=versions, previous=held)
         fresh = MatrixRetriever(connection, sql)
         for query in queries:
-            assert held.retrieve(query, depth=99) == fresh.retrieve(query, depth=99)
-        answers.append((held, [held.retrieve(query, depth=99) for query in queries]))
+            assert held.nearest(query, depth=99) == fresh.nearest(query, depth=99)
+        answers.append((held, [held.nearest(query, depth=99) for query in queries]))
     # States that are still in use have not changed.
     for state, found in answers:
-        assert [state.retrieve(query, depth=99) for query in queries] == found
+        assert [state.nearest(query, depth=99) for query in queries] == found
     connection.close()
 
 
@@ -114,18 +131,16 @@ def test_only_changed_rows_are_read_for_a_later_state(connection):
     connection.execute("DELETE FROM near WHERE row = 5")
     later = MatrixRetriever(connection, sql, **options, previous=first)
     assert set(read) == {3}
-    query = Query(text="", vector=(0, 1))
-    assert [hit.id for hit in later.retrieve(query, depth=9)] == ["3", "4", "2", "1"]
-    assert [hit.id for hit in first.retrieve(query, depth=9)] == ["5", "4", "3", "2", "1"]
+    assert [hit.id for hit in later.nearest((0, 1), depth=9)] == ["3", "4", "2", "1"]
+    assert [hit.id for hit in first.nearest((0, 1), depth=9)] == ["5", "4", "3", "2", "1"]
 
 
-def test_parts_of_a_request_have_the_same_hits_as_alone(table):
+def test_vectors_that_are_multiplied_together_have_the_same_hits_as_alone(table):
     held = MatrixRetriever(table, ROWS)
-    whole, *parts = (Query(text="", vector=[n, 1, 0, 0, 0, 0, 0, -n]) for n in range(3))
-    together = Query(text="", vector=whole.vector, parts=tuple(parts))
-    for query in (together, *parts):
-        alone = held.using(table).retrieve(Query(text="", vector=query.vector), depth=50)
-        assert held.retrieve(query, depth=50) == alone
+    first, *others = ([n, 1, 0, 0, 0, 0, 0, -n] for n in range(3))
+    for vector, then in ((first, others), (others[0], ()), (others[1], ())):
+        alone = held.using(table).nearest(vector, depth=50)
+        assert held.nearest(vector, depth=50, then=then) == alone
 
 
 def test_rows_that_are_no_vectors_are_an_error(connection):
@@ -137,12 +152,12 @@ def test_rows_that_are_no_vectors_are_an_error(connection):
 
 def test_no_rows_find_nothing(connection):
     held = MatrixRetriever(connection, "SELECT 1, x'00' WHERE 0")
-    assert held.retrieve(Query(text="", vector=(1, 0)), depth=3) == []
+    assert held.nearest((1, 0), depth=3) == []
 
 
 def test_equal_rows_with_the_first_ids_are_kept(store_vectors):
     connection = store_vectors(dict.fromkeys(range(1, 200), (1, 0)))
-    found = MatrixRetriever(connection, ROWS).retrieve(Query(text="", vector=(1, 0)), depth=3)
+    found = MatrixRetriever(connection, ROWS).nearest((1, 0), depth=3)
     assert [hit.id for hit in found] == ["1", "10", "100"]
 
 
@@ -151,7 +166,7 @@ def test_a_row_missing_from_its_content_table_is_left_out(store_vectors):
     connection.execute("CREATE TABLE docs (id TEXT)")
     connection.execute("INSERT INTO docs (rowid, id) VALUES (2, 'up')")
     held = MatrixRetriever(connection, ROWS, content=CONTENT)
-    assert [hit.id for hit in held.retrieve(Query(text="", vector=(1, 0)), depth=3)] == ["up"]
+    assert [hit.id for hit in held.nearest((1, 0), depth=3)] == ["up"]
 
 
 def test_without_numpy_the_error_is_immediate(monkeypatch, connection):

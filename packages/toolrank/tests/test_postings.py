@@ -59,13 +59,6 @@ def test_the_least_recently_used_terms_are_evicted_first():
     assert postings.rows == 2 * 132
 
 
-def test_a_new_posting_replaces_the_old_one():
-    postings = PostingsCache()
-    postings.put("a", posting({1: 1.0, 2: 1.0}))
-    postings.put("a", posting({1: 1.0}))
-    assert postings.rows == 33
-
-
 def test_terms_without_rows_take_space_too():
     postings = PostingsCache(max_rows=320)
     for number in range(1000):

@@ -6,8 +6,8 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank._query import MAX_TERMS, STOP_WORDS, match_expression, quoted_phrases
-from toolrank.steps import query_terms
+from toolrank import Query
+from toolrank._query import MAX_TERMS, match_expression, query_terms, quoted_phrases
 
 HOSTILE = [
     "",
@@ -68,7 +68,7 @@ HOSTILE = [
     ],
 )
 def test_words_and_the_parts_of_identifiers_become_terms(text, terms):
-    assert query_terms(text) == terms
+    assert Query(text).terms == terms
 
 
 def test_a_long_text_without_spaces_is_truncated_like_a_long_query():
@@ -102,11 +102,6 @@ def test_stop_words_are_dropped_unless_nothing_remains():
     assert query_terms("how are you") == ["how", "are", "you"]
 
 
-def test_the_stop_words_can_be_replaced():
-    assert query_terms("bitte merge the pdf", stop_words={"bitte"}) == ["merge", "the", "pdf"]
-    assert "the" in STOP_WORDS
-
-
 def test_a_pasted_document_is_truncated_not_refused():
     words = [f"word{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(500)]
     assert query_terms(" ".join(words)) == words[:MAX_TERMS]
@@ -119,6 +114,15 @@ def test_any_text_becomes_distinct_terms_without_spaces_or_quotes(text):
     terms = query_terms(text)
     assert len(set(terms)) == len(terms) <= MAX_TERMS
     assert all(term and not any(char.isspace() or char in '"\0' for char in term) for term in terms)
+
+
+def test_a_compound_query_is_embedded_with_its_subqueries():
+    query = Query.of("find the invoice and send it to Bob")
+    assert query.texts == [query.text, "find the invoice", "send it to Bob"]
+    vectors = [(1.0,), None, (3.0,)]
+    whole = query.with_vectors(vectors)
+    assert [whole.vector, *(each.vector for each in whole.subqueries)] == vectors
+    assert Query.of("merge files") == Query("merge files")
 
 
 def test_terms_are_quoted_and_joined_by_or():

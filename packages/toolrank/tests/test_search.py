@@ -1,9 +1,9 @@
 """`HybridSearch` over one's own tables: the whole pipeline, without knowing what the rows are."""
 
 import pytest
-from toolrank import RECOMMENDED_CONFIDENCE, HybridSearch, IdColumn, Tables, name_key
+from toolrank import RECOMMENDED_CONFIDENCE, HybridSearch, IdColumn, Query, Tables, name_key
+from toolrank._records import UNITS
 from toolrank.errors import RankingArgumentError, RetrievalError
-from toolrank.steps import UNITS
 
 ROWS = {
     "github:create_issue": ("create issue", "Open a new issue in a repository of GitHub.", (1, 0)),
@@ -75,7 +75,7 @@ def test_words_and_meaning_find_rows_together(search):
     assert (first.id, first.match) == ("pdf:merge_files", "both")
     first, *_ = search.search("tell a colleague")
     assert (name(first.id), first.match) == ("send_mail", "meaning")
-    assert {each.retriever for each in first.hit.contributions} == {"vector"}
+    assert {each.retriever for each in first.contributions} == {"vector"}
 
 
 def test_a_misspelt_request_finds_and_embeds_the_word_that_was_meant(search):
@@ -90,10 +90,10 @@ def test_a_row_that_is_named_comes_first_with_the_highest_confidence(search):
     assert first.score == first.confidence
 
 
-def test_each_part_of_a_request_is_answered(search):
+def test_each_subquery_of_a_request_is_answered(search):
     found = search.search("create a new issue and merge several files")
-    parts = {result.id: result.hit.explanation.part for result in found}
-    assert (parts["github:create_issue"], parts["pdf:merge_files"]) == (0, 1)
+    best = {result.id: result.explanation.subquery for result in found}
+    assert (best["github:create_issue"], best["pdf:merge_files"]) == (0, 1)
     sure = [result for result in found if result.confidence >= RECOMMENDED_CONFIDENCE]
     assert {"github:create_issue", "pdf:merge_files"} <= {*ids(sure)}
 
@@ -136,15 +136,41 @@ def test_any_text_is_a_request(rows, text):
 
 
 def test_scores_are_fused_by_strength(search):
-    first, *_ = search.search("open an issue")
     rivals = search.search("open an issue", limit=9)
-    weighted = [
-        sum(UNITS[it.retriever] * it.score for it in each.hit.contributions) for each in rivals
-    ]
-    shares = [each.hit.explanation.request for each in rivals]
-    assert first.hit.explanation is not None
+    weighted = [sum(UNITS[it.retriever] * it.score for it in each.contributions) for each in rivals]
+    shares = [each.explanation.request for each in rivals]
     ratio = weighted[0] / shares[0]
     assert [share * ratio for share in shares] == pytest.approx(weighted)
+
+
+def test_a_run_has_the_callers_own_vectors_weights_and_past_use(search, rows):
+    whole = tables(rows, vectors="docs_vec", keys=["key"], text="text")
+    query = Query("open an issue", (0.9, 0.2))
+    usage = {"gitlab:create_issue": (0, 50)}
+    plain, used = search.run(whole, query), search.run(whole, query, usage=usage)
+    (own,) = (it for it in used.results if it.id in usage)
+    assert own.explanation.usage == pytest.approx(0.92, abs=1e-3)
+    assert {it.explanation.usage for it in plain.results} == {1.0}
+    near = search.run(whole, query, weights={"vector": 1.0}).results
+    assert {it.match for it in near} == {"meaning"}
+    assert search.run(whole, query, weights={"fuzzy": 1.0}, limit=1).results[0].match == "fuzzy"
+    lower = search.run(whole, query, deprecated={plain.results[0].id: ()}).results
+    assert lower[0].id != plain.results[0].id
+
+
+def test_a_rank_is_explained_by_the_row_before(search, rows):
+    whole = tables(rows, vectors="docs_vec", keys=["key"], text="text")
+    run = search.run(whole, Query("send a message", (0, 1)), limit=2)
+    first, second = run.results
+    told = run.explain_rank(second.id)
+    assert (told.rank, told.results, told.same) == (2, (second, first), None)
+    (equal,) = first.also
+    assert run.explain_rank(equal).same == (1, first.id)
+    far = run.explain_rank("pdf:merge_files")
+    assert far.rank > 2
+    assert [it.id for it in far.results] == ["pdf:merge_files", second.id]
+    gone = run.explain_rank("no such row")
+    assert (gone.rank, gone.results) == (None, (second,))
 
 
 def test_what_cannot_be_searched_is_refused(rows):
@@ -152,6 +178,8 @@ def test_what_cannot_be_searched_is_refused(rows):
         HybridSearch().search("merge")
     with pytest.raises(RankingArgumentError, match="limit"):
         HybridSearch(tables(rows)).search("merge", limit=0)
+    with pytest.raises(RankingArgumentError, match="'bm25' has weight"):
+        HybridSearch().run(tables(rows), Query("merge"), weights={"bm25": -1})
     with pytest.raises(RankingArgumentError, match="content"):
         Tables(rows, "rows_fts", keys=["key"])
     with pytest.raises(RetrievalError):

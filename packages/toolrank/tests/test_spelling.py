@@ -8,8 +8,10 @@ import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank._full_text import FullTextTable
-from toolrank._spelling import Vocabulary, letters_of, osa_distance
+from toolrank._spelling import Vocabulary, osa_distance
+from toolrank.errors import RetrievalError
+
+from .lexical import full_text
 
 WORDS = st.text("abcd", max_size=8)
 
@@ -46,11 +48,6 @@ def test_the_distance_is_the_edit_distance_up_to_the_limit(a, b, limit):
 )  # fmt: skip
 def test_a_missing_added_wrong_or_swapped_letter_is_one_edit(a, b, distance):
     assert osa_distance(a, b, limit=5) == distance
-
-
-@given(WORDS, WORDS)
-def test_an_edit_changes_the_letter_set_by_at_most_two(a, b):
-    assert (letters_of(a) ^ letters_of(b)).bit_count() <= 2 * defined(a, b)
 
 
 def terms(vocabulary, word):
@@ -137,13 +134,12 @@ def test_similar_terms_are_from_the_vocabulary_and_ordered(vocabulary, word):
 
 
 def test_the_terms_of_a_table_are_read_with_their_row_counts(documents):
-    vocabulary = Vocabulary(FullTextTable(documents, table="docs_fts").vocabulary())
-    (issue,) = vocabulary.similar("isue")
+    (issue,) = full_text(documents).vocabulary().similar("isue")
     assert (issue.term, issue.documents) == ("issu", 2)
 
 
 def test_reading_the_vocabulary_leaves_no_temporary_table(documents):
-    FullTextTable(documents, table="docs_fts").vocabulary()
+    full_text(documents).vocabulary()
     (count,) = next(iter(documents.execute("SELECT count(*) FROM temp.sqlite_master", ())))
     assert count == 0
 
@@ -158,15 +154,13 @@ def test_the_vocabulary_of_a_read_only_database_can_be_read(tmp_path, in_transac
         reader.execute("PRAGMA query_only = 1")
         if in_transaction:
             reader.execute("BEGIN")
-        assert terms(Vocabulary(FullTextTable(reader, table="docs_fts").vocabulary()), "isue") == [
-            "issue"
-        ]
+        assert terms(full_text(reader).vocabulary(), "isue") == ["issue"]
         assert reader.pragma("query_only") == 1
 
 
 def test_a_missing_table_leaves_the_connection_as_it_was():
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute("PRAGMA query_only = 1")
-        with pytest.raises(apsw.SQLError):
-            FullTextTable(connection, table="missing").vocabulary()
+        with pytest.raises(RetrievalError):
+            full_text(connection, "missing").vocabulary()
         assert connection.pragma("query_only") == 1

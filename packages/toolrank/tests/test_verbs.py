@@ -3,7 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank._names import VERB_PENALTY, verb_prior
+from toolrank._names import VERB_PENALTY, verb_priors
+
+
+def verb_prior(request, name):
+    return next(verb_priors(request, [name]))
 
 
 @pytest.mark.parametrize(

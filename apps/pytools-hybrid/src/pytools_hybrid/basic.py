@@ -5,4 +5,4 @@ from pytools_hybrid.cli import main
 if __name__ == "__main__":
     import sys
 
-    main(["serve", "--tools", "basic", *sys.argv[1:]])
+    main(["serve", "--profile", "basic", *sys.argv[1:]])

@@ -63,7 +63,7 @@ def own_entry(
         confirm: The ids of tools whose calls the user confirms.
     """
     command, *before = _own_command()
-    args = [*before, "serve", "--tools", "call"]
+    args = [*before, "serve", "--profile", "call"]
     for root in roots:
         args += ["--root", str(root)]
     for tool in confirm:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import typer
 
 from pytools_hybrid.logs import are_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from rich import progress
     from rich.console import RenderableType
@@ -29,11 +30,13 @@ __all__ = [
     "print_json",
     "print_lines",
     "print_rich",
+    "print_rows",
     "print_sync",
     "printable",
     "say",
     "shown_size",
     "shows_progress",
+    "spinner",
 ]
 
 _SHOWN_ISSUES = 20
@@ -70,6 +73,50 @@ def shows_progress() -> bool:
 def print_json(value: object) -> None:
     """Print a result for programs."""
     typer.echo(json.dumps(value, indent=2))
+
+
+def print_rows(
+    rows: Iterable[Mapping[str, Any]],
+    output: str,
+    *,
+    line: str,
+    columns: Sequence[tuple[str, str, str]] = (),
+    value: object = None,
+) -> None:
+    """Print a result of rows: as JSON, as ids, as a table on a terminal, or as lines.
+
+    Args:
+        rows: The values of each row, by name.
+        output: `json`, `ids`, or any other word for people.
+        line: The format of a line.
+        columns: The heading, format and style of each column of the table, the style a format too;
+            a row may have values that only these use. By default a terminal gets lines as well.
+        value: The value for JSON, if not the rows.
+    """
+    if output == "json":
+        print_json(list(rows) if value is None else value)
+    elif output == "ids" or not (columns and is_terminal()):
+        form = "{id}" if output == "ids" else line
+        for row in rows:
+            typer.echo(printable(form.format(**row)).rstrip())
+    else:
+        from rich.table import Table
+        from rich.text import Text
+
+        has_header = any(heading for heading, _, _ in columns)
+        table = Table(
+            box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold",
+            show_header=has_header,
+        )  # fmt: skip
+        for heading, _, _ in columns:
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            cells = (
+                Text(printable(form.format(**row)), style=style.format(**row))
+                for _, form, style in columns
+            )
+            table.add_row(*cells)
+        print_rich([table])
 
 
 def print_rich(parts: Iterable[RenderableType]) -> None:
@@ -116,6 +163,19 @@ def print_issues(report: SyncReport, roots: Roots) -> None:
         say(f"  left out {roots.brief(issue.path)}: {issue.detail}")
     if len(report.issues) > _SHOWN_ISSUES:
         say(f"  … and {len(report.issues) - _SHOWN_ISSUES} more")
+
+
+@contextmanager
+def spinner(text: str) -> Generator[Callable[[str], object]]:
+    """Show that work goes on, if stderr is a terminal; the block gets a function that says how."""
+    if not shows_progress():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(printable(text))) as status:
+        yield lambda now: status.update(Text(printable(now)))
 
 
 class Progress:

@@ -45,13 +45,6 @@ class ToolImportError(Exception):
         self.reason = reason
 
 
-class ClientFileError(ToolImportError):
-    """A client's file that cannot be changed; nothing was written to it."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("", message)
-
-
 class ServersFileError(ToolImportError):
     """A servers file that cannot be used; `subject` is the file and the position in it."""
 

@@ -13,20 +13,15 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+# The keywords whose value is a schema, a list of schemas, and an object of schemas.
 ONE = frozenset(
     {
         *("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then"),
         *("else", "additionalItems", "unevaluatedProperties", "unevaluatedItems"),
     }
 )
-"""The keywords whose value is a schema."""
-
 MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-"""The keywords whose value is a list of schemas."""
-
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""The keywords whose value is an object of schemas."""
-
 _CLOSING = ("additionalProperties", "unevaluatedProperties")
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 _ABOUT = frozenset({"title", "description", "default", "deprecated"})
@@ -60,7 +55,9 @@ def without_patterns(schema: JsonValue) -> Any:  # noqa: ANN401
     """Leave out regular expressions, and what depends on the names that they match."""
 
     def plain(node: dict[str, JsonValue]) -> JsonValue:
-        hidden = {"pattern", *(("patternProperties", *_CLOSING) if _has_patterns(node) else ())}
+        hidden = {"pattern"}
+        if node.get("patternProperties"):
+            hidden |= {"patternProperties", *_CLOSING}
         return {key: value for key, value in node.items() if key not in hidden}
 
     return mapped(schema, plain)
@@ -86,22 +83,22 @@ def _required(node: dict[str, JsonValue], whole: JsonValue) -> dict[str, JsonVal
     properties, required = node.get("properties"), node.get("required")
     if not isinstance(required, list) or not isinstance(properties, dict):
         return node
-    needed = [it for it in required if not _has_default(properties.get(str(it)), whole)]
+
+    def has_default(schema: JsonValue) -> bool:
+        given = schema if isinstance(schema, dict) else {}
+        target = target_of(given.get("$ref"), whole)
+        return "default" in given or (isinstance(target, dict) and "default" in target)
+
+    needed = [it for it in required if not has_default(properties.get(str(it)))]
     strange = [it for it in needed if isinstance(it, str) and it not in properties]
     if strange and _COMBINED.isdisjoint(node):
-        if any(node.get(key) is False for key in _CLOSING) and not _has_patterns(node):
+        is_closed = any(node.get(key) is False for key in _CLOSING)
+        if is_closed and not node.get("patternProperties"):
             needed = [it for it in needed if it not in strange]
         else:
             others = node.get("additionalProperties", {})
             node["properties"] = properties | dict.fromkeys(strange, others)
     return node | {"required": needed}
-
-
-def _has_default(schema: JsonValue, whole: JsonValue) -> bool:
-    if not isinstance(schema, dict):
-        return False
-    target = target_of(schema.get("$ref"), whole)
-    return "default" in schema or (isinstance(target, dict) and "default" in target)
 
 
 def _nullable(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -119,10 +116,6 @@ def _nullable(node: dict[str, JsonValue]) -> dict[str, JsonValue]:
         about = {key: node.pop(key) for key in _ABOUT & node.keys()}
         return {"anyOf": [cast("JsonValue", node), {"type": "null"}], **about}
     return node
-
-
-def _has_patterns(node: Mapping[str, JsonValue]) -> bool:
-    return bool(node.get("patternProperties"))
 
 
 def mapped(schema: JsonValue, change: Callable[[dict[str, JsonValue]], JsonValue]) -> JsonValue:
@@ -156,23 +149,37 @@ def output_schema(schema: JsonValue, notes: list[str], *, is_old: bool) -> dict[
     """
     if schema is None:
         return None
+    from jsonschema import SchemaError  # type: ignore[import-untyped]
+    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+
     if not isinstance(schema, dict) or (is_old and not _is_of_object(schema)):
         notes.append("its results are texts: their schema is not that of an object")
         return None
     try:
         made = _without_dangling(schema, schema)
         made = _of_object(made, notes) if is_old else made
-        _check_size(made)
-        _check(made)
+        # Checking takes long, because choices are compared pairwise.
+        if _size_of(made) > _MOST_VALUES:
+            raise ValueError("its schema is too large")
+        validator_for(made).check_schema(made)
     except (ValueError, RecursionError) as error:
-        notes.append(f"Result allows anything: {error}")
-        return dict(_OBJECT)
-    return made
+        problem = str(error)
+    except SchemaError as error:
+        problem = f"its schema is invalid: {error.message[:200]}"
+    else:
+        return made
+    notes.append(f"Result allows anything: {problem}")
+    return dict(_OBJECT)
+
+
+def _size_of(value: JsonValue) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_size_of, inner))
 
 
 def _validator(schema: JsonValue, *, is_old: bool) -> Any:  # noqa: ANN401 - a library without types
     """Return a validator of results; None if there is nothing to check."""
-    from jsonschema.validators import validator_for  # type: ignore[import-untyped]
+    from jsonschema.validators import validator_for
     from referencing import Registry
 
     usable = output_schema(schema, [], is_old=is_old)
@@ -252,30 +259,6 @@ def _without_dangling(value: JsonValue, schema: dict[str, JsonValue]) -> Any:  #
         for key, item in value.items()
         if key != "$ref" or not isinstance(item, str) or target_of(item, schema) is not None
     }
-
-
-def _check_size(schema: JsonValue) -> None:
-    """Reject a schema that would take long to check, because choices are compared pairwise."""
-    left, waiting = _MOST_VALUES, [schema]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            waiting += value.values()
-        left -= 1
-        if left < 0:
-            raise ValueError("its schema is too large")
-
-
-def _check(schema: dict[str, Any]) -> None:
-    from jsonschema import SchemaError
-    from jsonschema.validators import validator_for
-
-    try:
-        validator_for(schema).check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"its schema is invalid: {error.message[:200]}") from None
 
 
 def _is_of_object(schema: dict[str, JsonValue]) -> bool:

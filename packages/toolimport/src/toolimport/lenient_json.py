@@ -15,11 +15,6 @@ __all__ = ["read_leniently"]
 _DEEPEST = 180
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPES = re.compile(
-    r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
-    r"|(?P<lone>u[dD][89a-fA-F][\da-fA-F]{2})|.)",
-    re.DOTALL,
-)
 
 
 def read_leniently(text: str, notes: list[str] | None = None) -> JsonValue:
@@ -34,11 +29,8 @@ def read_leniently(text: str, notes: list[str] | None = None) -> JsonValue:
         ValueError: The text is invalid in other ways.
     """
     notes = [] if notes is None else notes
-    whole, has_lone_surrogates = _without_lone_surrogates(text)
-    if has_lone_surrogates:
-        notes.append("lone surrogates in it were replaced")
-    shallow = _shallow(whole)
-    if shallow is not whole:
+    shallow = _shallow(text)
+    if shallow is not text:
         notes.append(f"parts nested more than {_DEEPEST} levels deep are JSON text")
 
     def number(digits: str) -> int | str:
@@ -52,20 +44,11 @@ def read_leniently(text: str, notes: list[str] | None = None) -> JsonValue:
         read: JsonValue = json.loads(shallow, strict=False, parse_int=number)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    written = json.dumps(read, ensure_ascii=False)
+    if _LONE_SURROGATE.search(written):
+        notes.append("lone surrogates in it were replaced")
+        read = json.loads(_LONE_SURROGATE.sub("\ufffd", written))
     return read
-
-
-def _without_lone_surrogates(text: str) -> tuple[str, bool]:
-    """Replace lone surrogates, escaped or not; return also whether there were any."""
-    count = 0
-
-    def replaced(found: re.Match[str]) -> str:
-        nonlocal count
-        count += found["lone"] is not None
-        return found[0] if found["lone"] is None else "\\ufffd"
-
-    whole, others = _LONE_SURROGATE.subn("\ufffd", _ESCAPES.sub(replaced, text))
-    return whole, bool(count or others)
 
 
 def _shallow(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 import psycopg.errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from toolindex.errors import DatabaseBusyError, DatabaseError
+from toolindex import DatabaseBusyError, DatabaseError
 
 from toolindex_postgres._address import SECRET, Address
 from toolindex_postgres._errors import (
@@ -150,7 +150,6 @@ class Connections:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is an idle connection."""
         return self._process == os.getpid() and not self._idle.empty()
 
     @property
@@ -228,7 +227,6 @@ class Connections:
             return self._primary
 
     def close(self) -> None:
-        """Close the idle connections; a lent one is closed when it comes back."""
         self.closed = True
         if self._primary is not None:
             self._primary.close()

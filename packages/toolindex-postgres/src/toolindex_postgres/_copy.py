@@ -5,25 +5,24 @@ Everything can be repeated: an interrupted update is completed the next time.
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections import defaultdict
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolindex import LeaseHeldError, ToolFilter, VectorError, check_dimensions, plan_sync
+from toolindex import DatabaseBusyError, ToolFilter
 from toolscan import ScanReport
 
 from toolindex_postgres._notes import Note, Notes
 from toolindex_postgres._rows import vector_of
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from toolindex import StoredFiles, SyncPlan, ToolStore
+    from toolindex import StoredFiles, ToolStore
     from toolscan import ToolRecord
 
     from toolindex_postgres._tree import State, Tree
@@ -35,6 +34,28 @@ _BEFORE_ALL = -(1 << 63)
 _LEASE_SECONDS = 30.0
 # Another thread may be changing the tree, and waiting up to two minutes for each of several hosts.
 _THREAD_SECONDS = 300.0
+
+
+class Change(NamedTuple):
+    """What a sync changes on the server.
+
+    Attributes:
+        changed: Records to write.
+        removed: Ids of tools that are gone.
+        moved: As in a plan of toolindex.
+        is_whole: Whether all records are then from one reader and cover the whole tree; None if
+            that need not be recorded.
+    """
+
+    changed: Sequence[ToolRecord]
+    removed: Sequence[str]
+    moved: Sequence[tuple[str, str]]
+    is_whole: bool | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the server need not be asked."""
+        return not (self.changed or self.removed or self.is_whole)
 
 
 class Copy:
@@ -53,19 +74,21 @@ class Copy:
         self._seen: Note | None = None
 
     @contextmanager
-    def alone(self) -> Generator[None]:
+    def exclusive(self) -> Generator[None]:
         """Become the only writer of the copy on this host, before taking the tree's lock.
 
         Raises:
-            LeaseHeldError: Another thread or process has been changing it for too long.
+            DatabaseBusyError: Another thread or process has been changing it for too long.
         """
-        with self.turn(_THREAD_SECONDS, _LEASE_SECONDS) as is_ours:
+        with self.try_exclusive(_THREAD_SECONDS, _LEASE_SECONDS) as is_ours:
             if not is_ours:
-                raise LeaseHeldError(self.store.where)
+                raise DatabaseBusyError(self.store.where)
             yield
 
     @contextmanager
-    def turn(self, patience: float = 0.0, process_patience: float | None = None) -> Generator[bool]:
+    def try_exclusive(
+        self, patience: float = 0.0, process_patience: float | None = None
+    ) -> Generator[bool]:
         """Become the only writer of the copy; yield whether that worked.
 
         Args:
@@ -95,7 +118,7 @@ class Copy:
     @contextmanager
     def changing(self) -> Generator[None]:
         """Change only the copy in a block, and record that its state of the tree is the same."""
-        with self.alone():
+        with self.exclusive():
             note = self.notes.state()
             is_known = note is not None and note.copy == self._generation()
             yield
@@ -140,12 +163,10 @@ class Copy:
         self.notes.put_state(None)
 
     def close(self) -> None:
-        """Close the copy, and the file beside it."""
         self.notes.close()
         self.store.close()
 
     def put_vectors(self, vectors: Iterable[tuple[str, dict[str, array[float]]]]) -> None:
-        """Add models' vectors, in the order in which they were stored."""
         for model, by_hash in vectors:
             self.store.put_vectors(model, by_hash)
 
@@ -155,16 +176,14 @@ class Copy:
         reader_version: str,
         within: Collection[str] | None,
         now: State | None,
-    ) -> tuple[SyncPlan, bool, bool | None]:
+    ) -> Change:
         """Plan a sync in the state of the tree, which the copy has, if it is known.
 
         Returns:
-            The plan; whether it changes anything on the server; and whether all records are then
-            from one reader and cover the whole tree, or None if that need not be recorded.
+            What changes on the server.
         """
         held = self.store.stored(reader_version=reader_version, within=within)
-        reread = not held.is_current
-        plan = plan_sync(held.entries, scanned, within=within, reread=reread)
+        reread, plan = not held.is_current, held.plan(scanned)
         # A copy stays complete, but its tree may have been dropped and created again.
         is_complete = held.is_complete if now is None else now.is_complete
         is_other = now is not None and now.reader_version != reader_version
@@ -173,8 +192,7 @@ class Copy:
             is_whole = True
         elif not reread and not is_complete:
             is_whole = False
-        is_news = plan.added or plan.updated or plan.reread or plan.removed
-        return plan, bool(is_news) or bool(is_whole), is_whole
+        return Change(plan.changed, plan.removed, plan.moved, is_whole)
 
     def changes_aliases(self, aliases: Mapping[str, Sequence[str]], keep: Collection[str]) -> bool:
         """Return whether tools would get other aliases than they have in the copy."""
@@ -303,25 +321,6 @@ class Copy:
     def _generation(self) -> int:
         with self.store.reading() as reader:
             return reader.generation()
-
-
-def checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
-    """Return vectors in their stored form, or reject them like the copy would.
-
-    Raises:
-        VectorError: They cannot be stored.
-    """
-    floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
-    length = len(next(iter(floats.values())))
-    check_dimensions(model_id, length)
-    for vector in floats.values():
-        size = math.hypot(*vector)
-        if len(vector) != length or not math.isfinite(size) or not size:
-            raise VectorError(
-                model_id,
-                "returned vectors of several lengths, or one that is not finite or all zeros",
-            )
-    return floats
 
 
 def _listing(held: StoredFiles) -> dict[str, tuple[str, str]]:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolindex.errors import DatabaseError, NewerSchemaError
+from toolindex import DatabaseError, NewerSchemaError
 
 from toolindex_postgres._refresh import Freshness
 from toolindex_postgres._rows import encoded, shown
@@ -43,7 +43,6 @@ class TreeStatus:
 
     @property
     def shown_vectors(self) -> str:
-        """The numbers of vectors, as text."""
         counts = ", ".join(f"{count} vectors of {model}" for model, count in self.vectors.items())
         return counts or "no vectors"
 
@@ -95,7 +94,6 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._connections.close()
 
     def init(self) -> int:
@@ -114,7 +112,6 @@ class Database:
             return _migrate(connection, self.where)
 
     def status(self) -> DatabaseStatus:
-        """Return the status of the database."""
         with self._connections.reading(patient=True, copies=True) as connection:
             found = _found_version(connection)
             server: str = _one(connection, "SHOW server_version")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseError
 
 __all__ = [
     "AddressError",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-import uuid
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -67,35 +66,31 @@ class Notes:
         self._host: str | None = None
 
     def get(self, key: str) -> Any:  # noqa: ANN401 - any JSON
-        """Return a value, or None if there is none."""
         with self._connected() as connection:
             return _value(connection, key)
 
     def put(self, key: str, value: object) -> None:
-        """Replace a value."""
         with self._connected() as connection:
             _put(connection, key, value)
 
     def state(self) -> Note | None:
-        """Return the copy's state, or None if nothing is known about it."""
         with suppress(TypeError):
             return Note(**self.get("copy"))
         return None
 
     def put_state(self, note: Note | None) -> None:
-        """Record the copy's state, or that nothing is known about it."""
         self.put("copy", None if note is None else asdict(note))
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
     def host(self) -> str:
-        """Return the unique id of this copy."""
         if self._host is None:
+            import uuid  # It takes long, and a search needs none.
+
             with self._connected() as connection:
                 new = json.dumps(str(uuid.uuid4()))
                 connection.execute("INSERT OR IGNORE INTO note VALUES ('host', ?)", (new,))
@@ -111,7 +106,6 @@ class Notes:
         return 0, None
 
     def add_events(self, events: Sequence[tuple[str, str]]) -> None:
-        """Add events, by id, to the end of the queue."""
         with self._connected() as connection:
             connection.executemany("INSERT OR IGNORE INTO event (id, body) VALUES (?, ?)", events)
 
@@ -129,7 +123,6 @@ class Notes:
         return found
 
     def count_events(self) -> int:
-        """Count the waiting events."""
         with self._connected() as connection:
             row = connection.execute("SELECT count(*) FROM event WHERE sent IS NULL").fetchone()
         return int(row[0])
@@ -154,7 +147,6 @@ class Notes:
             )
 
     def retain_events(self, most: int) -> None:
-        """Delete the oldest waiting events beyond a number."""
         with self._connected() as connection:
             connection.execute(
                 "DELETE FROM event WHERE sent IS NULL AND number <= (SELECT number FROM event "
@@ -163,7 +155,6 @@ class Notes:
             )
 
     def clear_events(self) -> None:
-        """Delete all events."""
         with self._connected() as connection:
             connection.execute("DELETE FROM event")
 

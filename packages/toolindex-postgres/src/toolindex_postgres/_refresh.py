@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import time
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from toolindex import DatabaseError, LeaseHeldError
+from toolindex import DatabaseBusyError, DatabaseError
 
 from toolindex_postgres._errors import UnreachableStoreError
 from toolindex_postgres._tree import Tree, poll
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from concurrent.futures import Future
 
     from toolindex_postgres._connections import Connections
     from toolindex_postgres._copy import Copy
@@ -56,6 +55,8 @@ class Freshness:
             return ""
         when = "from this host's copy, which is as old as the last contact with the server"
         if self.as_of is not None:
+            from datetime import UTC, datetime
+
             when = f"as of {datetime.fromtimestamp(self.as_of, UTC):%Y-%m-%d %H:%M:%S} UTC"
         return f"this answer is {when}: {self.problem}"
 
@@ -169,7 +170,7 @@ class Refresher:
         asked = time.time()
         now = polled or poll(self._connections, self._tree, patient=patient)
         if not self._copy.is_at(now):
-            with self._copy.alone(), self._connections.reading(copies=True) as connection:
+            with self._copy.exclusive(), self._connections.reading(copies=True) as connection:
                 tree = Tree(connection, self._tree, self._connections.where)
                 self._copy.bring_to(tree)
                 now = tree.state
@@ -184,7 +185,7 @@ class Refresher:
 
     def _fail(self, error: DatabaseError) -> None:
         is_of_copy = error.where != self._connections.where
-        if self._connections.closed or (is_of_copy and not isinstance(error, LeaseHeldError)):
+        if self._connections.closed or (is_of_copy and not isinstance(error, DatabaseBusyError)):
             raise error
         self._is_unreachable = isinstance(error, UnreachableStoreError)
         self.problem = str(error)
@@ -198,6 +199,9 @@ class Refresher:
 
     def _start(self, now: State | None) -> tuple[Future[None], bool]:
         """Return the fetch that is running in a thread, and whether it was just started."""
+        # It takes long to import.
+        from concurrent.futures import Future
+
         with self._lock:
             if self._running is not None:
                 thread, work = self._running

@@ -14,7 +14,7 @@ from dataclasses import MISSING, fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from toolindex import VectorError, check_dimensions
+from toolindex import ToolIndex, VectorError
 from toolscan import Parameter, ToolId, ToolRecord
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ def encoded(text: str) -> str:
 
 
 def decoded(key: str) -> str:
-    """Return the text of a key."""
     return str(json.loads(f'"{key}"'))
 
 
@@ -128,7 +127,7 @@ def vector_of(data: bytes, dimensions: int | None = None) -> array[float]:
     if sys.byteorder == "big":
         floats.byteswap()
     try:
-        check_dimensions("", len(floats))
+        ToolIndex.check_dimensions("", len(floats))
     except VectorError:
         raise ValueError(f"it has {len(floats)} numbers, which is too many") from None
     length = math.hypot(*floats)
@@ -137,8 +136,26 @@ def vector_of(data: bytes, dimensions: int | None = None) -> array[float]:
     return floats
 
 
+def checked(model_id: str, vectors: Mapping[str, Sequence[float]]) -> dict[str, array[float]]:
+    """Return vectors in their stored form, or reject them like the copy would.
+
+    Raises:
+        VectorError: They cannot be stored.
+    """
+    floats = {text_hash: array("f", vector) for text_hash, vector in vectors.items()}
+    length = len(next(iter(floats.values())))
+    ToolIndex.check_dimensions(model_id, length)
+    for vector in floats.values():
+        size = math.hypot(*vector)
+        if len(vector) != length or not math.isfinite(size) or not size:
+            raise VectorError(
+                model_id,
+                "returned vectors of several lengths, or one that is not finite or all zeros",
+            )
+    return floats
+
+
 def as_bytes(floats: array[float]) -> bytes:
-    """Return a vector as the server stores it."""
     if sys.byteorder == "big":
         floats = array("f", floats)
         floats.byteswap()

@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg.errors
-from toolindex import LeaseHeldError, finish_in_thread
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseBusyError, DatabaseError, finish_in_thread
 
 from toolindex_postgres._connections import BEGIN_UNLIMITED
 from toolindex_postgres._rows import as_bytes, encoded, vector_of
@@ -18,7 +17,7 @@ from toolindex_postgres._rows import as_bytes, encoded, vector_of
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
-    from toolindex import VectorCache, WorkLease
+    from toolindex import ToolStore
 
     from toolindex_postgres._connections import Connection, Connections
 
@@ -47,10 +46,11 @@ class SharedLease:
     """
 
     def __init__(
-        self, local: WorkLease, connections: Connections, *, tree: str, purpose: str
+        self, copy: ToolStore, connections: Connections | None, *, tree: str, purpose: str
     ) -> None:
-        self._local = local
+        self._local = copy.lease(purpose)
         self._connections = connections
+        self._where = copy.where if connections is None else connections.where
         # Trees of one role reuse each other's vectors, so only one of them at a time embeds and
         # pays.
         is_shared = purpose.startswith(_EMBEDDING)
@@ -78,7 +78,6 @@ class SharedLease:
         return is_ours
 
     def release(self) -> None:
-        """Release the lease; nothing happens if it is not held."""
         self._end()
         self._local.release()
 
@@ -87,7 +86,7 @@ class SharedLease:
         """Hold the lease for a block, waiting for it without blocking a thread.
 
         Raises:
-            LeaseHeldError: Another holds it for longer.
+            DatabaseBusyError: Another holds it for longer.
             DatabaseError: As for `acquire`.
         """
         import asyncio
@@ -98,7 +97,7 @@ class SharedLease:
             try:
                 while not await finish_in_thread(self._try):
                     if time.monotonic() > deadline:
-                        raise LeaseHeldError(self._connections.where)
+                        raise DatabaseBusyError(self._where)
                     await asyncio.sleep(delay)
                     delay = min(2 * delay, _LONGEST_DELAY)
                 yield
@@ -108,10 +107,12 @@ class SharedLease:
 
     def _try(self) -> bool:
         """Return whether work may begin: the lease was free, or the server is unreachable."""
+        if self._connections is None:
+            return True
         patient = False
         while True:
             try:
-                return self._lock(patient)
+                return self._lock(self._connections, patient)
             except DatabaseError:
                 if not self._connections.is_there():
                     return True
@@ -121,11 +122,11 @@ class SharedLease:
                     raise
                 patient = True
 
-    def _lock(self, patient: bool) -> bool:
+    def _lock(self, connections: Connections, patient: bool) -> bool:
         """Lock the row on the server, and keep the transaction only if that worked."""
-        connection = self._connections.begin(BEGIN_UNLIMITED, patient=patient)
+        connection = connections.begin(BEGIN_UNLIMITED, patient=patient)
         try:
-            with self._connections.explaining():
+            with connections.explaining():
                 is_ours = bool(connection.execute(_LOCK, self._key).rowcount)
                 # Committed at once, because others would wait for an uncommitted row.
                 if not is_ours and connection.execute(_MAKE, self._key).rowcount:
@@ -140,12 +141,12 @@ class SharedLease:
             return True
         finally:
             if self._connection is None:
-                self._connections.end(connection)
+                connections.end(connection)
         return is_ours
 
     def _end(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None:
+        if connection is not None and self._connections is not None:
             self._connections.end(connection)
 
 
@@ -156,9 +157,9 @@ class SharedQueryVectors:
     """
 
     def __init__(
-        self, local: VectorCache, connections: Connections, *, tree: str, read_only: bool
+        self, copy: ToolStore, connections: Connections, *, tree: str, read_only: bool
     ) -> None:
-        self._local = local
+        self._local = copy.query_vectors
         self._connections = connections
         self._tree = encoded(tree)
         self._read_only = read_only
@@ -166,7 +167,6 @@ class SharedQueryVectors:
     def get(
         self, model_id: str, query: str, *, dimensions: int | None = None
     ) -> Sequence[float] | None:
-        """Return a model's unit vector of a query, or None."""
         vector = self._local.get(model_id, query, dimensions=dimensions)
         if vector is not None:
             return vector
@@ -184,7 +184,6 @@ class SharedQueryVectors:
     def put(
         self, model_id: str, vectors: Mapping[str, Sequence[float]], *, used: Collection[str] = ()
     ) -> None:
-        """Store vectors by query, and record which stored ones were used."""
         self._local.put(model_id, vectors, used=used)
         if self._read_only or not (vectors or used):
             return

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from toolindex import DatabaseError
 
-from toolindex_postgres._copy import Copy, checked
 from toolindex_postgres._errors import UnreachableStoreError
 from toolindex_postgres._refresh import Freshness, Refresher
+from toolindex_postgres._rows import checked
 from toolindex_postgres._tree import Tree, name_of_vector
 
 if TYPE_CHECKING:
@@ -17,18 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping, Sequence
     from pathlib import Path
 
-    from toolindex import (
-        StoredFiles,
-        StoreReader,
-        SyncReport,
-        ToolStore,
-        UsageStore,
-        VectorCache,
-        WorkLease,
-    )
+    from toolindex import StoredFiles, StoreReader, SyncReport, ToolStore
     from toolscan import ScanReport, ToolRecord
 
     from toolindex_postgres._connections import Connection
+    from toolindex_postgres._shared import SharedLease, SharedQueryVectors
+    from toolindex_postgres._usage import SharedUsage
 
 
 class SharedStore:
@@ -39,8 +33,8 @@ class SharedStore:
     searches use the copy as it is; `freshness` returns how old it is. Syncs and aliases need the
     server, which puts them in order; without it, they raise `UnreachableStoreError`.
 
-    Implements the `toolindex.ToolStore` protocol. File stamps belong to a host and stay in its
-    copy. Closing the store closes the copy.
+    Implements `toolindex.ToolStore`, which documents its methods. File stamps belong to a host and
+    stay in its copy. Closing the store closes the copy.
 
     Args:
         copy: The copy, a store in a file that only this host uses. If it has the tools of another
@@ -63,6 +57,7 @@ class SharedStore:
     ) -> None:
         # Imported here, so that an address can be shown without waiting for the driver.
         from toolindex_postgres._connections import Connections
+        from toolindex_postgres._copy import Copy
         from toolindex_postgres._shared import SharedQueryVectors
         from toolindex_postgres._usage import SharedUsage
 
@@ -73,7 +68,7 @@ class SharedStore:
         self._local = Copy(copy)
         self._lengths: dict[str, int] = {}
         self._query_vectors = SharedQueryVectors(
-            copy.query_vectors, self._connections, tree=tree, read_only=self.read_only
+            copy, self._connections, tree=tree, read_only=self.read_only
         )
         self._usage = SharedUsage(self._local, self._connections, tree, prunes=not self.read_only)
         self._refresher = Refresher(self._local, self._connections, tree, self._usage)
@@ -90,22 +85,18 @@ class SharedStore:
 
     @property
     def damaged(self) -> Path | None:
-        """The new path of the copy's file that was last set aside as damaged, or None."""
         return self.copy.damaged
 
     @property
     def durable_problem(self) -> str:
-        """Why the usage record of a read-only copy is not used, or ""."""
         return self.copy.durable_problem
 
     @property
-    def usage(self) -> UsageStore:
-        """The record of searches and outcomes on all hosts."""
+    def usage(self) -> SharedUsage:
         return self._usage
 
     @property
-    def query_vectors(self) -> VectorCache:
-        """Vectors of queries, shared by all hosts."""
+    def query_vectors(self) -> SharedQueryVectors:
         return self._query_vectors
 
     def freshness(self, *, asks: bool = True) -> Freshness:
@@ -126,14 +117,13 @@ class SharedStore:
         )
 
     def try_writing(self) -> bool:
-        """Switch to writing if that is now possible; return whether it is."""
         return not self._read_only and self.copy.try_writing()
 
     def bind(self, root: str) -> None:
         """Bind the copy to one tree of files, and check that the server has an index.
 
         Raises:
-            ForeignRootError: The copy belongs to another tree, which still exists.
+            ForeignDatabaseError: The copy belongs to another tree, which still exists.
             SchemaError: The server has no index, or an older one.
             NewerSchemaError: A later version made it.
         """
@@ -160,34 +150,32 @@ class SharedStore:
         """
         self._check_writable()
         self._refresher.refresh()
-        with self._local.alone():
+        with self._local.exclusive():
             state = self._refresher.polled
-            if not self._local.plan(scanned, reader_version, within, state)[1]:
+            if self._local.plan(scanned, reader_version, within, state).is_empty:
                 return self.copy.sync(
                     scanned, reader_version=reader_version, within=within, stored=stored
                 )
             with self._writing() as tree:
                 before = tree.state
-                plan, _, is_whole = self._local.plan(scanned, reader_version, within, before)
-                tree.push(plan)
-                if is_whole is not None:
-                    tree.set_reader(reader_version, is_complete=is_whole)
+                plan = self._local.plan(scanned, reader_version, within, before)
+                tree.push(plan.changed, plan.removed, plan.moved)
+                if plan.is_whole is not None:
+                    tree.set_reader(reader_version, is_complete=plan.is_whole)
                 vectors = list(tree.vectors_since(before.generation))
             report = self.copy.sync(
                 scanned, reader_version=reader_version, within=within, stored=stored
             )
             self._local.put_vectors(vectors)
-            written = {str(it.id) for it in (*plan.added, *plan.updated, *plan.reread)}
-            self._note(tree, written)
+            self._note(tree, {str(record.id) for record in plan.changed})
             return report
 
     def annotate(self, aliases: Mapping[str, Sequence[str]], *, keep: Collection[str] = ()) -> int:
-        """Set the aliases of tools from a mapping, on the server and in the copy."""
         self._check_writable()
         self._refresher.refresh()
         if not self._refresher.problem and not self._local.changes_aliases(aliases, keep):
             return 0
-        with self._local.alone():
+        with self._local.exclusive():
             with self._writing() as tree:
                 tree.push_aliases(aliases, keep)
             done = self.copy.annotate(aliases, keep=keep)
@@ -216,11 +204,9 @@ class SharedStore:
         return texts
 
     def text_hashes(self, ids: Collection[str]) -> Collection[str]:
-        """Return the hashes of some tools' texts."""
         return self.copy.text_hashes(ids)
 
     def count_pending(self, model_id: str) -> int:
-        """Count the texts that this model has neither embedded nor refused."""
         self._refresher.refresh()
         return self.copy.count_pending(model_id)
 
@@ -230,7 +216,6 @@ class SharedStore:
         self.copy.refuse(model_id, reasons)
 
     def refused(self, model_id: str) -> Mapping[str, str]:
-        """Return the reason, by tool id, for every tool whose text a model has refused."""
         return self.copy.refused(model_id)
 
     def put_vectors(self, model_id: str, vectors: Mapping[str, Sequence[float]]) -> None:
@@ -254,24 +239,21 @@ class SharedStore:
         with self._local.changing():
             return self.copy.use_model(model_id, dimensions=dimensions)
 
-    def lease(self, purpose: str) -> WorkLease:
+    def lease(self, purpose: str) -> SharedLease:
         """Return the lease of one kind of work on this tree, for all hosts together."""
         from toolindex_postgres._shared import SharedLease
 
-        local = self.copy.lease(purpose)
-        if self.read_only:
-            return local
-        return SharedLease(local, self._connections, tree=self.tree, purpose=purpose)
+        connections = None if self.read_only else self._connections
+        return SharedLease(self.copy, connections, tree=self.tree, purpose=purpose)
 
     def back_up(self) -> bool:
         """Do nothing: what cannot be made again is on the server."""
         return False
 
     def prune(self) -> int:
-        """Delete the oldest vectors that no tool needs, in the copy and on the server."""
         if not self.read_only:
             # If this fails, the next host that prunes will do it.
-            with suppress(DatabaseError), self._local.alone(), self._writing() as tree:
+            with suppress(DatabaseError), self._local.exclusive(), self._writing() as tree:
                 tree.prune()
         return self.copy.prune()
 
@@ -285,7 +267,7 @@ class SharedStore:
             return tuple(found)
         with (
             suppress(UnreachableStoreError),
-            self._local.alone(),
+            self._local.exclusive(),
             self._connections.reading(patient=True, copies=True) as connection,
         ):
             tree = self._tree(connection)
@@ -302,7 +284,7 @@ class SharedStore:
         that this host's copy still has are written at once.
         """
         self._check_writable()
-        with self._local.alone():
+        with self._local.exclusive():
             with self._writing() as tree:
                 # Other hosts' copies may be wrong, too, so each is compared with the tree.
                 rows = list(tree.unreadable())
@@ -320,12 +302,11 @@ class SharedStore:
 
     def quarantine(self) -> Path | None:
         """Replace a damaged copy with an empty one, which the next read fills."""
-        with self._local.alone():
+        with self._local.exclusive():
             self._local.forget()
             return self.copy.quarantine()
 
     def vector_notes(self) -> Sequence[str]:
-        """Return notes for users on limitations of vector search."""
         return self.copy.vector_notes()
 
     def records(self, ids: Collection[str]) -> Sequence[ToolRecord]:
@@ -340,13 +321,11 @@ class SharedStore:
 
     @contextmanager
     def reading(self) -> Generator[StoreReader]:
-        """Read one state of the tree, the newest available."""
         self._refresher.refresh()
         with self.copy.reading() as reader:
             yield reader
 
     def close(self) -> None:
-        """Release everything, including the copy."""
         # A fetch that is still running uses the copy until the process ends.
         if self._refresher.close():
             self._local.close()
@@ -384,7 +363,7 @@ class SharedStore:
         return set(found)
 
     def _put(self, model_id: str, vectors: Mapping[str, array[float]]) -> None:
-        with self._local.alone():
+        with self._local.exclusive():
             with self._writing() as tree:
                 tree.push_vectors(model_id, vectors)
             self.copy.put_vectors(model_id, vectors)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from toolindex.errors import NewerSchemaError
+from toolindex import NewerSchemaError
 
 from toolindex_postgres._errors import SchemaError, UnreadableRowError
 from toolindex_postgres._rows import (
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from psycopg import Cursor
-    from toolindex import SyncPlan
     from toolscan import ToolRecord
 
     from toolindex_postgres._connections import Connection, Connections
@@ -348,7 +347,6 @@ class Tree:
         return {shown(id_): text_hash for id_, text_hash in rows}
 
     def unreadable(self) -> Iterator[Unreadable]:
-        """Yield the rows of the tree that cannot be read."""
         for *row, definitions, aliases in self._rows(
             f"SELECT {_ROW}, definitions, aliases FROM toolindex.entry "  # noqa: S608
             "WHERE tree_id = %(tree)s AND record IS NOT NULL"
@@ -385,10 +383,14 @@ class Tree:
         )
         return not wrong.rowcount
 
-    def push(self, plan: SyncPlan) -> None:
-        """Apply the plan of a sync."""
+    def push(
+        self,
+        changed: Iterable[ToolRecord],
+        removed: Iterable[str],
+        moved: Collection[tuple[str, str]],
+    ) -> None:
+        """Apply the plan of a sync: `changed`, `removed` and `moved` of `StoredFiles.plan`."""
         generation = self._next()
-        changed = [*plan.added, *plan.updated, *plan.reread]
         for batch in _batches(sorted(changed, key=lambda record: str(record.id))):
             rows = [
                 (encoded(str(it.id)), encoded(it.path), it.file_hash, it.text_hash, *texts)
@@ -405,9 +407,9 @@ class Tree:
                 "generation = excluded.generation",
                 (self.state.tree, generation, *map(list, zip(*rows, strict=True))),
             )
-        if plan.moved:
+        if moved:
             # The tools of a renamed file keep their vectors, as in the copies.
-            ids, hashes = zip(*plan.moved, strict=True)
+            ids, hashes = zip(*moved, strict=True)
             self._run(
                 "INSERT INTO toolindex.tree_vector "
                 "(tree_id, model, dimensions, text_hash, generation, v) "
@@ -428,12 +430,11 @@ class Tree:
             "aliased = CASE aliases WHEN '[]' THEN aliased ELSE %(new)s END, aliases = '[]' "
             "WHERE tree_id = %(tree)s AND id = ANY (%(gone)s)",
             new=generation,
-            gone=[encoded(id_) for id_ in plan.removed],
+            gone=[encoded(id_) for id_ in removed],
         )
         self._move_to(generation)
 
     def set_reader(self, reader_version: str, *, is_complete: bool) -> None:
-        """Record which reader made the tree's records, and whether they cover all its files."""
         self._run(
             "UPDATE toolindex.tree SET reader_version = %(version)s, is_complete = %(complete)s "
             "WHERE tree_id = %(tree)s",
@@ -461,7 +462,6 @@ class Tree:
             self._move_to(generation)
 
     def push_vectors(self, model: str, vectors: Mapping[str, array[float]]) -> None:
-        """Add a model's vectors of one length, by the hash of their text."""
         generation = self._next()
         for batch in _batches(sorted(vectors)):
             self._run(
@@ -611,7 +611,6 @@ class Tree:
 
 
 def name_of_vector(model: str, text_hash: str, kind: str = "text") -> str:
-    """Return the display name of a vector."""
     return f"vector of {model} for {kind} {text_hash:.12}"
 
 

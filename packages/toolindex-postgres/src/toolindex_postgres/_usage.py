@@ -17,15 +17,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg.errors
-from toolindex import OutcomeRecord, SearchRecord
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseError, OutcomeRecord, SearchRecord
 
 from toolindex_postgres._rows import decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from toolindex import RemovedRecords, ToolUsage, UsageStatistics
+    from toolindex import ToolUsage, UsageStatistics
 
     from toolindex_postgres._connections import Connections
     from toolindex_postgres._copy import Copy
@@ -47,7 +46,7 @@ _RECORD = (
 class SharedUsage:
     """The record of a tree: this host's copy of it, and the server's.
 
-    Implements `toolindex.UsageStore`. `clear` only deletes the record on this host; `retain` also
+    It is a store's `usage`. `clear` only deletes the record on this host; `retain` also
     deletes events on the server, if `prunes`.
     """
 
@@ -69,31 +68,25 @@ class SharedUsage:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be recorded."""
         return self._local.read_only
 
     def record_searches(self, searches: Iterable[SearchRecord]) -> None:
-        """Record searches, each id once."""
         self._record(list(searches), self._local.record_searches)
 
     def record_outcomes(self, outcomes: Iterable[OutcomeRecord]) -> None:
-        """Record outcomes."""
         self._record(list(outcomes), self._local.record_outcomes)
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
-        """Summarize the record of all hosts."""
         self.fetch()
         return self._local.statistics(since=since, top=top)
 
     def of_tool(self, tool_id: str) -> ToolUsage | None:
-        """Summarize the outcomes of one tool on all hosts."""
         self.fetch()
         return self._local.of_tool(tool_id)
 
     def searches(
         self, *, since: float | None = None, found: str | None = None
     ) -> tuple[SearchRecord, ...]:
-        """Return the recorded searches of all hosts, oldest first."""
         self.fetch()
         # The copy has them in the order in which they arrived.
         return tuple(sorted(self._local.searches(since=since, found=found), key=_time))
@@ -101,12 +94,10 @@ class SharedUsage:
     def outcomes(
         self, *, since: float | None = None, tool_id: str | None = None
     ) -> tuple[OutcomeRecord, ...]:
-        """Return the recorded outcomes of all hosts, oldest first."""
         self.fetch()
         return tuple(sorted(self._local.outcomes(since=since, tool_id=tool_id), key=_time))
 
-    def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
-        """Delete records that are too old, and the oldest if there are too many."""
+    def retain(self, *, max_age_days: float, max_rows: int) -> tuple[int, int]:
         removed = self._local.retain(max_age_days=max_age_days, max_rows=max_rows)
         if self._prunes:
             with suppress(DatabaseError), self._connections.writing(patient=False) as connection:
@@ -124,7 +115,7 @@ class SharedUsage:
             self._waiting = self._notes.count_events()
         return removed
 
-    def clear(self) -> RemovedRecords:
+    def clear(self) -> tuple[int, int]:
         """Delete the record on this host, including unsent events."""
         self._notes.clear_events()
         self._waiting = 0
@@ -189,7 +180,7 @@ class SharedUsage:
         """Fetch new outcomes of other hosts, or the first of them if there are many."""
         if not self.is_behind(now):
             return
-        with self._copy.turn(0.0) as is_ours:
+        with self._copy.try_exclusive(0.0) as is_ours:
             if is_ours and not self._fetch_outcomes(now.database, now.tree):
                 self._followed = now.database, now.tree, now.outcome
 
@@ -199,7 +190,7 @@ class SharedUsage:
             return
         self.send()
         # Wait for a fetch that a search may have started.
-        with suppress(DatabaseError), self._copy.turn(_PATIENCE) as is_ours:
+        with suppress(DatabaseError), self._copy.try_exclusive(_PATIENCE) as is_ours:
             if is_ours:
                 with self._connections.reading() as connection:
                     row = connection.execute(

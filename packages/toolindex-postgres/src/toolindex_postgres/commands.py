@@ -1,4 +1,4 @@
-"""Commands for an index on a server, to be added to a typer application: `database`, `migrate`."""
+"""Commands for an index on a server, for a typer application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from toolindex.errors import DatabaseError
+from toolindex import DatabaseError
 
 if TYPE_CHECKING:
     from toolindex import ToolIndex
@@ -27,13 +27,12 @@ _Progress = Callable[[str, int, int | None], object]
 _Work = Callable[["SharedStore", _Progress], str]
 
 _BATCH = 500
+_ALL = "*"
 _DATABASE = "--database / PYTOOLS_DATABASE"
 _Server = Annotated[
     str | None,
     typer.Option(
         "--database",
-        "--db",
-        "--database-path",
         metavar="ADDRESS",
         help="The server: postgresql://user@host/db; required. [env: PYTOOLS_DATABASE]",
     ),
@@ -47,12 +46,6 @@ _INIT = """Example:
 The role in the address becomes the owner of the index. The tables are in a separate schema,
 toolindex, so you can use a database that has other tables too. No extension is needed. Run it
 again after an upgrade."""
-_STATUS = """Example:
-
-\b
-  $ pytools-hybrid database status --database postgresql://me@db.example.com/tools
-
-Lists the trees that the role in the address may read."""
 _GRANT = """Examples:
 
 \b
@@ -72,11 +65,12 @@ creates it again."""
 _MIGRATE = """Examples:
 
 \b
-  $ pytools-hybrid migrate search.db 'postgresql://me@host/db?tree=acme/tools' --root tools
-  $ pytools-hybrid migrate 'postgresql://me@host/db?tree=acme/tools' search.db
+  $ pytools-hybrid database migrate search.db 'postgresql://me@host/db?tree=acme/tools'
+  $ pytools-hybrid database migrate 'postgresql://me@host/db?tree=acme/tools' search.db
 
 For a server, the tools are read from the files again. Vectors are copied from the index, so
-nothing is embedded again. If the command is interrupted, run it again to continue."""
+nothing is embedded again. PYTOOLS_DIR names their folder. If the command is interrupted, run it
+again to continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +79,8 @@ class Commands:
 
     Attributes:
         server: Returns the server that an option or, for None, the settings name; None for a file.
-        on_store: Opens the tree of an address, for the roots that an option or, for None, the
-            settings name; brings it up to date with their files, or not; and does some work in it.
+        on_store: Opens the tree of an address, for the roots that the settings name; updates it
+            from their files, or not; and does some work in it.
         invalid: Makes the error for an option and what is wrong with its value.
         say: Shows something that is not a result.
         print_lines: Prints a result of several lines.
@@ -94,50 +88,38 @@ class Commands:
     """
 
     server: Callable[[str | None], Address | None]
-    on_store: Callable[[str, list[Path] | None, bool, _Work], str]
+    on_store: Callable[[str, bool, _Work], str]
     invalid: Callable[[str, str], Exception]
     say: Callable[[str], object]
     print_lines: Callable[[str], object]
     print_json: Callable[[Any], object]
 
-    def add_to(self, app: typer.Typer) -> None:
-        """Add the commands to an application."""
-        database = typer.Typer(
-            help="Manage an index that many hosts share, on a PostgreSQL server.",
-            no_args_is_help=True,
-            rich_markup_mode=None,
-        )
-        app.add_typer(database, name="database")
-        database.command(epilog=_INIT)(self.init)
-        database.command(epilog=_STATUS)(self.status)
-        database.command(epilog=_GRANT)(self.grant)
-        database.command(epilog=_DROP)(self.drop)
+    def app(self) -> typer.Typer:
+        """Return an application of the commands; `status` is for a command of the caller's."""
+        app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+        app.command(epilog=_INIT)(self.init)
+        app.command(epilog=_GRANT)(self.grant)
+        app.command(epilog=_DROP)(self.drop)
         app.command(epilog=_MIGRATE)(self.migrate)
+        return app
 
-    def init(self, *, db: _Server = None) -> None:
+    def init(self, *, database: _Server = None) -> None:
         """Create the tables of a shared index, or migrate older ones."""
-        server, database = self._opened(db)
-        with database:
-            before = database.init()
-            now = database.status().schema
+        server, opened = self._opened(database)
+        with opened:
+            before = opened.init()
+            now = opened.status().schema
         if before == now:
             self.say(f"{server.shown} is up to date (schema {now})")
         else:
             was = f" (before: {before})" if before else ""
             self.say(f"{server.shown} has schema {now} now{was}")
 
-    def status(
-        self,
-        *,
-        db: _Server = None,
-        output: Annotated[
-            Literal["text", "json"], typer.Option(help="For people, or for programs.")
-        ] = "text",
-    ) -> None:
+    def status(self, database: str | None, output: Literal["text", "json"]) -> None:
         """Show the server's version, and the trees with their tools and vectors."""
-        server, database = self._opened(db)
-        with database:
-            found = database.status()
+        server, opened = self._opened(database)
+        with opened:
+            found = opened.status()
         if output == "json":
             self.print_json({"database": server.shown, **asdict(found)})
             return
@@ -159,64 +141,56 @@ class Commands:
         role: Annotated[str, typer.Argument(help="The role, which must exist.")],
         *,
         write: Annotated[
-            bool,
-            typer.Option(
-                "--write/--read",
-                help="Whether it may also add, embed and remove tools, or only search. "
-                "[default: read]",
-                show_default=False,
-            ),
+            bool, typer.Option("--write", help="Also let it add, embed and remove tools.")
         ] = False,
         tree: Annotated[
             list[str] | None,
             typer.Option(
-                "--tree", metavar="NAME", help="A tree, which need not exist yet; can be repeated."
+                "--tree",
+                metavar="NAME",
+                help="A tree, perhaps of the future; repeatable; * is all.",
             ),
         ] = None,
-        all_trees: Annotated[
-            bool, typer.Option("--all-trees", help="All trees, including those created later.")
-        ] = False,
-        db: _Server = None,
+        database: _Server = None,
     ) -> None:
         """Let a role read trees of a shared index, or write them as well."""
-        server, database = self._opened(db)
-        trees = tree or ([server.tree] if server.tree and not all_trees else [])
-        if bool(trees) == all_trees:
-            raise self.invalid(
-                "--tree / --all-trees", "say which trees the role may use: give one of these flags"
-            )
+        server, opened = self._opened(database)
+        trees = tree or ([server.tree] if server.tree else [])
+        if not trees:
+            raise self.invalid("--tree", "name the trees that the role may use, or * for all")
         try:
-            named = [server.of(name).tree for name in trees]
+            named = [] if _ALL in trees else [server.of(name).tree for name in trees]
         except ValueError as error:
             raise self.invalid("--tree", str(error)) from None
-        with database:
-            database.grant(role, write=write, trees=named)
-            there = {it.name for it in database.status().trees} if named else set[str]()
+        with opened:
+            opened.grant(role, write=write, trees=named)
+            there = {it.name for it in opened.status().trees} if named else set[str]()
         may = "write" if write else "read"
         self.say(f"{role} may {may} {', '.join(named) if named else 'all trees'}")
         if absent := [name for name in named if name not in there]:
             self.say(
-                f"note: there is no tree {', '.join(absent)} yet; see pytools-hybrid database "
-                "status"
+                f"note: there is no tree {', '.join(absent)} yet; see pytools-hybrid status --all"
             )
 
     def drop(
         self,
-        tree: Annotated[str, typer.Argument(help="The tree, as database status shows it.")],
+        tree: Annotated[str, typer.Argument(help="The tree, as status --all shows it.")],
         *,
-        yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-        db: _Server = None,
+        yes: Annotated[
+            bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
+        ] = False,
+        database: _Server = None,
     ) -> None:
         """Delete a tree from a shared index, for all hosts."""
-        server, database = self._opened(db)
-        with database:
-            found = next((it for it in database.status().trees if it.name == tree), None)
+        server, opened = self._opened(database)
+        with opened:
+            found = next((it for it in opened.status().trees if it.name == tree), None)
             if found is None:
                 raise self.invalid("TREE", f"there is no tree {tree} in {server.shown}")
             if not yes:
                 question = f"Delete {tree} with its {found.entries} tools from {server.shown}?"
                 typer.confirm(question, abort=True, err=True)
-            if not database.drop(tree):
+            if not opened.drop(tree):
                 raise self.invalid(
                     "TREE", f"{tree} was not deleted: only the owner of the index can delete trees"
                 )
@@ -230,17 +204,6 @@ class Commands:
         target: Annotated[
             str, typer.Argument(metavar="TO", help="Where to copy it: a server, or a new file.")
         ],
-        *,
-        root: Annotated[
-            list[Path] | None,
-            typer.Option(
-                "--root",
-                metavar="DIR",
-                readable=False,
-                help="For a server: the tree of tools; can be repeated. [env: PYTOOLS_DIR; "
-                "default: as for index]",
-            ),
-        ] = None,
     ) -> None:
         """Copy an index from a file to a server, or back, with its vectors and usage record.
 
@@ -257,11 +220,10 @@ class Commands:
         if wanted is not None:
             if not file.is_file():
                 raise self.invalid(
-                    "FROM", f"{file} does not exist; pytools-hybrid cache lists indexes"
+                    "FROM", f"{file} does not exist; pytools-hybrid status --all lists indexes"
                 )
             report = self.on_store(
                 target,
-                root,
                 True,
                 lambda store, progress: _to_server(file, store, wanted, progress),
             )
@@ -269,15 +231,15 @@ class Commands:
             for there in (file, ToolIndex.files(file).durable, ToolIndex.files(file).backup):
                 if there.exists():
                     raise self.invalid("TO", f"{there} exists already; give the path of a new file")
-            copy = self.on_store(source, None, False, lambda store, _: _fetched(store))
+            copy = self.on_store(source, False, lambda store, _: _fetched(store))
             if not copy:
-                nothing = "has no tools; pytools-hybrid database status lists the trees"
+                nothing = "has no tools; pytools-hybrid status --all lists the trees"
                 raise self.invalid("FROM", f"{given} {nothing}")
             report = _to_file(Path(copy), file)
         self.say(report)
 
-    def _opened(self, db: str | None) -> tuple[Address, Database]:
-        server = self.server(db)
+    def _opened(self, database: str | None) -> tuple[Address, Database]:
+        server = self.server(database)
         if server is None:
             raise self.invalid(_DATABASE, "name the server: postgresql://owner@host/database")
         return server, server.database()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import apsw
 
 from toolindex._meta import bump_generation, forget_reader
-from toolindex._pairing import vectors_changed
 from toolindex._rows import ENTRY_COLUMNS, UnreadableRowError, to_entry
 from toolindex._vectors import (
     begin_renewal,
@@ -17,6 +16,7 @@ from toolindex._vectors import (
     durable_vectors,
     fill,
     vector_tables,
+    vectors_changed,
     writable_tables,
 )
 
@@ -35,7 +35,6 @@ _NUMBERS = ("indexed_at", "size", "mtime_ns", "ctime_ns", "inode")
 
 
 def is_sound(connection: apsw.Connection, schema: str) -> bool:
-    """Return whether all pages of a database can be read and are consistent."""
     return bool(connection.execute(f"PRAGMA {schema}.integrity_check(1)").get == "ok")
 
 
@@ -53,7 +52,7 @@ def disagreements(connection: apsw.Connection) -> tuple[str, ...]:
 
 
 def rebuild(connection: apsw.Connection, *, forget: str | None = None) -> None:
-    """Rebuild the search tables from the entries and the kept vectors, without unreadable rows.
+    """Rebuild the search tables from the entries and the stored vectors, without unreadable rows.
 
     The next scan reads all files again. The usage record is kept. The model `forget` has to embed
     all texts again; its vectors are used until then.
@@ -111,14 +110,14 @@ def _is_vector(value: bytes) -> bool:
 def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:
     rows = f"SELECT entry FROM vector_rows WHERE vec_table = '{table.name}'"  # noqa: S608
     select, values = durable_vectors(table.model_id, table.dimensions)
-    kept = f"WITH kept (row, vector) AS ({select})"
+    stored = f"WITH stored (row, vector) AS ({select})"
     counts = {
         "tools have no stored vector": (
-            f"{kept} SELECT count(*) FROM kept "  # noqa: S608 - our own names
+            f"{stored} SELECT count(*) FROM stored "  # noqa: S608 - our own names
             f"WHERE row NOT IN (SELECT rowid FROM {table.name} INTERSECT {rows})"
         ),
         "tools have a different vector than the stored one": (
-            f"{kept} SELECT count(*) FROM kept JOIN {table.name} AS t ON t.rowid = row "  # noqa: S608
+            f"{stored} SELECT count(*) FROM stored JOIN {table.name} AS t ON t.rowid = row "  # noqa: S608
             "WHERE t.embedding <> vector"
         ),
         "vectors belong to no tool": (
@@ -129,5 +128,5 @@ def _of_vectors(connection: apsw.Connection, table: VectorTable) -> list[str]:
     return [
         f"{count} {what} ({table.model_id})"
         for what, sql in counts.items()
-        if (count := connection.execute(sql, values if sql.startswith(kept) else ()).get)
+        if (count := connection.execute(sql, values if sql.startswith(stored) else ()).get)
     ]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import queue
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from toolindex._errors import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    NewerSchemaError,
+    ToolIndexError,
+)
 from toolindex._files import DURABLE, explained, is_index, logs_of, refuse_without_locks
 from toolindex._lease import RECOVERY_LEASE, Lease
 from toolindex._opening import (
@@ -19,14 +25,7 @@ from toolindex._opening import (
 )
 from toolindex._recovery import diagnosed, restore
 from toolindex._rows import UnreadableRowError
-from toolindex.errors import (
-    DamagedDatabaseError,
-    DatabaseBusyError,
-    DatabaseError,
-    NewerSchemaError,
-    ToolIndexError,
-    TooManyFilesError,
-)
+from toolindex._vectors import number_rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -85,7 +84,7 @@ class ConnectionPool:
         self.closed: bool = False
         self.extension_problem: str = ""
         self.durable_problem: str = ""
-        self._idle: queue.LifoQueue[apsw.Connection] = queue.LifoQueue()
+        self._idle: list[apsw.Connection] = []
         # A connection to a file that was replaced is not lent again.
         self._epoch = 0
         self._files = _FileStates(None, None)
@@ -115,6 +114,7 @@ class ConnectionPool:
         with self._lend() as connection, self._wrapped():
             with transaction(connection, patience_ms=patience_ms):
                 refuse_newer(connection, self.path)
+                number_rows(connection)
                 yield connection
             self._shorten_logs(connection, LOG_BYTES)
 
@@ -123,7 +123,7 @@ class ConnectionPool:
         """Keep other processes from creating or replacing a database at the path.
 
         Raises:
-            LeaseHeldError: Another process has been doing so for a minute.
+            DatabaseBusyError: Another process has been doing so for a minute.
         """
         lease = Lease(self.path, RECOVERY_LEASE)
         with lease.held(timeout=_RECOVERY_SECONDS):
@@ -154,9 +154,9 @@ class ConnectionPool:
     def drop_idle(self) -> None:
         """Close the idle connections; the next borrower gets a new one."""
         self._epoch += 1
-        with suppress(queue.Empty):
+        with suppress(IndexError):
             while True:
-                self._idle.get_nowait().close()
+                self._idle.pop().close()
 
     @contextmanager
     def _lend(self) -> Generator[apsw.Connection]:
@@ -188,8 +188,8 @@ class ConnectionPool:
                 self.drop_idle()
             self._files = found
             epoch, files = self._epoch, found.identity
-            with suppress(queue.Empty):
-                return self._idle.get_nowait(), epoch, files
+            with suppress(IndexError):
+                return self._idle.pop(), epoch, files
             try:
                 return self._open(found), epoch, files
             except DamagedDatabaseError as error:
@@ -218,7 +218,7 @@ class ConnectionPool:
                 raise DamagedDatabaseError(self._durable)
             opened, self.durable_problem = open_connection(self.path, read_only=True), ""
             return opened
-        except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
+        except (DatabaseBusyError, NewerSchemaError):
             raise
         except DatabaseError as error:
             if error.where != self._durable:
@@ -263,7 +263,7 @@ class ConnectionPool:
         if epoch != self._epoch:
             connection.close()
             return
-        self._idle.put(connection)
+        self._idle.append(connection)
         # Checked after returning it, so that closing at any moment finds the connection.
         if self.closed:
             self.close()
@@ -278,8 +278,8 @@ class ConnectionPool:
 
     def _finish_logs(self) -> None:
         """Empty the log of a replaced file, which SQLite would apply to the new file."""
-        with suppress(queue.Empty, apsw.Error):
-            connection = self._idle.get_nowait()
+        with suppress(IndexError, apsw.Error):
+            connection = self._idle.pop()
             with closing(connection):
                 _checkpoint(connection)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from toolindex.errors import (
+from toolindex._errors import (
     DamagedDatabaseError,
     DatabaseError,
     ForeignDatabaseError,
@@ -68,7 +68,6 @@ class DatabaseFile(NamedTuple):
     tables: frozenset[str]
 
     def path(self, index: Path) -> Path:
-        """Return the path of this file for the index at a path."""
         return index.with_name(index.name + self.suffix)
 
 
@@ -116,7 +115,6 @@ def files_of(index: Path) -> IndexFiles:
 
 
 def logs_of(file: Path) -> tuple[Path, Path]:
-    """Return the paths of a database's log and of that log's index."""
     return file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from toolindex.errors import ArgumentError
+from toolindex._errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

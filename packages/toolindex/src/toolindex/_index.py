@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Self
 
 from toolindex._checking import disagreements, is_sound, rebuild
 from toolindex._connection import ConnectionPool
+from toolindex._errors import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    ForeignDatabaseError,
+)
 from toolindex._files import FILES, application_id, files_of
 from toolindex._lease import Lease
 from toolindex._meta import bump_generation, get_meta, note_reader, set_meta
@@ -25,7 +31,6 @@ from toolindex._models import (
     refused_tools,
 )
 from toolindex._opening import load_sqlite_vec
-from toolindex._pairing import vectors_changed
 from toolindex._reader import IndexReader
 from toolindex._recovery import back_up, has_recent_backup, recover, remove, restored
 from toolindex._sync import (
@@ -35,7 +40,6 @@ from toolindex._sync import (
     apply_plan,
     changed_aliases,
     is_unchanged,
-    plan_sync,
     stored_files,
 )
 from toolindex._usage import UsageLog
@@ -47,12 +51,7 @@ from toolindex._vectors import (
     put_vectors,
     to_blob,
     use_model,
-)
-from toolindex.errors import (
-    DamagedDatabaseError,
-    DatabaseBusyError,
-    DatabaseError,
-    ForeignRootError,
+    vectors_changed,
 )
 
 if TYPE_CHECKING:
@@ -122,6 +121,7 @@ class ToolIndex:
     remove = staticmethod(remove)
     application_id = staticmethod(application_id)
     load_sqlite_vec = staticmethod(load_sqlite_vec)
+    check_dimensions = staticmethod(check_dimensions)
 
     def __enter__(self) -> Self:
         return self
@@ -230,8 +230,7 @@ class ToolIndex:
             self._bind(connection, self._root)
             if stored is None or not is_unchanged(stored, connection, reader_version, within):
                 stored = stored_files(connection, reader_version=reader_version, within=within)
-            reread = not stored.is_current
-            plan = plan_sync(stored.entries, scanned, within=within, reread=reread)
+            reread, plan = not stored.is_current, stored.plan(scanned)
             apply_plan(connection, plan)
             # A part that was read again does not show whether another version made the other
             # entries.
@@ -365,7 +364,7 @@ class ToolIndex:
         if root is None or bound == root:
             return True
         if bound is not None and _is_there(bound):
-            raise ForeignRootError(self.path, root=bound)
+            raise ForeignDatabaseError(self.path, root=bound)
         return False
 
     def _bind(self, connection: apsw.Connection, root: str | None) -> None:
@@ -374,6 +373,5 @@ class ToolIndex:
 
 
 def _is_there(root: str) -> bool:
-    """Return whether a tree, or one of several, exists."""
     # A folder may have the separator in its name.
     return any(Path(path).is_dir() for path in (root, *root.split(os.pathsep)) if path)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import asynccontextmanager, contextmanager, suppress
-from hashlib import sha256
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
+from toolindex._errors import DatabaseBusyError, TooManyFilesError
 from toolindex._files import NO_LOCKS, are_exhausted
-from toolindex.errors import LeaseHeldError, TooManyFilesError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -76,9 +75,11 @@ class Lease:
             raise
         self.obstacle: OSError | None = None
         self._database = database
-        plain = purpose.isascii() and purpose.isalnum() and len(purpose) <= _NAME_LENGTH
-        digest = sha256(purpose.encode("utf-8", "surrogatepass")).hexdigest()
-        name = purpose if plain else digest[:_NAME_LENGTH]
+        name = purpose
+        if not (purpose.isascii() and purpose.isalnum() and len(purpose) <= _NAME_LENGTH):
+            from hashlib import sha256
+
+            name = sha256(purpose.encode("utf-8", "surrogatepass")).hexdigest()[:_NAME_LENGTH]
         self._lock = FileLock(
             database.with_name(f"{database.name}-{name}.lock"),
             thread_local=False,
@@ -120,7 +121,7 @@ class Lease:
             # acquired.
             while not await finish_in_thread(lambda: self.acquire(timeout=0)):
                 if time.monotonic() > deadline:
-                    raise LeaseHeldError(self._database)
+                    raise DatabaseBusyError(self._database)
                 await asyncio.sleep(_POLL_SECONDS)
             yield
         finally:
@@ -139,9 +140,9 @@ class Lease:
 
     @contextmanager
     def held(self, *, timeout: float) -> Generator[None]:
-        """Hold the lease for a block; raise `LeaseHeldError` if another holds it for longer."""
+        """Hold the lease for a block; raise `DatabaseBusyError` if another holds it for longer."""
         if not self.acquire(timeout=timeout):
-            raise LeaseHeldError(self._database)
+            raise DatabaseBusyError(self._database)
         try:
             yield
         finally:

@@ -5,24 +5,25 @@ These numbers distinguish the states of an index, and of its durable file.
 
 from __future__ import annotations
 
-import secrets
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolindex._errors import DamagedDatabaseError
 from toolindex._files import DURABLE
-from toolindex.errors import DamagedDatabaseError
 
 if TYPE_CHECKING:
     import apsw
 
-# Ten billion states fit into a JSON number.
-_LARGEST_STEP = 1 << 19
+# Of the largest step, so ten billion states fit into a JSON number.
+_RANDOM_BITS = 19
 # The version of the reader that made all entries: of a whole tree, or of those so far if a whole
 # tree has never been synced.
 _READER = "reader_version"
 _FILLING = "filling"
 GENERATION = "generation"
 CHANGED_AT = "changed_at"
+_NUMBERED = "numbered"
 # How many of the generation's changes concern only vectors; with ":" and a model's name, only the
 # vectors of that model.
 EMBEDDED = "embedded"
@@ -34,7 +35,8 @@ def random_increment(number: int) -> int:
     The step is random, so that a restored copy of a file that is then changed is never mistaken
     for the original.
     """
-    return number + 1 + secrets.randbelow(_LARGEST_STEP)
+    # The module `secrets` takes long to import.
+    return number + 1 + (int.from_bytes(os.urandom(4)) >> 32 - _RANDOM_BITS)
 
 
 def counter(connection: apsw.Connection, name: str) -> int:
@@ -111,6 +113,11 @@ def forget_reader(connection: apsw.Connection) -> None:
     connection.execute("DELETE FROM meta WHERE key = ?", (_FILLING,))
 
 
+def is_numbered(connection: apsw.Connection) -> bool:
+    """Return whether the last change was made by a version that records the rows of vectors."""
+    return get_meta(connection, _NUMBERED) == get_meta(connection, GENERATION)
+
+
 def bump_generation(connection: apsw.Connection, *, model_id: str | None = None) -> None:
     """Change the number of the index's state, so that earlier answers are stale.
 
@@ -118,6 +125,7 @@ def bump_generation(connection: apsw.Connection, *, model_id: str | None = None)
     """
     before = get_number(connection, GENERATION)
     after = random_increment(before)
-    set_meta(connection, GENERATION, str(after))
+    for key in (GENERATION, _NUMBERED):
+        set_meta(connection, key, str(after))
     for key in (EMBEDDED, f"{EMBEDDED}:{model_id}") if model_id else ():
         set_meta(connection, key, str(get_number(connection, key) + after - before))

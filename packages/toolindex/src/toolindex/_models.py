@@ -5,7 +5,6 @@ Vectors of texts that no tool has any longer are deleted when there are too many
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import struct
@@ -269,5 +268,7 @@ class QueryVectors:
 
 
 def _hash(query: str) -> str:
+    import hashlib  # It takes long, and an index is mostly used without it.
+
     # Any string gets a hash, even one that is not valid Unicode.
     return hashlib.sha256(query.encode("utf-8", "surrogatepass")).hexdigest()

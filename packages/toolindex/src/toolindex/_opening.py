@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from toolindex._errors import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    NewerSchemaError,
+    TooManyFilesError,
+)
 from toolindex._files import (
     DURABLE,
     FILES,
@@ -27,15 +34,7 @@ from toolindex._files import (
     unreadable,
     without_locks,
 )
-from toolindex._pairing import agree, reconcile
-from toolindex._vectors import number_rows
-from toolindex.errors import (
-    DamagedDatabaseError,
-    DatabaseBusyError,
-    DatabaseError,
-    NewerSchemaError,
-    TooManyFilesError,
-)
+from toolindex._vectors import agree, number_rows, reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -94,7 +93,14 @@ def open_connection(
     with _explained(index):
         if read_only:
             return _open_read_only(index, (INDEX,) if without_durable else FILES)
-        return _open_writable(index, creates=creates)
+        try:
+            return _open_writable(index, creates=creates)
+        except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+            if not are_exhausted(error):
+                # An index of an older version cannot be read either, which says more.
+                with suppress(apsw.Error):
+                    _open_read_only(index, FILES).connection.close()
+            raise
 
 
 def open_alone(index: Path, file: DatabaseFile) -> apsw.Connection:

@@ -181,8 +181,8 @@ class IndexReader:
         """Return the stored vector of each entry that has one, by id, as in `durable_vectors`."""
         sql, parameters = self.durable_vectors(model_id, dimensions=dimensions)
         rows = self.connection.execute(
-            f"WITH kept (number, vector) AS ({sql}) "  # noqa: S608 - from here
-            "SELECT id, vector FROM kept JOIN entries ON entries.rowid = number ORDER BY id",
+            f"WITH durable (number, vector) AS ({sql}) "  # noqa: S608 - from here
+            "SELECT id, vector FROM durable JOIN entries ON entries.rowid = number ORDER BY id",
             parameters,
         )
         return {str(id_): bytes(vector) for id_, vector in rows}

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from toolindex._errors import (
+    DamagedDatabaseError,
+    DatabaseBusyError,
+    DatabaseError,
+    ForeignDatabaseError,
+    TooManyFilesError,
+)
 from toolindex._files import (
     BACKUP,
     DURABLE,
@@ -30,12 +37,6 @@ from toolindex._opening import (
     translated,
 )
 from toolindex._vectors import vector_tables
-from toolindex.errors import (
-    DamagedDatabaseError,
-    DatabaseError,
-    ForeignDatabaseError,
-    LeaseHeldError,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -368,13 +369,15 @@ def remove(path: Path, *, only_empty: bool = False) -> bool:
             for each in (*aside, *(each for file in files for each in (*logs_of(file), file))):
                 if not each.is_dir():
                     each.unlink(missing_ok=True)
-    except (LeaseHeldError, apsw.BusyError, apsw.LockedError):
+    except TooManyFilesError:
+        raise
+    except (DatabaseBusyError, apsw.BusyError, apsw.LockedError):
         return False
     except apsw.Error as error:
         raise translated(path, error) from error
     for lock in path.parent.glob(f"{_escaped(path.name)}-*.lock"):
         lease = Lease(path, lock.name.removeprefix(f"{path.name}-").removesuffix(".lock"))
-        with suppress(LeaseHeldError), lease.held(timeout=0):
+        with suppress(DatabaseBusyError), lease.held(timeout=0):
             pass
     return bool(files or aside)
 

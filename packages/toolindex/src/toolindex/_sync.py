@@ -22,9 +22,8 @@ from toolindex._meta import (
     is_current,
     set_meta,
 )
-from toolindex._pairing import vectors_changed
 from toolindex._rows import UnreadableRowError, alias_words, row_values, stamp_columns, to_stamp
-from toolindex._vectors import clear, compact, fill, writable_tables
+from toolindex._vectors import clear, compact, fill, vectors_changed, writable_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -58,11 +57,6 @@ class StoredEntry(NamedTuple):
     mtime_ns: int | None
     ctime_ns: int | None
     inode: int | None
-
-    @classmethod
-    def of(cls, id_: str, *, path: str, file_hash: str, stamp: Stamp | None) -> StoredEntry:
-        """Create an entry, for another implementation of a store."""
-        return cls(path, id_, file_hash, *stamp_columns(stamp))
 
     @property
     def stamp(self) -> Stamp | None:
@@ -111,8 +105,58 @@ class StoredFiles:
         return {row[1]: StoredEntry(*row) for row in self.rows}
 
     def is_exactly(self, paths: Collection[str]) -> bool:
-        """Return whether these are exactly the stored paths."""
         return {row[0] for row in self.rows} == set(paths)
+
+    def plan(self, scanned: ScanReport) -> SyncPlan:
+        """Compare these files with a scan of the same paths.
+
+        Entries elsewhere are left alone. If the version of the reader has changed, every record
+        counts as new. Applying the plan twice is the same as once.
+        """
+        stored, passed_over = self.entries, frozenset(scanned.unchanged)
+        limits = None if self.within is None else set(map(PurePosixPath, self.within))
+        rescan = set(passed_over)
+        records = {str(record.id): record for record in scanned.records}
+        added: list[ToolRecord] = []
+        updated: list[ToolRecord] = []
+        reread: list[ToolRecord] = []
+        touched: dict[str, Stamp | None] = {}
+        unchanged = 0
+        for id_, record in records.items():
+            entry = stored.get(id_)
+            if entry is None:
+                added.append(record)
+            elif entry.file_hash != record.file_hash or entry.path != record.path:
+                updated.append(record)
+            elif not self.is_current:
+                reread.append(record)
+            elif entry.stamp != record.stamp:
+                touched[id_] = record.stamp
+            else:
+                unchanged += 1
+        removed: list[str] = []
+        for id_, entry in stored.items():
+            if entry.path in passed_over:
+                stamp = scanned.touched.get(entry.path, entry.stamp)
+                if stamp == entry.stamp:
+                    unchanged += 1
+                else:
+                    touched[id_] = stamp
+                # Another version has read the file in the meantime.
+                if self.is_current:
+                    rescan.discard(entry.path)
+            elif id_ not in records and (limits is None or _is_below(entry.path, limits)):
+                removed.append(id_)
+        return SyncPlan(
+            added=tuple(added),
+            updated=tuple(updated),
+            reread=tuple(reread),
+            touched=touched,
+            removed=tuple(sorted(removed)),
+            moved=_moved(stored, removed, scanned.records),
+            unchanged=unchanged,
+            rescan=tuple(sorted(rescan)),
+        )
 
 
 def stored_files(
@@ -190,70 +234,9 @@ class SyncPlan:
     unchanged: int = 0
     rescan: tuple[str, ...] = ()
 
-
-def plan_sync(
-    stored: Mapping[str, StoredEntry],
-    scanned: ScanReport,
-    *,
-    within: Collection[str] | None = None,
-    reread: bool = False,
-) -> SyncPlan:
-    """Compare the index with a scan.
-
-    Args:
-        stored: The index's entries by id.
-        scanned: The scan's report.
-        within: The paths the scan was limited to (posix, relative to the root; files or
-            folders); entries elsewhere are left alone. None means the whole root.
-        reread: Whether the version of the reader has changed, so that every record counts as new.
-
-    Returns:
-        The plan; applying it twice is the same as once.
-    """
-    limits = None if within is None else {PurePosixPath(path) for path in within}
-    passed_over = frozenset(scanned.unchanged)
-    rescan = set(passed_over)
-    records = {str(record.id): record for record in scanned.records}
-    added: list[ToolRecord] = []
-    updated: list[ToolRecord] = []
-    read_again: list[ToolRecord] = []
-    touched: dict[str, Stamp | None] = {}
-    unchanged = 0
-    for id_, record in records.items():
-        entry = stored.get(id_)
-        if entry is None:
-            added.append(record)
-        elif entry.file_hash != record.file_hash or entry.path != record.path:
-            updated.append(record)
-        elif reread:
-            read_again.append(record)
-        elif entry.stamp != record.stamp:
-            touched[id_] = record.stamp
-        else:
-            unchanged += 1
-    removed: list[str] = []
-    for id_, entry in stored.items():
-        if entry.path in passed_over:
-            stamp = scanned.touched.get(entry.path, entry.stamp)
-            if stamp == entry.stamp:
-                unchanged += 1
-            else:
-                touched[id_] = stamp
-            # Another version has read the file in the meantime.
-            if not reread:
-                rescan.discard(entry.path)
-        elif id_ not in records and (limits is None or _is_below(entry.path, limits)):
-            removed.append(id_)
-    return SyncPlan(
-        added=tuple(added),
-        updated=tuple(updated),
-        reread=tuple(read_again),
-        touched=touched,
-        removed=tuple(sorted(removed)),
-        moved=_moved(stored, removed, scanned.records),
-        unchanged=unchanged,
-        rescan=tuple(sorted(rescan)),
-    )
+    @property
+    def changed(self) -> list[ToolRecord]:
+        return [*self.added, *self.updated, *self.reread]
 
 
 def _moved(
@@ -311,7 +294,7 @@ class SyncReport:
 
 def apply_plan(connection: apsw.Connection, plan: SyncPlan) -> None:
     """Apply a plan inside the caller's write transaction."""
-    changed = [*plan.added, *plan.updated, *plan.reread]
+    changed = plan.changed
     connection.executemany(
         "UPDATE entries SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ? WHERE id = ?",
         ((*stamp_columns(stamp), id_) for id_, stamp in plan.touched.items()),

@@ -6,17 +6,18 @@ import json
 import math
 import time
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolindex._errors import ArgumentError, DamagedDatabaseError
 from toolindex._files import DURABLE
 from toolindex._meta import bump, counter
 from toolindex._recovery import without_backup
-from toolindex.errors import ArgumentError, DamagedDatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     import apsw
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 QUERY_LENGTH = 2_000
 """The maximum length of a recorded query."""
+_SEARCH = "id, at, query, mode, parameters, results, latency_ms, degraded"
+_OUTCOME = "at, tool_id, success, latency_ms, search_id"
 _OUTCOMES = "outcomes"
 _DAY = 86_400.0
 # Recording a search is not worth a long wait.
@@ -86,13 +89,6 @@ class OutcomeRecord:
     def __post_init__(self) -> None:
         _check_number("at", self.at)
         _check_number("latency_ms", self.latency_ms or 0.0)
-
-
-class RemovedRecords(NamedTuple):
-    """How many searches and outcomes were deleted."""
-
-    searches: int
-    outcomes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +174,15 @@ class UsageStatistics:
     degraded: int
     tools: tuple[ToolUsage, ...]
 
+    @staticmethod
+    def percentile(ordered: Sequence[float], percent: int) -> float | None:
+        """Return the smallest value that at least `percent` % of the ordered ones do not exceed.
+
+        It is one of the values (the nearest-rank percentile), or None if there are none.
+        """
+        # Round up in integers, because 7 % of 100 must be 7, which floating point would miss.
+        return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
+
     @property
     def share_without_results(self) -> float | None:
         """The share of searches that found nothing, or None before the first search."""
@@ -219,9 +224,8 @@ class UsageLog:
         if rows:
             with self._pool.write(patience_ms=_PATIENCE_MS) as connection:
                 connection.executemany(
-                    "INSERT INTO searches "
-                    "(id, at, query, mode, parameters, results, latency_ms, degraded) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                    f"INSERT INTO searches ({_SEARCH}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+                    "ON CONFLICT (id) DO NOTHING",
                     rows,
                 )
 
@@ -238,11 +242,8 @@ class UsageLog:
         ]
         if rows:
             with self._pool.write() as connection:
-                connection.executemany(
-                    "INSERT INTO outcomes (at, tool_id, success, latency_ms, search_id) "
-                    "VALUES (?, ?, ?, ?, ?)",
-                    rows,
-                )
+                sql = f"INSERT INTO outcomes ({_OUTCOME}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
+                connection.executemany(sql, rows)
                 bump(connection, _OUTCOMES)
 
     def searches(
@@ -250,53 +251,46 @@ class UsageLog:
     ) -> tuple[SearchRecord, ...]:
         # Searched as JSON, with its quotation marks, so that no other id contains it.
         wanted = "" if found is None else json.dumps(to_storable(found))
-        with self._pool.read() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
-                "SELECT id, at, query, mode, parameters, results, latency_ms, degraded "
-                "FROM searches WHERE at >= ?1 AND (?2 = '' OR instr(results, ?2)) "
-                "ORDER BY at, rowid",
+                f"SELECT {_SEARCH} FROM searches WHERE at >= ?1 "  # noqa: S608 - a constant
+                "AND (?2 = '' OR instr(results, ?2)) ORDER BY at, rowid",
                 (-math.inf if since is None else since, wanted),
             )
-            try:
-                return tuple(
-                    SearchRecord(
-                        id=id_,
-                        at=at,
-                        query=query,
-                        mode=mode,
-                        parameters=dict(_loaded(parameters)),
-                        results=tuple(_loaded(results)),
-                        latency_ms=latency_ms,
-                        degraded=tuple(_loaded(degraded)),
-                    )
-                    for id_, at, query, mode, parameters, results, latency_ms, degraded in rows
+            return tuple(
+                SearchRecord(
+                    id=id_,
+                    at=at,
+                    query=query,
+                    mode=mode,
+                    parameters=dict(_loaded(parameters)),
+                    results=tuple(_loaded(results)),
+                    latency_ms=latency_ms,
+                    degraded=tuple(_loaded(degraded)),
                 )
-            except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
-                raise DamagedDatabaseError(DURABLE.path(self._pool.path)) from error
+                for id_, at, query, mode, parameters, results, latency_ms, degraded in rows
+            )
 
     def outcomes(
         self, *, since: float | None = None, tool_id: str | None = None
     ) -> tuple[OutcomeRecord, ...]:
         wanted = None if tool_id is None else to_storable(tool_id)
-        with self._pool.read() as connection:
+        with self._reading() as connection:
             rows = connection.execute(
-                "SELECT at, tool_id, success, latency_ms, search_id FROM outcomes "
+                f"SELECT {_OUTCOME} FROM outcomes "  # noqa: S608 - a constant
                 "WHERE at >= ?1 AND (?2 IS NULL OR tool_id = ?2) ORDER BY at, rowid",
                 (-math.inf if since is None else since, wanted),
             )
-            try:
-                return tuple(
-                    OutcomeRecord(
-                        at=at,
-                        tool_id=tool,
-                        success=bool(success),
-                        latency_ms=latency_ms,
-                        search_id=search_id,
-                    )
-                    for at, tool, success, latency_ms, search_id in rows
+            return tuple(
+                OutcomeRecord(
+                    at=at,
+                    tool_id=tool,
+                    success=bool(success),
+                    latency_ms=latency_ms,
+                    search_id=search_id,
                 )
-            except (TypeError, ValueError) as error:
-                raise DamagedDatabaseError(DURABLE.path(self._pool.path)) from error
+                for at, tool, success, latency_ms, search_id in rows
+            )
 
     def statistics(self, *, since: float | None = None, top: int = 10) -> UsageStatistics:
         start = (-math.inf if since is None else since,)
@@ -332,8 +326,8 @@ class UsageLog:
             queries_without_results=frequent,
             judged=judged,
             first_accepted=int(first_accepted),
-            latency_p50_ms=percentile(ordered, 50),
-            latency_p95_ms=percentile(ordered, 95),
+            latency_p50_ms=UsageStatistics.percentile(ordered, 50),
+            latency_p95_ms=UsageStatistics.percentile(ordered, 95),
             degraded=int(degraded),
             tools=tools,
         )
@@ -342,21 +336,17 @@ class UsageLog:
         with self._pool.read() as connection:
             return next(iter(_usage_of(connection, "tool_id = ?", (to_storable(tool_id),))), None)
 
-    def clear(self) -> RemovedRecords:
+    def clear(self) -> tuple[int, int]:
         with self._pool.read() as connection:
             sql = "SELECT EXISTS (SELECT 1 FROM searches) OR EXISTS (SELECT 1 FROM outcomes)"
             if not connection.execute(sql).get:
-                return RemovedRecords(searches=0, outcomes=0)
+                return 0, 0
         with without_backup(self._pool.path), self._pool.write() as connection:
             # Otherwise the texts would stay in the file until they are overwritten.
             connection.execute("PRAGMA secure_delete = ON")
-            return _removed(
-                connection,
-                searches=_delete(connection, "DELETE FROM searches"),
-                outcomes=_delete(connection, "DELETE FROM outcomes"),
-            )
+            return _delete(connection, "")
 
-    def retain(self, *, max_age_days: float, max_rows: int) -> RemovedRecords:
+    def retain(self, *, max_age_days: float, max_rows: int) -> tuple[int, int]:
         _check_number("max_age_days", max_age_days)
         _check_number("max_rows", max_rows)
         with self._pool.write() as connection:
@@ -366,30 +356,31 @@ class UsageLog:
                 "UNION ALL SELECT max(at) FROM outcomes WHERE at <= ?1)",
                 (now,),
             ).get
-            values = {
-                "now": now,
-                "cutoff": (now if newest is None else newest) - max_age_days * _DAY,
-                "max_rows": max_rows,
-            }
-            return _removed(
+            cutoff = (now if newest is None else newest) - max_age_days * _DAY
+            values = {"now": now, "cutoff": cutoff, "max_rows": max_rows}
+            # Rowids are in the order of writing, whatever the clock said. Both conditions use the
+            # index on `at`, so that a call without anything to delete reads little.
+            return _delete(
                 connection,
-                searches=_retain(connection, "searches", values),
-                outcomes=_retain(connection, "outcomes", values),
+                "WHERE at < :cutoff OR "
+                "(at > :now AND rowid < (SELECT max(rowid) FROM {table} WHERE at < :cutoff))",
+                "WHERE rowid IN (SELECT rowid FROM {table} ORDER BY rowid "
+                "LIMIT max(0, (SELECT count(*) FROM {table}) - :max_rows))",
+                values=values,
             )
+
+    @contextmanager
+    def _reading(self) -> Generator[apsw.Connection]:
+        """Read records; values that no version wrote are damage."""
+        with self._pool.read() as connection:
+            try:
+                yield connection
+            except (ArithmeticError, RecursionError, TypeError, ValueError) as error:
+                raise DamagedDatabaseError(DURABLE.path(self._pool.path)) from error
 
 
 def usage_generation(connection: apsw.Connection) -> int:
     return counter(connection, _OUTCOMES)
-
-
-def percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """Return the smallest value that at least `percent` % of the ordered ones do not exceed.
-
-    Returns:
-        One of the values (the nearest-rank percentile), or None if there are none.
-    """
-    # Round up in integers, because 7 % of 100 must be 7, which floating point would miss.
-    return ordered[-(-percent * len(ordered) // 100) - 1] if ordered else None
 
 
 def to_storable(text: str) -> str:
@@ -429,40 +420,24 @@ def _usage_of(
             tool_id=tool_id,
             observations=observations,
             successes=successes,
-            latency_p50_ms=percentile(latencies[tool_id], 50),
-            latency_p95_ms=percentile(latencies[tool_id], 95),
+            latency_p50_ms=UsageStatistics.percentile(latencies[tool_id], 50),
+            latency_p95_ms=UsageStatistics.percentile(latencies[tool_id], 95),
             last_used_at=last_used_at,
         )
         for tool_id, observations, successes, last_used_at in rows
     )
 
 
-def _retain(connection: apsw.Connection, table: str, values: Mapping[str, float]) -> int:
-    # Rowids are in the order of writing, whatever the clock said. Both statements use the index on
-    # `at`, so that a call without anything to delete reads little.
-    aged = _delete(
-        connection,
-        f"DELETE FROM {table} WHERE at < :cutoff OR (at > :now "  # noqa: S608 - a constant
-        f"AND rowid < (SELECT max(rowid) FROM {table} WHERE at < :cutoff))",
-        values,
-    )
-    surplus = _delete(
-        connection,
-        f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY rowid "  # noqa: S608
-        f"LIMIT max(0, (SELECT count(*) FROM {table}) - :max_rows))",
-        values,
-    )
-    return aged + surplus
-
-
 def _delete(
-    connection: apsw.Connection, sql: str, values: Mapping[str, float] | None = None
-) -> int:
-    connection.execute(sql, values)
-    return connection.changes()
-
-
-def _removed(connection: apsw.Connection, *, searches: int, outcomes: int) -> RemovedRecords:
-    if outcomes:
+    connection: apsw.Connection, *conditions: str, values: Mapping[str, float] | None = None
+) -> tuple[int, int]:
+    """Delete records in two tables; return how many searches and outcomes."""
+    counts: list[int] = []
+    for table in ("searches", "outcomes"):
+        before = connection.total_changes()
+        for condition in conditions:
+            connection.execute(f"DELETE FROM {table} {condition.format(table=table)}", values)  # noqa: S608
+        counts.append(connection.total_changes() - before)
+    if counts[1]:
         bump(connection, _OUTCOMES)
-    return RemovedRecords(searches=searches, outcomes=outcomes)
+    return counts[0], counts[1]

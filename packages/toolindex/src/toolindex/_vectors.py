@@ -1,4 +1,4 @@
-"""Vectors: validated on entry, kept by text and model, searchable for every model in use."""
+"""Vectors: validated on entry, durable by text and model, searchable for every model in use."""
 
 from __future__ import annotations
 
@@ -11,20 +11,28 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from toolindex._meta import get_meta, set_meta
-from toolindex.errors import VectorError
+import apsw
+
+from toolindex._errors import VectorError
+from toolindex._meta import (
+    bump,
+    bump_generation,
+    counter,
+    get_meta,
+    get_number,
+    is_numbered,
+    set_meta,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import apsw
 
 VEC_TABLE = "entries_vec"
 MAX_DIMENSIONS = 8_192
 """The maximum length of vectors in sqlite-vec."""
 _CHUNK_ROWS = 256
 _SPARE_ROWS = 8 * _CHUNK_ROWS
-_KEPT = "ON v.model_id = ? AND v.text_hash = e.text_hash AND length(v.vector) = ?"
+_STORED = "ON v.model_id = ? AND v.text_hash = e.text_hash AND length(v.vector) = ?"
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 # How often the use of a model is recorded: otherwise every start would write.
 _NOTED_SECONDS = 24 * 3600.0
@@ -32,6 +40,8 @@ _NOTED_SECONDS = 24 * 3600.0
 # stay in use. They are replaced one by one, and deleted only when all are: after a kill it is still
 # known which texts are left.
 _RENEWAL = "renewed since "
+# The change counter of vectors.
+_VECTORS = "vectors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +60,6 @@ class VectorTable:
 
     @property
     def vectors(self) -> str:
-        """A SELECT of the rowid and the vector of each row."""
         return f"SELECT rowid, embedding FROM {self.name}"  # noqa: S608
 
     @property
@@ -123,9 +132,9 @@ def vector_table(connection: apsw.Connection, model_id: str) -> VectorTable | No
 
 
 def durable_vectors(model_id: str, dimensions: int) -> tuple[str, tuple[str, int]]:
-    """Return a SELECT of the rowid and the kept vector of each entry, with its parameters."""
+    """Return a SELECT of the rowid and the durable vector of each entry, with its parameters."""
     # CROSS keeps SQLite from reading all vectors where a few entries are asked for.
-    sql = f"SELECT e.rowid, v.vector FROM entries AS e CROSS JOIN embeddings AS v {_KEPT}"  # noqa: S608
+    sql = f"SELECT e.rowid, v.vector FROM entries AS e CROSS JOIN embeddings AS v {_STORED}"  # noqa: S608
     return sql, (model_id, 4 * dimensions)
 
 
@@ -140,10 +149,10 @@ def is_in_use(connection: apsw.Connection, model_id: str) -> bool:
 
 
 def use_model(connection: apsw.Connection, model_id: str, dimensions: int) -> None:
-    """Copy the kept vectors of a model to a table, if one can be created.
+    """Copy the durable vectors of a model to a table, if one can be created.
 
-    Models that were not used for a month have no table; their vectors are kept, so using them again
-    needs no embedding.
+    Models that were not used for a month have no table; their vectors are durable, so using them
+    again needs no embedding.
     """
     now = time.time()
     # The last use must be the latest, even if the clock was set back.
@@ -175,7 +184,7 @@ def fill(
     entries: str = "SELECT rowid FROM entries",
     values: tuple[str, ...] = (),
 ) -> None:
-    """Make entries searchable by meaning if a vector is kept for their text.
+    """Make entries searchable by meaning if there is a vector of their text.
 
     Args:
         connection: In a write transaction.
@@ -183,17 +192,17 @@ def fill(
         entries: A SELECT of the rowids of entries.
         values: Its parameters.
     """
-    kept = f"FROM entries AS e CROSS JOIN embeddings AS v {_KEPT}"
+    stored = f"FROM entries AS e CROSS JOIN embeddings AS v {_STORED}"
     model = table.model_id, 4 * table.dimensions
     # A row's version is a random number, so that it is never one of another vector.
     added = connection.execute(
         "INSERT OR IGNORE INTO vector_rows (vec_table, entry, version) "
-        f"SELECT ?, e.rowid, random() {kept} WHERE e.rowid IN ({entries}) RETURNING entry",
+        f"SELECT ?, e.rowid, random() {stored} WHERE e.rowid IN ({entries}) RETURNING entry",
         (table.name, *model, *values),
     ).fetchall()
     connection.executemany(
         f"INSERT INTO {table.name} (rowid, embedding) "
-        f"SELECT e.rowid, v.vector {kept} WHERE e.rowid = ?",
+        f"SELECT e.rowid, v.vector {stored} WHERE e.rowid = ?",
         ((*model, entry) for (entry,) in added),
     )
     connection.execute(
@@ -204,7 +213,7 @@ def fill(
 def clear(
     connection: apsw.Connection, table: VectorTable, entries: str, values: tuple[str, ...] = ()
 ) -> None:
-    """Remove the searchable vectors of entries, which are given as for `fill`; the kept ones stay.
+    """Remove the searchable vectors of entries, given as for `fill`; the durable ones stay.
 
     vec0 has no upsert, and reads every row unless a single rowid is given.
     """
@@ -241,7 +250,13 @@ def compact(connection: apsw.Connection, table: VectorTable) -> None:
 
 
 def number_rows(connection: apsw.Connection) -> None:
-    """Record the rows of vector tables of version 1, which did not record them."""
+    """Record the rows of vector tables, unless the last change did.
+
+    Version 1 did not record them, and a process that still uses it may write after the migration.
+    """
+    if is_numbered(connection):
+        return
+    connection.execute("DELETE FROM vector_rows")
     for table in writable_tables(connection):
         connection.execute(
             "INSERT INTO vector_rows (vec_table, entry, version) "  # noqa: S608 - our own name
@@ -249,26 +264,27 @@ def number_rows(connection: apsw.Connection) -> None:
             (table.name,),
         )
         _use(connection, table, written=connection.changes())
+    bump_generation(connection)
 
 
 def put_vectors(
     connection: apsw.Connection, model_id: str, dimensions: int, blobs: Mapping[str, bytes]
 ) -> None:
-    """Keep vectors by text hash, make them searchable, and delete refusals of their texts."""
-    kept = durable_id(connection, model_id, dimensions)
-    at = max(time.time(), renewed_since(connection, kept))
+    """Store vectors by text hash, make them searchable, and delete refusals of their texts."""
+    durable = durable_id(connection, model_id, dimensions)
+    at = max(time.time(), renewed_since(connection, durable))
     connection.executemany(
         "INSERT INTO embeddings (text_hash, model_id, vector, stored_at) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (model_id, text_hash) DO UPDATE "
         "SET vector = excluded.vector, stored_at = excluded.stored_at",
-        ((text_hash, kept, blob, at) for text_hash, blob in blobs.items()),
+        ((text_hash, durable, blob, at) for text_hash, blob in blobs.items()),
     )
     connection.executemany(
         "DELETE FROM refusals WHERE model_id = ? AND text_hash = ?",
         ((model_id, text_hash) for text_hash in blobs),
     )
-    use_model(connection, kept, dimensions)
-    table = next((it for it in writable_tables(connection) if it.model_id == kept), None)
+    use_model(connection, durable, dimensions)
+    table = next((it for it in writable_tables(connection) if it.model_id == durable), None)
     if table is None:
         return
     entries = "SELECT rowid FROM entries WHERE text_hash IN (SELECT value FROM json_each(?))"
@@ -309,7 +325,6 @@ def _free_name(connection: apsw.Connection) -> str:
 
 
 def has_sqlite_vec(connection: apsw.Connection) -> bool:
-    """Return whether vector tables can be used on a connection."""
     sql = "SELECT 1 FROM pragma_module_list WHERE name = 'vec0'"
     return connection.execute(sql).fetchone() is not None
 
@@ -370,3 +385,48 @@ def end_renewal(connection: apsw.Connection, durable: str) -> None:
     )
     connection.execute("DELETE FROM query_embeddings WHERE model_id = ?", (model_of(durable),))
     connection.execute("DELETE FROM meta WHERE key = ?", (_RENEWAL + durable,))
+
+
+# SQLite writes the two files of an index one after the other, so after a crash one can be older,
+# and either can be removed, restored or created again. Each vector in use is in both: in the index
+# for searches, in the other file to be durable. Both files store a change counter; if the counters
+# differ, missing vectors are copied in both directions.
+
+
+def vectors_changed(connection: apsw.Connection) -> None:
+    """Record in both files, in a write transaction, that vectors were stored or deleted."""
+    set_meta(connection, _VECTORS, str(bump(connection, _VECTORS)))
+
+
+def agree(connection: apsw.Connection) -> bool:
+    return get_number(connection, _VECTORS) == counter(connection, _VECTORS)
+
+
+def reconcile(connection: apsw.Connection) -> None:
+    """Copy to each of the two files, in a write transaction, vectors that only the other has."""
+    number_rows(connection)
+    for table in vector_tables(connection):
+        try:
+            with connection:
+                _store_searchable(connection, table)
+        except apsw.SQLError:
+            pass  # The next search will notice that the index is damaged.
+    connection.execute(
+        "INSERT OR IGNORE INTO models (model_id, dimensions, used_at) "
+        "SELECT model_id, length(vector) / 4, 0 FROM embeddings GROUP BY model_id"
+    )
+    for table in vector_tables(connection):
+        fill(connection, table)
+    vectors_changed(connection)
+    bump_generation(connection)
+
+
+def _store_searchable(connection: apsw.Connection, table: VectorTable) -> None:
+    # A durable file without a counter is new, or was restored: the index's vectors are later ones.
+    conflict = "IGNORE" if counter(connection, _VECTORS) else "REPLACE"
+    connection.execute(
+        f"INSERT OR {conflict} INTO embeddings (text_hash, model_id, stored_at, vector) "  # noqa: S608
+        "SELECT e.text_hash, ?, ?, t.embedding "
+        f"FROM {table.name} AS t JOIN entries AS e ON e.rowid = t.rowid",
+        (table.model_id, time.time()),
+    )

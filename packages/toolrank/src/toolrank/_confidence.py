@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from operator import mul
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from toolrank._bm25 import TermStatistics
 
 EXACT_CONFIDENCE = 0.99
 """The confidence in a hit whose name is what was asked for; none is higher."""
@@ -23,8 +20,7 @@ requests lie below it; by meaning alone some 10 %."""
 _MOST_TERMS = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(NamedTuple):
     """The evidence that a hit is an answer; None if a channel did not run.
 
     Attributes:
@@ -49,8 +45,7 @@ class Evidence:
     is_exact: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(NamedTuple):
     """What the vectors of a model say about a hit: the coefficients of two logistic models.
 
     The defaults are those of toolembed's static vectors. Cosines of another model are spread
@@ -119,20 +114,3 @@ def _known(value: float | None) -> float | None:
 def _logit(model: Sequence[float], *features: float) -> float:
     intercept, *coefficients = model
     return intercept + math.fsum(map(mul, coefficients, features))
-
-
-def lexical_strength(score: float, statistics: Sequence[TermStatistics]) -> float:
-    """Return a BM25 score normalized to be comparable across requests and tables.
-
-    A score grows with the number of the request's terms and with the IDF that a rare term has in
-    the table: it is divided by √terms · log(1 + rows).
-
-    Args:
-        score: A hit's BM25 score.
-        statistics: What `BM25Retriever.statistics` returns for the request.
-    """
-    if not statistics:
-        return 0.0
-    # idf = log((rows + 1) / (n + 0.5)), for any term.
-    rows = statistics[0].idf + math.log(statistics[0].documents + 0.5)
-    return score / (math.sqrt(len(statistics)) * rows) if rows > 0 else 0.0

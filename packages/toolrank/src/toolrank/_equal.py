@@ -22,13 +22,13 @@ _MAX_VARIANTS = 8
 _MOST_TRAITS = 4_096
 
 
-class Traits(NamedTuple):
-    """What tells whether rows of the same name are equal.
+class _Traits(NamedTuple):
+    """What tells whether rows of the same name are equal, as `Candidates.traits` describes it.
 
     Attributes:
         words: The distinct words of the row's text.
         is_telling: Whether the text has enough words to tell.
-        details: What else has to be the same, such as the parameters of a tool.
+        details: What else has to be the same.
         identity: What equal rows of different groups have in common; None if it cannot be told.
     """
 
@@ -36,15 +36,6 @@ class Traits(NamedTuple):
     is_telling: bool
     details: frozenset[str]
     identity: Hashable | None
-
-    @classmethod
-    def of(
-        cls, words: Sequence[str], *, details: Iterable[str] = (), identity: Hashable | None = None
-    ) -> Traits:
-        """Return the traits of a text of some words; one of few words has no identity."""
-        is_telling = len(words) >= _TELLING_WORDS
-        whole = identity if is_telling else None
-        return cls(frozenset(words), is_telling, frozenset(details), whole)
 
 
 class Equals(NamedTuple):
@@ -89,7 +80,7 @@ class EqualRows:
         self._split = split
         self._keys = lru_cache(maxsize=1 << 16)(self._keys_of)
         self._state: Hashable = None
-        self._traits: dict[str, Traits] = {}
+        self._traits: dict[str, _Traits] = {}
 
     def distinct(
         self, ids: Sequence[str], candidates: Candidates, request: str
@@ -145,14 +136,17 @@ class EqualRows:
             shown[first] = Equals(tuple(duplicates[first]), also)
         return shown
 
-    def _traits_of(self, ids: Sequence[str], candidates: Candidates) -> Mapping[str, Traits]:
+    def _traits_of(self, ids: Sequence[str], candidates: Candidates) -> Mapping[str, _Traits]:
         state = candidates.state()
         if self._state != state or len(self._traits) > _MOST_TRAITS:
             # A new dictionary: another search may still be reading the last one.
             self._state, self._traits = state, {}
         traits = self._traits
         if missing := [id_ for id_ in ids if id_ not in traits]:
-            traits.update(candidates.traits(missing))
+            for id_, (words, details, identity) in candidates.traits(missing).items():
+                is_telling = len(words) >= _TELLING_WORDS
+                whole = identity if is_telling else None
+                traits[id_] = _Traits(frozenset(words), is_telling, frozenset(details), whole)
         return traits
 
     def _keys_of(self, id_: str) -> tuple[str, tuple[str, ...]]:
@@ -198,7 +192,7 @@ class EqualRows:
         return {group: at for at, group in enumerate(order)}
 
 
-def _are_alike(one: Traits, other: Traits) -> bool:
+def _are_alike(one: _Traits, other: _Traits) -> bool:
     union = len(one.words | other.words)
     # Two texts without words are the same.
     return not union or len(one.words & other.words) / union >= _SAME

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import islice
 from math import fsum
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolrank._checks import check_weight
+from toolrank._arguments import check_weight
 from toolrank._records import Contribution, Hit
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-PART_DEPTH = 50
-"""The most candidates taken from a retriever for a part of a request: deeper ones had no measurable
-effect, and every part costs time. Hits are not compared with deeper ones either."""
+LIST_DEPTH = 50
+"""The most candidates taken from a channel for a subquery: deeper ones had no measurable effect,
+and every subquery costs time. Hits are not compared with deeper ones either."""
 
 _RIVALS = 5
 
-UNITS: Mapping[str, float] = MappingProxyType({"bm25": 0.015, "vector": 1.0, "fuzzy": 0.015})
-"""Units for `linear_fusion` by strength: what a point of a channel's score is worth in cosines.
-They were chosen on sets of tools (docs/decisions/0008 in the repository)."""
 
-
-@dataclass(frozen=True, slots=True)
-class FusedScores:
+class FusedScores(NamedTuple):
     """The fused scores of every candidate, including those that are in no list.
 
     Attributes:
@@ -47,21 +40,6 @@ class FusedScores:
         """Return the candidates in the lists, best first, ties by id."""
         ordered = sorted(self.scores.items(), key=lambda scored: (-scored[1], scored[0]))
         return [Hit(id=id_, score=score) for id_, score in ordered]
-
-
-class Fusion(Protocol):
-    """A function that fuses several rankings; this module has two."""
-
-    def __call__(
-        self,
-        rankings: Mapping[str, Sequence[Hit]],
-        *,
-        weights: Mapping[str, float] | None = None,
-        floors: Mapping[str, float] | None = None,
-        missing: Mapping[str, Collection[str]] | None = None,
-    ) -> FusedScores:
-        """Fuse lists by retriever name, each best first; their order must not matter."""
-        ...
 
 
 def reciprocal_rank_fusion(
@@ -249,7 +227,7 @@ def contributions_of(
     """
     found: dict[str, list[Contribution]] = {id_: [] for id_ in ids}
     for name, hits in rankings.items():
-        usual = unfiltered.get(name, hits)[:PART_DEPTH]
+        usual = unfiltered.get(name, hits)[:LIST_DEPTH]
         behind = [score for _, score in usual[10:] or usual[1:][-1:]]
         background = fsum(behind) / len(behind) if behind else 0.0
         rivals: dict[str, float] = {}

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolrank._checks import check_scoring
-from toolrank._lexicon import CachedLexicon
-from toolrank._postings import EMPTY, Posting, PostingsCache, best_of
+from toolrank._postings import EMPTY, Posting, best_of
 from toolrank._query import query_terms
 from toolrank._spelling import SimilarTerm, stems
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from toolrank._records import Filter, Hit, Query
+    from toolrank._full_text import FullTextTable
+    from toolrank._records import Hit
     from toolrank._spelling import Vocabulary
-    from toolrank.protocols import Lexicon
 
 _MIN_LETTERS = 3
 MAX_LETTERS = 32
@@ -99,75 +97,44 @@ class FuzzyRetriever:
     the best over its terms of similarity² · BM25; rare terms get the IDF of the most similar one,
     because typos are rare. If rows contain the word itself, other terms count less. The score is
     the sum over the words. A request without misspellings is answered a little worse than by
-    `BM25Retriever`. `lexicon`, `max_df` and `damping` are those of `BM25Retriever`.
+    `BM25Retriever`.
 
     Args:
-        where: The rows to search among.
-        name: Its name in contributions.
-        postings: A cache of what was read, as for `BM25Retriever`. Without it the vocabulary is
-            read for each request.
-
-    Raises:
-        RankingArgumentError: A share that is not from 0 to 1.
+        table: Where the words are.
     """
 
-    def __init__(
-        self,
-        lexicon: Lexicon,
-        *,
-        where: Filter | None = None,
-        name: str = "fuzzy",
-        postings: PostingsCache | None = None,
-        max_df: float = 0.3,
-        damping: float = 1.0,
-    ) -> None:
-        check_scoring(max_df=max_df, damping=damping)
-        self._lexicon = lexicon
-        self._damping = damping
-        self._where = where
-        self._name = name
-        self._postings = postings
-        self._max_df = max_df
+    def __init__(self, table: FullTextTable) -> None:
+        self._table = table
 
-    @property
-    def name(self) -> str:
-        """The name given at construction."""
-        return self._name
-
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Return the best `depth` rows with any term similar to one of the query's.
+    def retrieve(self, text: str, *, depth: int) -> list[Hit]:
+        """Return the best `depth` rows with any term similar to one of a request's.
 
         Scores are sums of reduced BM25 scores, zero or more, higher is better.
         """
-        words = query_terms(query.text)
+        words = query_terms(text)
         if not words:
             return []
-        postings = self._postings or PostingsCache()
-        reading = CachedLexicon(
-            self._lexicon, damping=self._damping, name=self._name, postings=postings
-        )
-        limit = reading.too_common(self._max_df)
-        found = [self._standing_for(word, reading, postings, limit) for word in words]
+        limit = self._table.max_documents()
+        found = [self._standing_for(word, limit) for word in words]
         if not any(posting.rows for posting in found):
-            found = [self._standing_for(word, reading, postings, reading.size()) for word in words]
-        return reading.hits([(it, 1.0) for it in found], where=self._where, depth=depth)
+            found = [self._standing_for(word, self._table.size()) for word in words]
+        return self._table.hits([(it, 1.0) for it in found], depth=depth)
 
-    def _standing_for(
-        self, word: str, reading: CachedLexicon, postings: PostingsCache, limit: int
-    ) -> Posting:
+    def _standing_for(self, word: str, limit: int) -> Posting:
         """Return the rows with a word or similar terms, each with the best of their scores."""
-        exact = reading.posting(word, up_to=limit)
+        table = self._table
+        exact = table.posting(word, up_to=limit)
         if len(word) > MAX_LETTERS or exact.documents > limit:
             return exact if exact.is_read else EMPTY
-        key: Hashable = ("like", reading.key, limit, word)
-        posting = postings.get(key)
+        key: Hashable = ("like", table.key, limit, word)
+        posting = table.postings.get(key)
         if posting is None:
             alike = [(exact, 1.0)] if exact.rows else []
             others = _BESIDES_A_KNOWN_WORD if exact.rows else 1.0
-            for term in approximate_terms(reading.vocabulary(), word):
-                read = reading.stem_posting(term, up_to=limit)
+            for term in approximate_terms(table.vocabulary(), word):
+                read = table.stem_posting(term, up_to=limit)
                 if read is not None:
                     alike.append((read[1], others * term.similarity**_SHARPNESS))
-            posting = best_of(alike, size=reading.size())
-            postings.put(key, posting)
+            posting = best_of(alike, size=table.size())
+            table.postings.put(key, posting)
         return posting

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolrank._records import Filter, Hit, Query
-from toolrank._sql import IdColumn, rows_of_keys
+from toolrank._arguments import json_array
+from toolrank._full_text import ids_of_rows
+from toolrank._records import Hit
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
@@ -17,13 +16,18 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from toolrank._records import Filter, IdColumn
     from toolrank.protocols import Connection
 
     Array = np.ndarray[Any, Any]
 
-_PORTION = 4_096
+# The blobs of a portion are objects on the heap, which keeps their memory: 4,096 vectors of 256
+# numbers leave 7 MB there.
+_PORTION = 512
 # Large blocks of numpy's own are read faster, because they lie in large pages of memory.
-_PORTIONS = 4
+_PORTIONS = 32
+# Later states' blocks are joined up to this many rows.
+_JOINED = 4_096
 # Larger products are split among the cores, whose threads busy-wait for longer than they save.
 _UNSPLIT = 1 << 17
 _ROUNDING = 1e-5
@@ -45,11 +49,11 @@ class MatrixRetriever:
 
     A search is exact and several times faster than one by sqlite-vec, but needs numpy (the extra
     `numpy`), whose import takes as long as about twenty searches, and four bytes for each number:
-    for a single search, use `VectorRetriever`. All vectors are read when it is made.
+    for a single search, give `Tables` the name of a table. All vectors are read when it is made.
 
     Example:
         >>> held = MatrixRetriever(connection, "SELECT rowid, embedding FROM docs_vec")
-        >>> held.using(other_connection, where=some).retrieve(query, depth=100)
+        >>> Tables(other_connection, "docs_fts", vectors=held.using(other_connection))
 
     Args:
         connection: An open connection.
@@ -61,9 +65,7 @@ class MatrixRetriever:
         previous: A retriever of another state, made with the same SELECTs: the rows that it has are
             not read again, and their memory is shared.
         content: Where hits get their ids; without it an id is the integer in digits.
-        ids: A cache of ids by rowid, filled lazily; retrievers of one state can share it.
-        where: The rows to search among.
-        name: Its name in contributions.
+        ids: A cache of ids by rowid, filled lazily, such as `Tables.ids`.
 
     Raises:
         ModuleNotFoundError: numpy is not installed.
@@ -80,8 +82,6 @@ class MatrixRetriever:
         previous: MatrixRetriever | None = None,
         content: IdColumn | None = None,
         ids: dict[int, str] | None = None,
-        where: Filter | None = None,
-        name: str = "vector",
     ) -> None:
         try:
             # Imported where it is used, because the package works without it.
@@ -93,22 +93,16 @@ class MatrixRetriever:
 
         self._np = np
         self._connection = connection
-        self._content = content
+        self._sql_of_ids = "" if content is None else ids_of_rows(content)
         self._ids: dict[int, str] = {} if ids is None else ids
-        self._where = where
-        self._name = name
+        self._where: Filter | None = None
         self._products: dict[bytes, tuple[Array, Array]] = {}
         try:
             old = None if previous is None else previous._rows
             self._rows = self._read(vectors, parameters, versions, old)
         except Exception as error:
             # Each driver has its own errors, without a common base class below Exception.
-            raise RetrievalError(name, error) from error
-
-    @property
-    def name(self) -> str:
-        """The name given at construction."""
-        return self._name
+            raise RetrievalError("vector", error) from error
 
     def using(self, connection: Connection, *, where: Filter | None = None) -> Self:
         """Return a retriever of the same vectors, for a search through another connection.
@@ -117,37 +111,42 @@ class MatrixRetriever:
             connection: A connection to the same state of the database.
             where: The rows to search among.
         """
-        other = copy(self)
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
         other._connection, other._where, other._products = connection, where, {}
         return other
 
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Return the `depth` rows nearest to the query's vector.
+    def nearest(
+        self, vector: Sequence[float], /, *, depth: int, then: Sequence[Sequence[float]] = ()
+    ) -> list[Hit]:
+        """Return the `depth` rows nearest to a vector.
 
-        Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
-        zeros, which has no direction, finds nothing. The vectors of the query's parts are
-        multiplied at the same time, which takes a third of the time: ask for the parts next.
+        Scores are cosine similarities in [-1, 1]. A vector of zeros, which has no direction, finds
+        nothing.
+
+        Args:
+            vector: The vector of a query.
+            depth: How many at most.
+            then: What will be asked for next. These are multiplied at the same time, which takes a
+                third of the time.
 
         Raises:
-            RankingArgumentError: The query's vector holds a value that is not finite.
+            RankingArgumentError: The vector holds a value that is not finite.
             RetrievalError: The content table is missing, or the dimensions differ.
         """
         np = self._np
-        vector = self._vector(query)
-        if not np.isfinite(vector).all():
-            raise RankingArgumentError("query.vector", "it holds a value that is not finite")
-        if not vector.any() or not len(self._rows.rowids):
+        # In double precision, so that no finite vector overflows.
+        values, *others = (np.asarray(each, np.float64) for each in (vector, *then))
+        if not np.isfinite(values).all():
+            raise RankingArgumentError("vector", "it holds a value that is not finite")
+        if not values.any() or not len(self._rows.rowids):
             return []
         try:
-            return self._hits(*self._cosines(vector, query.parts), depth)
+            return self._hits(*self._cosines(values, others), depth)
         except Exception as error:
-            raise RetrievalError(self._name, error) from error
+            raise RetrievalError("vector", error) from error
 
-    def _vector(self, query: Query) -> Array:
-        # In double precision, so that no finite vector overflows.
-        return self._np.asarray(() if query.vector is None else query.vector, self._np.float64)
-
-    def _cosines(self, vector: Array, parts: Sequence[Query]) -> tuple[Array | None, Array]:
+    def _cosines(self, vector: Array, then: Sequence[Array]) -> tuple[Array | None, Array]:
         """Return a vector's cosines with all rows, and if they are rounded, its unit vector.
 
         Rounded ones depend on the number of vectors.
@@ -155,8 +154,7 @@ class MatrixRetriever:
         np = self._np
         if (known := self._products.pop(vector.tobytes(), None)) is not None:
             return known
-        others = (each for each in map(self._vector, parts) if np.isfinite(each).all())
-        vectors = [vector, *(each for each in others if each.any())]
+        vectors = [vector, *(each for each in then if np.isfinite(each).all() and each.any())]
         scaled = [each / np.abs(each).max() for each in vectors]
         units = np.array([each / np.linalg.norm(each) for each in scaled], dtype=np.float32)
         blocks = self._rows.blocks
@@ -222,14 +220,10 @@ class MatrixRetriever:
         return [self._np.fromstring(it or "", dtype=self._np.int64, sep=",") for it in found]
 
     def _ids_of(self, rowids: list[int]) -> dict[int, str]:
-        if self._content is None:
+        if not self._sql_of_ids:
             return {rowid: str(rowid) for rowid in rowids}
         if missing := [rowid for rowid in rowids if rowid not in self._ids]:
-            sql = (
-                f"SELECT rowid, {self._content.column} FROM {self._content.table} "  # noqa: S608
-                "WHERE rowid IN (SELECT value FROM json_each(?))"
-            )
-            rows = rows_of_keys(self._connection, sql, missing)
+            rows = self._connection.execute(self._sql_of_ids, (json_array(missing),))
             self._ids.update((row[0], str(row[1])) for row in rows)
         return self._ids
 
@@ -265,11 +259,11 @@ class MatrixRetriever:
             f"WITH held (row, vector) AS ({sql}) SELECT row, vector "  # noqa: S608
             "FROM json_each(?) AS wanted CROSS JOIN held ON row = wanted.value"
         )
-        found = self._connection.execute(some, (*parameters, json.dumps(rows.tolist())))
+        found = self._connection.execute(some, (*parameters, json_array(rows.tolist())))
         rowids, blocks = self._blocks(found)
         blocks = (*old.blocks, *blocks)
         # A change adds a few rows, which share a block with those of the last change.
-        if len(blocks) > 1 and len(blocks[-2]) + len(blocks[-1]) <= _PORTION:
+        if len(blocks) > 1 and len(blocks[-2]) + len(blocks[-1]) <= _JOINED:
             blocks = (*blocks[:-2], np.concatenate(blocks[-2:]))
         return _Rows(
             np.concatenate([old.rowids, rowids]),

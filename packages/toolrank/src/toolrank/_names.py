@@ -5,22 +5,22 @@ For example, "open an issue" does not ask for `get_issue`.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
+from toolrank._arguments import identifier, json_array
 from toolrank._query import encodable, query_words
-from toolrank._records import Filter, Hit, Query
+from toolrank._records import Hit
 from toolrank._spelling import stems
-from toolrank._sql import IdColumn, identifier
-from toolrank.errors import RankingArgumentError, RetrievalError
+from toolrank.errors import RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from toolrank._records import Filter, IdColumn
     from toolrank.protocols import Connection
 
 _WHOLE = 1.0
@@ -29,8 +29,8 @@ _MAX_NAME = 256
 _MAX_MENTIONS = 16
 # A longer text only mentions names in passing.
 _MAX_REQUEST = 500
-_TOKEN = re.compile(r"[\w.:-]+")
-_JOINT = re.compile(r"[_.:-]+")
+_NAMELIKE = r"[\w.:-]+"
+_JOINT = r"[_.:-]+"
 VERB_PENALTY = 0.1
 """The share of its score that a hit loses whose name has another action than the request."""
 
@@ -110,10 +110,9 @@ class NameRetriever:
         keys: Its columns that hold `name_key` of a name: of the bare name, or of the name with its
             category. Without an index on them, each request reads the whole table.
         where: The rows to search among.
-        name: Its name in contributions.
 
     Raises:
-        RankingArgumentError: No column, or a name of one that is not plain.
+        RankingArgumentError: A name of a column that is not plain.
     """
 
     def __init__(
@@ -123,10 +122,7 @@ class NameRetriever:
         content: IdColumn,
         keys: Sequence[str],
         where: Filter | None = None,
-        name: str = "name",
     ) -> None:
-        if not keys:
-            raise RankingArgumentError("keys", "name at least one column")
         self._connection = connection
         columns = [identifier(key, argument="keys") for key in keys]
         self._allowed = where.rows if where else None
@@ -140,14 +136,8 @@ class NameRetriever:
         )
         self._columns = len(columns)
         self._where_parameters = where.parameters if where and asks else ()
-        self._name = name
 
-    @property
-    def name(self) -> str:
-        """The name given at construction."""
-        return self._name
-
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
+    def retrieve(self, text: str, *, depth: int) -> list[Hit]:
         """Return at most `depth` rows that the request names.
 
         The score is 1.0 if the request is the name, 0.5 if it mentions it.
@@ -157,7 +147,7 @@ class NameRetriever:
         """
         ids: dict[str, float] = {}
         keys: dict[str, float] = {}
-        for named, score in _named(query.text):
+        for named, score in _named(text):
             ids.setdefault(encodable(named), score)
             keys.setdefault(name_key(named), score)
         if not any(keys):
@@ -167,7 +157,7 @@ class NameRetriever:
             rows = list(self._connection.execute(self._sql, self._parameters(asked)))
         except Exception as error:
             # Each driver has its own errors, without a common base class below Exception.
-            raise RetrievalError(self._name, error) from error
+            raise RetrievalError("name", error) from error
         scores: dict[str, float] = {}
         for row, id_, named in rows:
             if self._allowed is not None and row not in self._allowed:
@@ -179,7 +169,7 @@ class NameRetriever:
         return [Hit(id=id_, score=-cost) for cost, id_ in ranked[:depth]]
 
     def _parameters(self, asked: Iterable[Sequence[str]]) -> tuple[Any, ...]:
-        return tuple(value for its in asked for value in (json.dumps(its), *self._where_parameters))
+        return tuple(value for its in asked for value in (json_array(its), *self._where_parameters))
 
 
 def _named(text: str) -> Iterator[tuple[str, float]]:
@@ -187,7 +177,7 @@ def _named(text: str) -> Iterator[tuple[str, float]]:
     if len(text) <= _MAX_NAME:
         yield text.strip(), _WHOLE
     if len(text) <= _MAX_REQUEST:
-        tokens = (match[0].strip("_.:-") for match in _TOKEN.finditer(text))
+        tokens = (match[0].strip("_.:-") for match in re.finditer(_NAMELIKE, text))
         for token in islice(filter(_is_identifier, tokens), _MAX_MENTIONS):
             yield token, _MENTIONED
 
@@ -195,7 +185,7 @@ def _named(text: str) -> Iterator[tuple[str, float]]:
 def _is_identifier(token: str) -> bool:
     if any(a.islower() and b.isupper() for a, b in pairwise(token)):
         return True
-    parts = _JOINT.split(token)
+    parts = re.split(_JOINT, token)
     # "e-mail" and "T-test" are words, and "10:30" and "3.5" are values.
     return len(parts) > 1 and any(map(str.isalpha, token)) and min(map(len, parts)) > 1
 

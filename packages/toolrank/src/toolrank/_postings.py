@@ -7,11 +7,10 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from itertools import repeat
 from operator import add, mul
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from toolrank.errors import RankingArgumentError
 
@@ -29,8 +28,7 @@ _LATEST = 8
 _SPAN = 1 << 22
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Posting:
+class Posting(NamedTuple):
     """The rows that contain a term, with the term's BM25 score in each.
 
     Attributes:
@@ -40,11 +38,11 @@ class Posting:
             for, because its rows are then not read.
     """
 
-    rows: array[int] = field(repr=False)
-    scores: array[float] = field(repr=False)
+    rows: array[int]
+    scores: array[float]
     documents: int
 
-    def __contains__(self, row: int) -> bool:
+    def has(self, row: int) -> bool:
         """Return whether a row is among those that were read."""
         place = bisect_left(self.rows, row)
         return place < len(self.rows) and self.rows[place] == row
@@ -104,10 +102,6 @@ class PostingsCache:
             self._rows += _size(posting)
             while self._rows > self._max_rows and self._held:
                 self._rows -= _size(self._held.popitem(last=False)[1])
-
-    def ids(self, source: Hashable) -> dict[int, str]:
-        """Return the known ids of rows, to fill in: those of a lexicon's `source`."""
-        return self.cached_fact(("ids", source), dict[int, str])
 
     def cached_fact(self, key: Hashable, read: Callable[[], _T]) -> _T:
         """Return a cached value, computed on first use; a key always has the same type."""

@@ -1,21 +1,17 @@
-"""Turning what a user typed into a full-text query that is always valid.
-
-A compound request is split into parts that each ask for one thing.
-"""
+"""Requests: their terms, which are always a valid full-text query, and their subqueries."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
-STOP_WORDS: frozenset[str] = frozenset(
+STOP_WORDS = frozenset(
     """
     a about all also am an and any are as at be been but by can could did do does doing
     for from had has have having he help her here him his how i if in into is it its just
@@ -52,14 +48,15 @@ _UNSPACED_SCRIPTS = (
     # Myanmar
     "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a-\uaa7f",
 )
-_WORD = re.compile(
+# Expressions are compiled where they are first used: that takes longer than importing the modules.
+_WORD = (
     "|".join(f"(?:[{script}]+)" for script in _UNSPACED_SCRIPTS)
     + f"|(?P<spaced>[^\\W_{''.join(_UNSPACED_SCRIPTS)}]+)"
 )
-QUOTED = re.compile(r'"([^"\n]{1,200})"|“([^“”\n]{1,200})”|«([^«»\n]{1,200})»|`([^`\n]{1,200})`')
+QUOTED = r'"([^"\n]{1,200})"|“([^“”\n]{1,200})”|«([^«»\n]{1,200})»|`([^`\n]{1,200})`'
 """A span in quotation marks; an apostrophe is not one."""
-MAX_PARTS = 4
-"""The maximum number of parts of a request; of more, those with the most terms are kept."""
+MAX_SUBQUERIES = 4
+"""The maximum number of subqueries; of more, those with the most terms are kept."""
 
 _MIN_TERMS = 2
 # What follows these belongs to them; after other abbreviations, a capital begins a sentence.
@@ -73,26 +70,24 @@ _ABBREVIATIONS = _BEFORE_MORE | {
 }
 # Runs of spaces have already been reduced to one, so no alternative starts with a repetition, and
 # the time is linear in the length of the text.
-_SEPARATOR = re.compile(
-    r"(?P<line>\n)"
+_SEPARATOR = (
+    r"(?i)(?P<line>\n)"
     r"|(?P<stop>(?<=[.!?;]) )"
     r"|(?P<other>[。！？；，、]"
     r"|,? (?:and then|and also|as well as|additionally|after that|afterwards|finally|then) "
-    r"|, (?:and|also|but) |, | and )",
-    re.IGNORECASE,
+    r"|, (?:and|also|but) |, | and )"
 )
 # The end of an acronym's plural.
-_PLURAL = re.compile(r"[A-Z]{2}s(?![a-z])")
-_SPACES = re.compile(r"[^\S\n\r\x0b\x0c\x85\u2028\u2029]+")
-_LINES = re.compile(r"\s*[\n\r\x0b\x0c\x85\u2028\u2029]\s*")
-_BULLET = re.compile(r"\A(?:[-*+•‣–—·]|\(?(?:\d{1,3}|[A-Za-z])[.)]) ")
+_PLURAL = r"[A-Z]{2}s(?![a-z])"
+_SPACES = r"[^\S\n\r\x0b\x0c\x85\u2028\u2029]+"
+_LINES = r"\s*[\n\r\x0b\x0c\x85\u2028\u2029]\s*"
+_BULLET = r"\A(?:[-*+•‣–—·]|\(?(?:\d{1,3}|[A-Za-z])[.)]) "
 # Numbers within a line are a list if it begins with 1.
-_NUMBERED = re.compile(r"(?:^|[:\n] ?)\(?1[.)] ")
-_NUMBER = re.compile(r" (?=\(?\d{1,2}[.)] )")
+_NUMBERED = r"(?:^|[:\n] ?)\(?1[.)] "
+_NUMBER = r" (?=\(?\d{1,2}[.)] )"
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word of a request, and its parts.
 
     Attributes:
@@ -112,8 +107,7 @@ class Word:
         return (self.surface.lower(), *self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """A term to search for, and what is known about the word it comes from.
 
     Attributes:
@@ -128,7 +122,44 @@ class Term:
     is_plain: bool = False
 
 
-def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[str]:
+class Query(NamedTuple):
+    """A request, in the forms that a search needs.
+
+    Attributes:
+        text: The request as the user wrote it; any string at all.
+        vector: Its embedding (one float per dimension); without it only words are searched.
+        subqueries: What a compound request asks for, each a query of its own, searched for after
+            the whole; empty if the request asks for one thing.
+    """
+
+    text: str
+    vector: Sequence[float] | None = None
+    subqueries: tuple[Query, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Query:
+        """Return a request with its subqueries, at most four, without vectors."""
+        return cls(text, None, tuple(map(cls, split_request(text))))
+
+    def with_vectors(self, vectors: Sequence[Sequence[float] | None]) -> Query:
+        """Return the request with its vector and one for each subquery, in this order."""
+        own, *others = vectors
+        pairs = zip(self.subqueries, others, strict=True)
+        subqueries = tuple(each._replace(vector=vector) for each, vector in pairs)
+        return self._replace(vector=own, subqueries=subqueries)
+
+    @property
+    def texts(self) -> list[str]:
+        """What is to be embedded: the request, then its subqueries."""
+        return [self.text, *(each.text for each in self.subqueries)]
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms that are searched for, at most 64; a request of signs alone has none."""
+        return query_terms(self.text)
+
+
+def query_terms(text: str) -> list[str]:
     """Split a request into the distinct lower-case terms to search for, in order.
 
     Identifiers are taken apart as well as kept whole (`createIssue` gives `createissue`,
@@ -136,20 +167,16 @@ def query_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[
     gives each pair of neighbouring letters besides the whole run. Stop words are dropped
     unless nothing else is left.
 
-    Args:
-        text: Any string; what is not a letter or a digit separates words.
-        stop_words: Lower-case words to leave out.
-
     Returns:
         At most `MAX_TERMS` terms, possibly none.
     """
-    return [term.text for term in request_terms(text, stop_words=stop_words)]
+    return [term.text for term in request_terms(text)]
 
 
-def request_terms(text: str, *, stop_words: Collection[str] = STOP_WORDS) -> list[Term]:
+def request_terms(text: str) -> list[Term]:
     """Return the terms of `query_terms` with what is known about their words."""
     terms = _all_terms(text)
-    kept = [term for term in terms if term.text not in stop_words]
+    kept = [term for term in terms if term.text not in STOP_WORDS]
     return (kept or [*terms])[:MAX_TERMS]
 
 
@@ -172,7 +199,7 @@ def _all_terms(text: str) -> tuple[Term, ...]:
 
 def query_words(text: str) -> Iterator[Word]:
     """Yield the words of a request in their order, stop words and repetitions included."""
-    for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
+    for match in re.finditer(_WORD, unicodedata.normalize("NFKC", text)):
         surface = match[0]
         if match["spaced"] is not None:
             yield Word(surface, tuple(_parts(surface)))
@@ -192,7 +219,7 @@ def quoted_phrases(text: str) -> list[str]:
         The first few distinct ones, each as its lower-case words with spaces between.
     """
     phrases: dict[str, None] = {}
-    for match in QUOTED.finditer(text):
+    for match in re.finditer(QUOTED, text):
         words = [word.surface.lower() for word in query_words(match[match.lastindex or 0])]
         if len(words) > 1:
             phrases[" ".join(words)] = None
@@ -241,7 +268,7 @@ def _parts(word: str) -> list[str]:
                 before.islower()
                 or (
                     word[position + 1 : position + 2].islower()
-                    and not _PLURAL.match(word, position - 1)
+                    and not re.match(_PLURAL, word[position - 1 :])
                 )
             )
         )
@@ -252,30 +279,27 @@ def _parts(word: str) -> list[str]:
 
 
 def split_request(text: str) -> list[str]:
-    """Split a compound request into the parts that may need an answer each.
+    """Split a compound request into the subqueries that may need an answer each.
 
     Cuts are made at the ends of sentences and lines, at commas, and at "and", "then", "after
     that" and the like; never within quotation marks, file names, numbers and abbreviations.
     Bullets and numbers of lists are taken off.
 
-    Args:
-        text: Any string.
-
     Returns:
-        The parts in their order, each with at least two terms that are not stop words, at most
-        `MAX_PARTS`; none for a request that is not compound.
+        The subqueries in their order, each with at least two terms that are not stop words, at
+        most `MAX_SUBQUERIES`; none for a request that is not compound.
     """
-    text = _LINES.sub("\n", _SPACES.sub(" ", text.strip()))
-    if whole := QUOTED.fullmatch(text):
+    text = re.sub(_LINES, "\n", re.sub(_SPACES, " ", text.strip()))
+    if whole := re.fullmatch(QUOTED, text):
         text = whole[whole.lastindex or 0]
-    if _NUMBERED.search(text):
-        text = _NUMBER.sub("\n", text)
-    kept = [span for match in QUOTED.finditer(text) for span in match.span()]
-    parts = [_BULLET.sub("", piece.strip()).rstrip(" .!?;,:") for piece in _pieces(text, kept)]
-    terms = [_terms(part) for part in parts]
-    # Python's sort is stable, so the first of equal parts are kept.
-    most = sorted(range(len(parts)), key=lambda position: -terms[position])[:MAX_PARTS]
-    chosen = [parts[position] for position in sorted(most) if terms[position] >= _MIN_TERMS]
+    if re.search(_NUMBERED, text):
+        text = re.sub(_NUMBER, "\n", text)
+    kept = [span for match in re.finditer(QUOTED, text) for span in match.span()]
+    pieces = [re.sub(_BULLET, "", piece.strip()).rstrip(" .!?;,:") for piece in _pieces(text, kept)]
+    terms = [_terms(piece) for piece in pieces]
+    # Python's sort is stable, so the first of equal pieces are kept.
+    most = sorted(range(len(pieces)), key=lambda place: -terms[place])[:MAX_SUBQUERIES]
+    chosen = [pieces[place] for place in sorted(most) if terms[place] >= _MIN_TERMS]
     return chosen if len(chosen) > 1 else []
 
 
@@ -283,7 +307,7 @@ def _pieces(text: str, kept: list[int]) -> list[str]:
     """Cut a text at its separators, except inside spans that are kept whole."""
     pieces: list[str] = []
     start, position = 0, 0
-    for match in _SEPARATOR.finditer(text):
+    for match in re.finditer(_SEPARATOR, text):
         while position < len(kept) and kept[position] <= match.start():
             position += 1
         if position % 2 or (match["stop"] and _is_abbreviation(text, match.start())):
@@ -304,6 +328,6 @@ def _is_abbreviation(text: str, end: int) -> bool:
     return word in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())
 
 
-def _terms(part: str) -> int:
-    words = [word for word in query_words(part) if word.surface.lower() not in STOP_WORDS]
+def _terms(text: str) -> int:
+    words = [word for word in query_words(text) if word.surface.lower() not in STOP_WORDS]
     return sum(max(1, len(word.parts)) if word.is_unspaced else 1 for word in words)

@@ -4,63 +4,62 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from toolrank._arguments import check_weight
 from toolrank._confidence import Calibration, Evidence, confidence
 from toolrank._equal import ALONE, EqualRows, Equals
+from toolrank._fusion import linear_fusion
 from toolrank._names import name_share, split_words
-from toolrank._query import query_terms, split_request
-from toolrank._ranker import Channel, HybridRanker, Ranking
-from toolrank._records import Query
+from toolrank._query import Query
+from toolrank._ranking import Ranker, Ranking
+from toolrank._records import UNITS
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from toolrank._records import Contribution, Hit, RankedHit
-    from toolrank.protocols import Candidates, MakeRanker, Ranker
-
-    Adjust = Callable[[Ranking, Sequence[str], Mapping[str, float]], Ranking]
+    from toolrank._ranking import RankedHit
+    from toolrank._records import Contribution, Explanation
+    from toolrank.protocols import Candidates, Fusion
 
 # How many distinct rows are ranked for any smaller limit, so that a longer answer begins with the
 # shorter one.
 _RANKED = 50
 # Spare candidates keep the list full after equal rows are merged.
 _SPARE = 5
-# How many candidates a channel is asked for, at least.
-_DEPTH = 100
-_WORD = re.compile(r"[^\W_]+")
-_WEIGHTS: Mapping[str, float] = MappingProxyType({"bm25": 1.0, "vector": 1.0})
-_NO_USAGE: Mapping[str, float] = MappingProxyType({})
+_WORD = r"[^\W_]+"
+_CHANNELS = ("bm25", "fuzzy", "vector")
+_WEIGHTS: Mapping[str, float] = {"bm25": 1.0, "vector": 1.0}
+_BY_STRENGTH: Fusion = partial(linear_fusion, units=UNITS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """A row that a search found.
 
     Attributes:
         id: The row's id.
         score: In [0, 1], decreasing. That of the first is its confidence; the others are lower in
             proportion to how well they fit.
-        confidence: How likely the row answers the request, or the part that it answers best.
+        confidence: How likely the row answers the request, or the subquery that it answers best.
         match: How it was found: "exact" if the request names it, otherwise by its "words", its
             "meaning", "both", or "fuzzy" (similar spelling).
         duplicates: Nearly equal rows of its group that it represents.
         also: Equal rows of other groups.
-        hit: How the score came about.
+        contributions: What each channel that lists the row contributed.
+        explanation: Each step of its score.
     """
 
     id: str
     score: float
     confidence: float
     match: Literal["exact", "words", "meaning", "both", "fuzzy"]
-    duplicates: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    hit: RankedHit
+    duplicates: tuple[str, ...]
+    also: tuple[str, ...]
+    contributions: tuple[Contribution, ...]
+    explanation: Explanation
 
 
 class RankExplanation(NamedTuple):
@@ -70,30 +69,38 @@ class RankExplanation(NamedTuple):
         ranked: How many were ranked.
         rank: Its place, from 1, or None if it is not among them.
         same: The place and the id of an equal row that represents it, if one does.
+        results: Its own result, if it has one, followed by the one that it is compared with: the
+            last one returned, or the one before it.
     """
 
     ranked: int
     rank: int | None = None
     same: tuple[int, str] | None = None
+    results: tuple[SearchResult, ...] = ()
 
 
 class HybridSearch:
     """Search rows by words, vectors and names, and judge how likely each answers.
 
     This is what pytools-hybrid searches its tools with: spelling is corrected, a compound request
-    is also searched part by part, scores are fused by strength, a group's best row lifts the
-    others, verbs and past use count, equal rows are merged, and each result has a confidence. All
-    constants were chosen on sets of tools (docs/decisions/0008 in the repository).
+    is also searched subquery by subquery, scores are fused by strength, a group's best row lifts
+    the others, verbs and past use count, equal rows are merged, and each result has a confidence.
+    All constants were chosen on sets of tools (docs/decisions/0008 in the repository).
 
     Args:
-        candidates: Where rows come from, such as `Tables`.
+        candidates: Where rows come from, such as `Tables`; None if each `run` brings them.
         embed: Returns a vector for each of some texts; None searches by words alone.
         group: Returns a row's group by its id, such as the server of a tool; None for no groups.
         name: Returns a row's name by its id; without names, verbs are ignored and equal rows kept.
         label: Returns the words by which requests mention a group, as one text.
         split: Splits a name or a text into lower-case words.
-        ranker: Makes the ranker of each search from its channels and the factors of past use.
+        fuse: Combines the channels' rankings, by default `linear_fusion` by strength.
+        subquery_share: The weight of subqueries, from 0 (not searched) to 1.
+        group_weight: How much the best of a group lifts the others.
         calibration: What the similarities of the model behind `embed` mean.
+
+    Raises:
+        RankingArgumentError: A share or a weight that is out of range.
     """
 
     def __init__(
@@ -105,13 +112,21 @@ class HybridSearch:
         name: Callable[[str], str] | None = None,
         label: Callable[[str], str] = str,
         split: Callable[[str], Sequence[str]] = split_words,
-        ranker: MakeRanker | None = None,
+        fuse: Fusion = _BY_STRENGTH,
+        subquery_share: float = 0.3,
+        group_weight: float = 0.3,
         calibration: Calibration = Calibration(),  # noqa: B008 - it is immutable
     ) -> None:
         self._candidates = candidates
         self._embed = embed
         self._name = name
-        self._ranker = ranker or partial(_ranker, group=group, name=name)
+        self._ranker = Ranker(
+            fuse=fuse,
+            subquery_share=subquery_share,
+            group=group,
+            group_weight=group_weight,
+            name=name,
+        )
         self._calibration = calibration
         self._equal = None if name is None else EqualRows(group or _no_group, name, label, split)
 
@@ -132,24 +147,13 @@ class HybridSearch:
         """
         if self._candidates is None:
             raise RankingArgumentError("candidates", "is needed to search")
-        if limit < 1:
-            raise RankingArgumentError("limit", f"{limit} is below 1")
-        found = self.run(self._candidates, self._query(self._candidates, text), limit=limit)
-        sure = (it for it in found.results() if it.confidence >= min_confidence)
-        return list(islice(sure, limit))
-
-    def _query(self, candidates: Candidates, text: str) -> Query:
         if self._embed is None:
-            return Query(text=text, parts=tuple(Query(text=part) for part in split_request(text)))
-        spelled = self.correct_spelling(candidates.corrections(text), text)
-        parts = split_request(spelled)
-        vector, *others = self._embed([spelled, *parts])
-        pairs = zip(parts, others, strict=True)
-        return Query(
-            text=text,
-            vector=vector,
-            parts=tuple(Query(text=part, vector=values) for part, values in pairs),
-        )
+            query = Query.of(text)
+        else:
+            query = Query.of(self.correct_spelling(self._candidates.corrections(text), text))
+            query = query.with_vectors(self._embed(query.texts))._replace(text=text)
+        found = self.run(self._candidates, query, limit=limit, min_confidence=min_confidence)
+        return list(found.results)
 
     @staticmethod
     def correct_spelling(
@@ -161,7 +165,7 @@ class HybridSearch:
         row has are followed by the rows' own, and compatibility characters are plain ones.
 
         Args:
-            corrections: What `BM25Retriever.corrections` returns for the text.
+            corrections: What `Candidates.corrections` returns for the text.
             text: The request.
             known: Whether the model knows a word.
         """
@@ -171,7 +175,7 @@ class HybridSearch:
             if right.startswith(f"{word} ") or not known(word)
         }
         if wanted:
-            text = _WORD.sub(lambda word: wanted.get(word[0].lower(), word[0]), text)
+            text = re.sub(_WORD, lambda word: wanted.get(word[0].lower(), word[0]), text)
         return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
     def run(
@@ -179,78 +183,107 @@ class HybridSearch:
         candidates: Candidates,
         query: Query,
         *,
-        limit: int,
+        limit: int = 10,
+        min_confidence: float = 0.0,
         weights: Mapping[str, float] = _WEIGHTS,
-        usage: Mapping[str, float] = _NO_USAGE,
+        usage: Mapping[str, tuple[int, int]] | None = None,
+        deprecated: Mapping[str, Collection[str]] | None = None,
         calibration: Calibration | None = None,
-        adjust: Adjust | None = None,
-        whole: bool = False,
-    ) -> Found:
-        """Start a search of which the caller decides everything.
+    ) -> SearchRun:
+        """Search with candidates and vectors of the caller's own.
 
         Args:
             candidates: Where rows come from.
-            query: The request, with its vector and its parts.
-            limit: How many results will be taken; of these only are the details computed at once.
-            weights: The channels to use ("bm25", "vector", "fuzzy"), with their weights.
-            usage: Factors of past use by id, as `usage_prior` returns them.
+            query: The request, with its vector and its subqueries.
+            limit: How many results at most.
+            min_confidence: The least confidence of a result.
+            weights: The channels to search, with their weights: "bm25", "vector", "fuzzy".
+            usage: Past successes and failures by id, which change a score by a tenth at most.
+            deprecated: Deprecated rows, each with the ids of those that replace it: it keeps three
+                quarters of its score, at most that of a replacement, unless the request has its
+                name as written.
             calibration: What similarities mean; by default that of the search.
-            adjust: Moves some of the first ranked rows, given those that the request names.
-            whole: Whether to rank all candidates, which `Found.explain_rank` needs.
+
+        Returns:
+            The `results`, a tuple; `explain_rank(id)` says where a row stands.
+
+        Raises:
+            RankingArgumentError: A limit below 1, or a weight that is negative or not finite.
+            RetrievalError: A table is missing or broken.
         """
-        channels = _channels(candidates, query, weights)
+        if limit < 1:
+            raise RankingArgumentError("limit", f"{limit} is below 1")
+        for channel, weight in weights.items():
+            check_weight(weight, of=repr(channel), argument="weights")
+        channels = {
+            name: weights[name]
+            for name in _CHANNELS
+            if name in weights and (name != "vector" or query.vector is not None)
+        }
         named = {hit.id: hit.score for hit in candidates.named(query.text)}
-        return Found(
+        return SearchRun(
             candidates=candidates,
             query=query,
-            channels=frozenset(channel.retriever.name for channel in channels),
+            channels=frozenset(channels),
             calibration=calibration or self._calibration,
-            named=named,
-            limit=limit,
             name=self._name,
             equal=self._equal,
-            rank=partial(_rank, self._ranker(channels, usage), query, named, adjust, whole=whole),
+            limit=limit,
+            min_confidence=min_confidence,
+            depth=max(limit, _RANKED) + _SPARE + len(named),
+            rank=partial(
+                self._ranker.rank,
+                candidates,
+                query,
+                {name: weight for name, weight in channels.items() if weight},
+                named=named,
+                usage=usage or {},
+                deprecated=deprecated or {},
+            ),
         )
 
 
-class Found:
-    """What one search ranked; results are made as they are taken."""
+class SearchRun:
+    """One search.
+
+    Attributes:
+        results: The best rows, which do not depend on the limit.
+    """
 
     def __init__(
         self,
         *,
         candidates: Candidates,
         query: Query,
-        channels: Set[str],
+        channels: Collection[str],
         calibration: Calibration,
-        named: Mapping[str, float],
-        limit: int,
         name: Callable[[str], str] | None,
         equal: EqualRows | None,
-        rank: Callable[[int], Ranking],
+        limit: int,
+        min_confidence: float,
+        depth: int,
+        rank: Callable[..., Ranking],
     ) -> None:
         self._candidates = candidates
         self._query = query
         self._channels = channels
         self._calibration = calibration
-        self._limit = limit
         self._name = name
         self._equal = equal
+        self._limit = limit
+        self._depth = depth
         self._rank = rank
-        self._most = max(limit, _RANKED)
-        self._depth = self._most + _SPARE + len(named)
+        sure = (it for it in self._results() if it.confidence >= min_confidence)
+        self.results = tuple(islice(sure, limit))
 
-    def results(self) -> Iterator[SearchResult]:
-        """Yield the results, best first, until no more are ranked or enough have been taken.
-
-        Which these are does not depend on how many are taken.
-        """
+    def _results(self) -> Iterator[SearchResult]:
         unit: float | None = None
         least = 1.0
         seen: set[str] = set()
         count, at_once, depth = 0, self._limit, self._depth
+        most = max(self._limit, _RANKED)
         while True:
-            ranking = self._rank(depth)
+            ranking = self._rank(depth=depth, limit=depth)
             ids = ranking.ids[:depth]
             rest = self._distinct([id_ for id_ in ids if id_ not in seen])
             while some := dict(islice(rest, at_once)):
@@ -264,33 +297,28 @@ class Found:
                     # Another ranking, of more candidates, may have other scores.
                     least = min(least, hit.score * unit)
                     yield _result(hit, some[hit.id], least, sureness)
-            if count >= self._most or len(ids) < depth:
+            if count >= most or len(ids) < depth:
                 return
             seen.update(ids)
             depth *= 4
 
-    def explain_rank(
-        self, id_: str, shown: Sequence[SearchResult]
-    ) -> tuple[tuple[SearchResult, ...], RankExplanation]:
-        """Return where a row stands, and its result followed by the one it is compared with.
-
-        Args:
-            id_: The row.
-            shown: The first results, as they were shown.
-        """
-        ranking, depth = self._rank(self._depth), self._depth
+    def explain_rank(self, id_: str) -> RankExplanation:
+        """Return where a row stands among all that were ranked."""
+        shown = self.results
+        ranking, depth = self._rank(depth=self._depth, limit=None), self._depth
         ids = ranking.ids
         for at, each in enumerate(shown):
             if each.id == id_:
-                return (each, *shown[at - 1 : at]), RankExplanation(ranked=len(ids), rank=at + 1)
-        last = tuple(shown[-1:])
+                results = (each, *shown[at - 1 : at])
+                return RankExplanation(ranked=len(ids), rank=at + 1, results=results)
+        last = shown[-1:]
         if id_ not in ids:
-            return last, RankExplanation(ranked=len(ids))
+            return RankExplanation(ranked=len(ids), results=last)
         distinct = dict(self._distinct(ids[:depth] if id_ in ids[:depth] else ids))
         if id_ not in distinct:
             numbered = enumerate(distinct.items(), start=1)
             same = next((at, it) for at, (it, equals) in numbered if id_ in equals.ids)
-            return (), RankExplanation(ranked=len(ids), same=same)
+            return RankExplanation(ranked=len(ids), same=same)
         kept = [*distinct]
         # All scores are relative to the confidence of the first.
         judged = self._judged(ranking, list(dict.fromkeys((kept[0], id_))))
@@ -300,7 +328,7 @@ class Found:
             unit = most / first.score if first.score else 0.0
             own = (_result(hit, ALONE, hit.score * unit, sureness),)
         rank = max(kept.index(id_), len(shown)) + 1
-        return (*own, *last), RankExplanation(ranked=len(ids), rank=rank)
+        return RankExplanation(ranked=len(ids), rank=rank, results=(*own, *last))
 
     def _distinct(self, ids: Sequence[str]) -> Iterator[tuple[str, Equals]]:
         if self._equal is None:
@@ -311,27 +339,34 @@ class Found:
         """Return the hits of some ids that are rows, each with its confidence."""
         rows = self._candidates.existing(ids)
         hits = ranking.hits([id_ for id_ in ids if id_ in rows])
-        unknown = self._calibration.unknown if "vector" in self._channels else 0.0
-        of_parts: list[list[str]] = [[] for _ in self._query.parts]
+        of_subqueries: list[list[str]] = [[] for _ in self._query.subqueries]
         for hit in hits:
-            if hit.explanation is not None and hit.explanation.part is not None:
-                of_parts[hit.explanation.part].append(hit.id)
-        queries = (self._query, *self._query.parts)
+            if hit.explanation.subquery is not None:
+                of_subqueries[hit.explanation.subquery].append(hit.id)
+        queries = (self._query, *self._query.subqueries)
         words = [
-            _Words.of(each.text, its, self._channels, self._candidates, unknown)
-            for each, its in zip(queries, ([hit.id for hit in hits], *of_parts), strict=True)
+            self._words(each, its)
+            for each, its in zip(queries, ([hit.id for hit in hits], *of_subqueries), strict=True)
         ]
         return [(hit, self._confidence(hit, words)) for hit in hits]
 
+    def _words(self, query: Query, ids: Sequence[str]) -> _Words:
+        unknown = self._calibration.unknown if "vector" in self._channels else 0.0
+        has_words, rows = "bm25" in self._channels, self._candidates
+        return _Words(
+            text=query.text,
+            terms=len(query.terms),
+            coverage=rows.coverage(query.text, ids, unknown=unknown) if has_words else None,
+            scale=rows.scale(query.text) if "fuzzy" in self._channels else None,
+        )
+
     def _confidence(self, hit: RankedHit, words: Sequence[_Words]) -> float:
-        explanation, channels = hit.explanation, self._channels
-        if explanation is not None:
-            channels = channels - frozenset(explanation.missing)
-        has_meaning = "vector" in channels
+        explanation = hit.explanation
+        has_meaning = "vector" in self._channels and "vector" not in explanation.missing
         name = "" if has_meaning or self._name is None else self._name(hit.id)
         given = [(hit.contributions, words[0])]
-        if explanation is not None and explanation.part is not None:
-            given.append((hit.part_contributions, words[1 + explanation.part]))
+        if explanation.subquery is not None:
+            given.append((hit.subquery_contributions, words[1 + explanation.subquery]))
         return max(
             confidence(
                 Evidence(
@@ -341,7 +376,7 @@ class Found:
                     name_coverage=name_share(its.text, name) if name else 0.0,
                     strength=None if its.scale is None else _strength(contributions, its.scale),
                     contrast=_contrast(contributions) if has_meaning else None,
-                    is_exact=explanation is not None and explanation.pinned,
+                    is_exact=explanation.pinned,
                 ),
                 calibration=self._calibration,
             )
@@ -349,9 +384,8 @@ class Found:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
-    """A request, or a part of one, with its words' evidence about the rows found.
+class _Words(NamedTuple):
+    """A request or a subquery, with its words' evidence about the rows found.
 
     Attributes:
         text: The text of it.
@@ -365,121 +399,9 @@ class _Words:
     coverage: Mapping[str, float] | None
     scale: float | None
 
-    @classmethod
-    def of(
-        cls,
-        text: str,
-        ids: Sequence[str],
-        channels: Set[str],
-        candidates: Candidates,
-        unknown: float,
-    ) -> _Words:
-        """Read the evidence of the channels that ran."""
-        has_words = "bm25" in channels
-        return cls(
-            text=text,
-            terms=len(query_terms(text)),
-            coverage=candidates.coverage(text, ids, unknown=unknown) if has_words else None,
-            scale=candidates.scale(text) if "fuzzy" in channels else None,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Retriever:
-    """A retriever of one kind of candidates."""
-
-    name: str
-    candidates: Candidates
-
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        if self.name == "bm25":
-            return list(self.candidates.lexical(query.text, depth=depth))
-        if self.name == "fuzzy":
-            return list(self.candidates.fuzzy(query.text, depth=depth))
-        if query.vector is None:
-            return []
-        then = [part.vector for part in query.parts if part.vector is not None]
-        return list(self.candidates.nearest(query.vector, depth=depth, then=then))
-
-
-def _channels(candidates: Candidates, query: Query, weights: Mapping[str, float]) -> list[Channel]:
-    channels = [
-        Channel(_Retriever(name, candidates), weights[name])
-        for name in ("bm25", "fuzzy")
-        if name in weights
-    ]
-    if "vector" in weights and query.vector is not None:
-        everything = candidates.unfiltered
-        channels.append(
-            Channel(
-                _Retriever("vector", candidates),
-                weights["vector"],
-                missing_score="last",
-                covered_ids=candidates.with_vectors if candidates.lacks_vectors else None,
-                # Of the few rows that pass a filter, all may be good, or none.
-                unfiltered=None if everything is None else _Retriever("vector", everything),
-            )
-        )
-    return channels
-
-
-def _ranker(
-    channels: Sequence[Channel],
-    usage: Mapping[str, float],
-    *,
-    group: Callable[[str], str] | None,
-    name: Callable[[str], str] | None,
-) -> HybridRanker:
-    return HybridRanker(channels, group=group, name=name, usage=usage)
-
 
 def _no_group(_: str) -> str:
     return ""
-
-
-def _rank(
-    ranker: Ranker,
-    query: Query,
-    named: Mapping[str, float],
-    adjust: Adjust | None,
-    depth: int,
-    *,
-    whole: bool,
-) -> Ranking:
-    """Return what a ranker finds for the first `depth` places; if `whole`, as far as it can.
-
-    Of several rows with the same name, the one that fits best comes first.
-    """
-    pinned = list(named)
-    if isinstance(ranker, HybridRanker):
-        ranking = ranker.ranking(
-            query, depth=max(depth, _DEPTH), pinned=pinned, limit=None if whole else depth
-        )
-        if len(named) > 1:
-            first = _sorted(ranking.hits(ranking.ids[: len(named)]), named)
-            ids = [*(hit.id for hit in first), *ranking.ids[len(named) :]]
-            ranking = ranking._replace(ids=ids)
-    else:
-        hits = _sorted(ranker.rank(query, limit=depth, pinned=pinned), named)
-        of = {hit.id: hit for hit in hits}
-
-        def made(ids: Sequence[str]) -> list[RankedHit]:
-            return [of[id_] for id_ in ids]
-
-        ranking = Ranking(list(of), {id_: hit.score for id_, hit in of.items()}, made)
-    return ranking if adjust is None else adjust(ranking, ranking.ids[:depth], named)
-
-
-def _sorted(hits: Sequence[RankedHit], named: Mapping[str, float]) -> Sequence[RankedHit]:
-    if len(named) <= 1:
-        return hits
-
-    def place(hit: RankedHit) -> tuple[float, float]:
-        if hit.id not in named or hit.explanation is None:
-            return 0.0, 0.0
-        return -named[hit.id], -hit.explanation.merged
-
-    return sorted(hits, key=place)
 
 
 def _result(hit: RankedHit, equals: Equals, score: float, sureness: float) -> SearchResult:
@@ -490,15 +412,16 @@ def _result(hit: RankedHit, equals: Equals, score: float, sureness: float) -> Se
         match=_match(hit),
         duplicates=equals.duplicates,
         also=equals.also,
-        hit=hit,
+        contributions=hit.contributions,
+        explanation=hit.explanation,
     )
 
 
 def _match(hit: RankedHit) -> Literal["exact", "words", "meaning", "both", "fuzzy"]:
-    """Return how a hit was found, by the request or by the part that found it."""
-    if hit.explanation is not None and hit.explanation.pinned:
+    """Return how a hit was found, by the request or by the subquery that found it."""
+    if hit.explanation.pinned:
         return "exact"
-    given = hit.contributions or hit.part_contributions
+    given = hit.contributions or hit.subquery_contributions
     by = {each.retriever for each in given}
     if "fuzzy" in by:
         return "fuzzy"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolrank._query import STOP_WORDS
 
@@ -34,8 +33,7 @@ _SUFFIXES = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimilarTerm:
+class SimilarTerm(NamedTuple):
     """A term that an unknown word may mean.
 
     Attributes:

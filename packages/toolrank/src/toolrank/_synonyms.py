@@ -89,13 +89,13 @@ def _names() -> dict[tuple[str, ...], tuple[bool, tuple[str, ...]]]:
 
 _NAMES = _names()
 _FIRST_WORDS = frozenset(words[0] for words in _NAMES)
-_ANY = re.compile(rf"(?<![^\W_])(?:{'|'.join(sorted(_FIRST_WORDS))})", re.IGNORECASE)
+_ANY = rf"(?i)(?<![^\W_])(?:{'|'.join(sorted(_FIRST_WORDS))})"
 
 
 def synonyms(text: str) -> list[Synonym]:
     """Return the things in a request that have other names, in their order."""
     # Most requests have none, and this check is faster than splitting them into words.
-    if text.isascii() and not _ANY.search(text):
+    if text.isascii() and not re.search(_ANY, text):
         return []
     surfaces = [word.surface for word in query_words(text)]
     found: list[Synonym] = []

@@ -1,88 +1,96 @@
-"""Candidates from full-text and vector tables, with the measured constants of their retrievers."""
+"""Candidates from full-text and vector tables of SQLite."""
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from toolrank._arguments import identifier, json_array
 from toolrank._bm25 import BM25Retriever
-from toolrank._confidence import lexical_strength
-from toolrank._equal import Traits
 from toolrank._full_text import FullTextTable
 from toolrank._fuzzy import FuzzyRetriever
 from toolrank._names import NameRetriever
 from toolrank._postings import PostingsCache
-from toolrank._records import Query
-from toolrank._sql import identifier, rows_of_keys
 from toolrank._vector import VectorRetriever
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
-    from toolrank._records import Filter, Hit
-    from toolrank._sql import IdColumn
-    from toolrank.protocols import Candidates, Connection, Lexicon, Retriever
+    from toolrank._bm25 import TermMatch
+    from toolrank._matrix import MatrixRetriever
+    from toolrank._records import Filter, Hit, IdColumn
+    from toolrank.protocols import Candidates, Connection
 
-# Chosen by ablation: docs/decisions/0008 in the repository.
-# Terms in a larger share of the rows distinguish nothing, and cost the most.
-_MAX_DF = 0.3
-# A row with all the words of a request is better than one that repeats some of them.
-_DAMPING = 0.75
-_CORRECTION_WEIGHT = 0.5
-_SYNONYM_WEIGHT = 0.7
 _NAMED = 50
-_WORD = re.compile(r"[^\W_]+")
+_WORD = r"[^\W_]+"
 
 
 class Tables:
-    """Rows of SQLite tables, as `HybridSearch` needs them: words, and if given, vectors and names.
+    """Rows of SQLite tables: found by words, similar spelling, vectors and names.
+
+    `HybridSearch` combines all of these; each can be used alone. Any string is a query, and hits
+    are best first, ties by id. Scores by words are BM25 scores with the measured settings of
+    decision 8 (in the repository): rows with all words of a request come before those that repeat
+    some, terms in more than 30 % of the rows are left out unless there are no others, misspelt
+    words are corrected, and names have their synonyms.
 
     Args:
         connection: An open `sqlite3` or `apsw` connection.
-        words: The FTS5 table, or another lexicon.
-        weights: One weight for each column of the FTS5 table; empty weights all equally.
+        words: The FTS5 table, in the schema `main`.
+        weights: One weight for each column of it; empty weights all equally.
+        fuzzy_weights: The same for searches by similar spelling, if columns count differently
+            there.
         content: Where rows get their ids, and where `keys` and `text` are; None for rowids.
-        vectors: A sqlite-vec table, or a retriever named "vector", such as a `MatrixRetriever`,
-            which applies `where` itself.
+        vectors: A sqlite-vec table with a column `embedding` and `distance_metric=cosine`, or a
+            `MatrixRetriever`, which applies `where` itself.
         keys: Columns with the `name_key` of a name; each row that a request names comes first.
         text: The column whose text tells equal rows apart, such as a description.
         where: The rows to search among.
-        similar: The words for searches by similar spelling, if columns count differently there.
         postings: A cache to share between objects, as long as the tables do not change.
 
     Raises:
         RankingArgumentError: A name that is not plain, or `keys` or `text` without `content`.
+        RetrievalError: (in methods) A table is missing or broken.
     """
 
     def __init__(
         self,
         connection: Connection,
-        words: str | Lexicon,
+        words: str,
         *,
         weights: Sequence[float] = (),
+        fuzzy_weights: Sequence[float] | None = None,
         content: IdColumn | None = None,
-        vectors: str | Retriever | None = None,
+        vectors: str | MatrixRetriever | None = None,
         keys: Sequence[str] = (),
         text: str = "",
         where: Filter | None = None,
-        similar: Lexicon | None = None,
         postings: PostingsCache | None = None,
     ) -> None:
         if content is None and (keys or text):
             raise RankingArgumentError("content", "is needed for keys and text")
         self._connection = connection
-        self._words: Lexicon = (
-            FullTextTable(connection, table=words, weights=weights, content=content)
-            if isinstance(words, str)
-            else words
-        )
-        self._similar = similar or self._words
-        self._where = where
         self._postings = postings or PostingsCache()
-        self._vectors: Retriever | None = (
-            VectorRetriever(connection, table=vectors, content=content, where=where)
+
+        def table(weights: Sequence[float], name: str) -> FullTextTable:
+            return FullTextTable(
+                connection,
+                words,
+                weights=weights,
+                content=content,
+                where=where,
+                postings=self._postings,
+                name=name,
+            )
+
+        self._table = table(weights, "bm25")
+        self._bm25 = BM25Retriever(self._table)
+        self._fuzzy = FuzzyRetriever(
+            table(weights if fuzzy_weights is None else fuzzy_weights, "fuzzy")
+        )
+        self._vectors = (
+            VectorRetriever(connection, vectors, content=content, where=where)
             if isinstance(vectors, str)
             else vectors
         )
@@ -98,59 +106,51 @@ class Tables:
                 f"FROM {content.table} WHERE {content.column} IN (SELECT value FROM json_each(?))"
             )
 
-    @cached_property
-    def bm25(self) -> BM25Retriever:
-        """The retriever by words."""
-        return BM25Retriever(
-            self._words,
-            where=self._where,
-            postings=self._postings,
-            max_df=_MAX_DF,
-            damping=_DAMPING,
-            correction_weight=_CORRECTION_WEIGHT,
-            synonym_weight=_SYNONYM_WEIGHT,
-        )
+    @property
+    def ids(self) -> dict[int, str]:
+        """The known ids by rowid, to be filled in; those of its `PostingsCache`."""
+        return self._table.ids
 
-    def lexical(self, query: str, *, depth: int) -> list[Hit]:
-        """Return the rows that share words with a query."""
-        return self.bm25.retrieve(Query(text=query), depth=depth)
+    def lexical(self, query: str, /, *, depth: int) -> list[Hit]:
+        """Return the best rows that share words with a query, by BM25."""
+        return self._bm25.retrieve(query, depth=depth)
 
-    def fuzzy(self, query: str, *, depth: int) -> list[Hit]:
-        """Return the rows with words that are spelt like those of a query."""
-        retriever = FuzzyRetriever(
-            self._similar,
-            where=self._where,
-            postings=self._postings,
-            max_df=_MAX_DF,
-            damping=_DAMPING,
-        )
-        return retriever.retrieve(Query(text=query), depth=depth)
+    def fuzzy(self, query: str, /, *, depth: int) -> list[Hit]:
+        """Return the best rows with words that are spelt like those of a query."""
+        return self._fuzzy.retrieve(query, depth=depth)
 
     def nearest(
-        self, vector: Sequence[float], *, depth: int, then: Sequence[Sequence[float]] = ()
+        self, vector: Sequence[float], /, *, depth: int, then: Sequence[Sequence[float]] = ()
     ) -> list[Hit]:
-        """Return the rows whose vectors are nearest to a vector."""
+        """Return the rows whose vectors are nearest to a vector, by cosine."""
         if self._vectors is None:
             return []
-        parts = tuple(Query(text="", vector=each) for each in then)
-        return self._vectors.retrieve(Query(text="", vector=vector, parts=parts), depth=depth)
+        return self._vectors.nearest(vector, depth=depth, then=then)
 
-    def named(self, query: str) -> list[Hit]:
-        """Return the rows that a query names."""
-        return [] if self._names is None else self._names.retrieve(Query(text=query), depth=_NAMED)
+    def named(self, query: str, /) -> list[Hit]:
+        """Return the rows that a query names: 1 if it is the name, .5 if it mentions it."""
+        return [] if self._names is None else self._names.retrieve(query, depth=_NAMED)
 
-    def corrections(self, query: str) -> dict[str, str]:
+    def corrections(self, query: str, /) -> dict[str, str]:
         """Return the words of a query that no row has, with their corrections."""
-        return self.bm25.corrections(query)
+        return self._bm25.corrections(query)
 
-    def coverage(self, query: str, ids: Sequence[str], *, unknown: float = 0.0) -> dict[str, float]:
+    def coverage(
+        self, query: str, ids: Sequence[str], /, *, unknown: float = 0.0
+    ) -> dict[str, float]:
         """Return the share of a query's terms that some rows have; rare terms count the most."""
-        return self.bm25.coverage(query, ids, unknown=unknown)
+        return self._bm25.coverage(query, ids, unknown=unknown)
 
-    def scale(self, query: str) -> float:
+    def matches(self, query: str, ids: Sequence[str], /) -> dict[str, tuple[TermMatch, ...]]:
+        """Return the terms of a query that rows contain: `term`, `matched` and `score` of each.
+
+        `matched` differs from `term` if that is misspelt. The scores add up to the row's.
+        """
+        return self._bm25.matches(query, ids)
+
+    def scale(self, query: str, /) -> float:
         """Return the divisor that makes scores by words comparable between queries."""
-        one = lexical_strength(1.0, self.bm25.statistics(query))
-        return 1 / one if one else 0.0
+        return self._bm25.scale(query)
 
     @property
     def unfiltered(self) -> Candidates | None:
@@ -162,26 +162,28 @@ class Tables:
         """Whether some rows have no vector; here all of them should have one."""
         return False
 
-    def with_vectors(self, ids: Collection[str]) -> Collection[str]:
+    def with_vectors(self, ids: Collection[str], /) -> Collection[str]:
         """Return which of some rows have a vector."""
         return ids
 
-    def existing(self, ids: Sequence[str]) -> Collection[str]:
+    def existing(self, ids: Sequence[str], /) -> Collection[str]:
         """Return which of some ids belong to rows."""
         return ids
 
-    def traits(self, ids: Sequence[str]) -> dict[str, Traits]:
-        """Return what tells whether rows are equal, by id."""
+    def traits(
+        self, ids: Sequence[str], /
+    ) -> dict[str, tuple[Sequence[str], Sequence[str], Hashable]]:
+        """Return what tells whether rows are equal, by id: the words of their texts."""
         if not self._sql:
             return {}
         try:
-            rows = rows_of_keys(self._connection, self._sql, ids)
+            rows = list(self._connection.execute(self._sql, (json_array(ids),)))
         except Exception as error:
             # Each driver has its own errors, without a common base class below Exception.
             raise RetrievalError("text", error) from error
         texts = {str(id_): str(text or "") for id_, text in rows}
         return {
-            id_: Traits.of(_WORD.findall(text.casefold()), identity=" ".join(text.split()))
+            id_: (re.findall(_WORD, text.casefold()), (), " ".join(text.split()))
             for id_, text in texts.items()
         }
 

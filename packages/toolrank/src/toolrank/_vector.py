@@ -1,4 +1,4 @@
-"""Semantic retrieval: exact nearest neighbours over a vector table."""
+"""Semantic retrieval: exact nearest neighbours over a table of sqlite-vec."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from array import array
 from typing import TYPE_CHECKING
 
-from toolrank._records import Filter, Hit, Query
-from toolrank._sql import IdColumn, best_first, identifier
+from toolrank._arguments import identifier
+from toolrank._records import Hit
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from toolrank._records import Filter, IdColumn
     from toolrank.protocols import Connection
 
 # The most that sqlite-vec gives in one search.
@@ -20,7 +21,7 @@ _MAX_NEIGHBOURS = 4096
 
 
 class VectorRetriever:
-    """Rank the rows of a sqlite-vec `vec0` table by cosine similarity to the query's vector.
+    """Rank the rows of a sqlite-vec `vec0` table by cosine similarity to a vector.
 
     Args:
         connection: An open connection with sqlite-vec loaded.
@@ -28,7 +29,6 @@ class VectorRetriever:
         column: The vector column.
         content: Where hits get their ids; without it an id is the rowid in digits.
         where: The rows to search among.
-        name: Its name in contributions.
 
     Raises:
         RankingArgumentError: A table or column name that is not plain.
@@ -37,14 +37,13 @@ class VectorRetriever:
     def __init__(
         self,
         connection: Connection,
-        *,
         table: str,
+        *,
         column: str = "embedding",
         content: IdColumn | None = None,
         where: Filter | None = None,
-        name: str = "vector",
     ) -> None:
-        identifier(table, argument="table")
+        identifier(table, argument="vectors")
         identifier(column, argument="column")
         allowed = f" AND rowid IN ({where.sql})" if where else ""
         # A row of zeros or of NaN has no distance, and comes first unless a bound keeps it out;
@@ -60,37 +59,31 @@ class VectorRetriever:
             )
         self._connection = connection
         self._where_parameters = where.parameters if where else ()
-        self._name = name
 
-    @property
-    def name(self) -> str:
-        """The name given at construction."""
-        return self._name
+    def nearest(
+        self, vector: Sequence[float], /, *, depth: int, then: Sequence[Sequence[float]] = ()
+    ) -> list[Hit]:
+        """Return the `depth` rows (at most 4096) nearest to a vector.
 
-    def retrieve(self, query: Query, *, depth: int) -> list[Hit]:
-        """Return the `depth` rows (at most 4096) nearest to the query's vector.
-
-        Scores are cosine similarities in [-1, 1]. A query without a vector, or with one of
-        zeros, which has no direction, finds nothing; a row without a direction is not found.
+        Scores are cosine similarities in [-1, 1]. A vector of zeros, which has no direction, finds
+        nothing, and a row without a direction is not found.
 
         Raises:
-            RankingArgumentError: The query's vector holds a value that is not finite.
+            RankingArgumentError: The vector holds a value that is not finite.
             RetrievalError: The table is missing, or the dimensions differ.
         """
-        if query.vector is None or not any(query.vector):
+        if not any(vector):
             return []
-        parameters = (_blob(query.vector), min(depth, _MAX_NEIGHBOURS), *self._where_parameters)
+        if not all(map(math.isfinite, vector)):
+            raise RankingArgumentError("vector", "it holds a value that is not finite")
+        # Scaled so that no value overflows.
+        largest = max(map(abs, vector))
+        blob = array("f", [value / largest for value in vector]).tobytes()
+        parameters = (blob, min(depth, _MAX_NEIGHBOURS), *self._where_parameters)
         try:
             rows = list(self._connection.execute(self._sql, parameters))
         except Exception as error:
             # Each driver has its own errors, without a common base class below Exception.
-            raise RetrievalError(self._name, error) from error
-        return best_first(Hit(id=str(row[0]), score=1.0 - float(row[1])) for row in rows)
-
-
-def _blob(vector: Sequence[float]) -> bytes:
-    """Return a vector as float32, scaled so that no value overflows."""
-    if not all(map(math.isfinite, vector)):
-        raise RankingArgumentError("query.vector", "it holds a value that is not finite")
-    largest = max(map(abs, vector))
-    return array("f", [value / largest for value in vector]).tobytes()
+            raise RetrievalError("vector", error) from error
+        hits = (Hit(str(id_), 1.0 - float(distance)) for id_, distance in rows)
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))

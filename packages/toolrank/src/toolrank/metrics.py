@@ -17,44 +17,38 @@ import math
 import random
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from statistics import fmean
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from toolrank.errors import RankingArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = [
-    "Difference",
-    "Evaluation",
-    "Interval",
-    "evaluate",
-]
+__all__ = ["Evaluation", "Interval", "evaluate"]
 
 _Relevant: TypeAlias = Collection[str] | Mapping[str, float]
 """The relevant ids of a query, each worth 1, or the gain of each; no gain above 0: irrelevant."""
 
 
-# Each takes distinct ids, best first, the gain of each relevant one, and a number of places.
+# Each takes distinct ids, best first, the gain of each relevant one, and a number of places; None
+# for all of them.
 
 
-def _recall(ranked: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+def _recall(ranked: Sequence[str], gains: Mapping[str, float], k: int | None) -> float:
     return len(_found(ranked, gains, k)) / len(gains)
 
 
-def _precision(ranked: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+def _precision(ranked: Sequence[str], gains: Mapping[str, float], k: int | None) -> float:
     # A list shorter than k is divided by k all the same, as in trec_eval.
-    return len(_found(ranked, gains, k)) / k
+    return len(_found(ranked, gains, k)) / (k or len(ranked))
 
 
-def _hit(ranked: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+def _hit(ranked: Sequence[str], gains: Mapping[str, float], k: int | None) -> float:
     # trec_eval's `success`.
     return float(bool(_found(ranked, gains, k)))
 
 
-def _completeness(ranked: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+def _completeness(ranked: Sequence[str], gains: Mapping[str, float], k: int | None) -> float:
     # COMP@k of Qu et al. 2024: a request that needs three tools needs all three.
     return float(len(_found(ranked, gains, k)) == len(gains))
 
@@ -65,7 +59,7 @@ def _reciprocal_rank(ranked: Sequence[str], gains: Mapping[str, float], k: int |
     return 1 / min(found) if found else 0.0
 
 
-def _ndcg(ranked: Sequence[str], gains: Mapping[str, float], k: int) -> float:
+def _ndcg(ranked: Sequence[str], gains: Mapping[str, float], k: int | None) -> float:
     # Järvelin & Kekäläinen (2002), in the form of trec_eval's `ndcg_cut`: gains as they are given,
     # divided by log2(rank + 1); the best attainable is that of all relevant ids by gain.
     ideal = sorted(gains.values(), reverse=True)[:k]
@@ -94,15 +88,7 @@ def _check_ids(ids: Collection[object], *, argument: str, of: str) -> None:
     for id_ in ids:
         # Callers require strings, but a mistake would look like a ranking without hits.
         if not isinstance(id_, str):
-            raise RankingArgumentError(
-                argument, f"{of}: {id_!r} is not an id; give strings (of hits: `ranked_ids`)"
-            )
-
-
-def _distinct_ids(ranked: Sequence[str], *, of: str) -> list[str]:
-    """Return each id of a ranking once, at its first rank; refuse values that are not ids."""
-    _check_ids(ranked, argument="run", of=of)
-    return list(dict.fromkeys(ranked))
+            raise RankingArgumentError(argument, f"{of}: {id_!r} is not an id; give strings")
 
 
 def _positive_gains(relevant: _Relevant, *, of: str) -> dict[str, float]:
@@ -127,7 +113,7 @@ def _positive_gains(relevant: _Relevant, *, of: str) -> dict[str, float]:
 
 
 _MRR = "mrr"
-_FORMULAS: Mapping[str, Callable[[Sequence[str], Mapping[str, float], int], float]] = {
+_FORMULAS: Mapping[str, Callable[[Sequence[str], Mapping[str, float], int | None], float]] = {
     "recall": _recall,
     "precision": _precision,
     "hit": _hit,
@@ -139,63 +125,35 @@ _EXISTING = ", ".join([*(f"{name}@k" for name in _FORMULAS), _MRR])
 _WRITTEN = re.compile(r"(?P<name>[a-z]+)(?:@(?P<k>[1-9][0-9]{0,8}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Measure:
-    """A measure and its number of places; None, for mrr alone, means all."""
-
-    name: str
-    k: int | None
-
-    @classmethod
-    def parse(cls, text: str) -> _Measure:
-        written = _WRITTEN.fullmatch(text)
-        if written is None or written["name"] not in _FORMULAS:
-            raise _unknown(text)
-        name, k = written["name"], written["k"]
-        if k is None and name != _MRR:
-            raise RankingArgumentError("measure", f"{name!r} needs a k: {name}@10")
-        return cls(name, None if k is None else int(k))
-
-    def __call__(self, ranked: Sequence[str], gains: Mapping[str, float]) -> float:
-        if self.k is None:
-            return _reciprocal_rank(ranked, gains, None)
-        return _FORMULAS[self.name](ranked, gains, self.k)
-
-    def __str__(self) -> str:
-        return self.name if self.k is None else f"{self.name}@{self.k}"
+def _parse(measure: str) -> tuple[str, str, int | None]:
+    """Return a measure, its formula's name, and its number of places; None, for mrr, means all."""
+    written = _WRITTEN.fullmatch(measure)
+    if written is None or written["name"] not in _FORMULAS:
+        raise RankingArgumentError(
+            "measure", f"no measure is called {measure!r}; there are {_EXISTING}, with k from 1"
+        )
+    name, k = written["name"], written["k"]
+    if k is None and name != _MRR:
+        raise RankingArgumentError("measure", f"{name!r} needs a k: {name}@10")
+    return measure, name, None if k is None else int(k)
 
 
-def _unknown(text: str) -> RankingArgumentError:
-    return RankingArgumentError(
-        "measure", f"no measure is called {text!r}; there are {_EXISTING}, with k from 1"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """The range in which a mean lies, at the level of confidence asked for.
+class Interval(NamedTuple):
+    """A mean over queries, with the range in which it lies at a level of confidence.
 
     Attributes:
-        low: Its lower end.
+        mean: The mean.
+        low: The lower end of the interval.
         high: Its upper end.
     """
 
+    mean: float
     low: float
     high: float
 
 
-def _bootstrap_interval(
-    values: Sequence[float], *, level: float, resamples: int, seed: int
-) -> Interval:
-    """Return the percentile bootstrap interval of a mean (Efron & Tibshirani 1993, chapter 13).
-
-    Args:
-        values: One value per query, at least one. The same values in the same order give the
-            same interval.
-        level: The confidence, between 0 and 1.
-        resamples: How many samples of the same size are drawn, with replacement.
-        seed: Of the draws.
-    """
+def _interval(values: Sequence[float], *, level: float, resamples: int, seed: int) -> Interval:
+    """Return the percentile bootstrap interval of a mean (Efron & Tibshirani 1993, chapter 13)."""
     if not 0 < level < 1:
         raise RankingArgumentError("level", f"{level} is not between 0 and 1; 0.95 is usual")
     if resamples < 1:
@@ -204,7 +162,11 @@ def _bootstrap_interval(
     count = len(values)
     means = sorted(math.fsum(draw(values, k=count)) / count for _ in range(resamples))
     tail = (1 - level) / 2
-    return Interval(low=_quantile(means, tail), high=_quantile(means, 1 - tail))
+    return Interval(_mean(values), _quantile(means, tail), _quantile(means, 1 - tail))
+
+
+def _mean(values: Collection[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
@@ -214,22 +176,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return below + (above - below) * (place - math.floor(place))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """The difference of two evaluations, query by query.
-
-    Attributes:
-        mean: The mean of the differences; above 0 the first is better.
-        interval: Its bootstrap interval. If it contains 0, the difference may depend on which
-            queries happened to be asked.
-    """
-
-    mean: float
-    interval: Interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The values of some measures for each query, as `evaluate` returns them.
 
     Attributes:
@@ -244,12 +191,12 @@ class Evaluation:
         Raises:
             RankingArgumentError: The measure was not evaluated.
         """
-        return fmean(self._values_of(measure).values())
+        return _mean(self._values_of(measure).values())
 
     def confidence_interval(
         self, measure: str, level: float = 0.95, resamples: int = 1000, seed: int = 0
     ) -> Interval:
-        """Return the bootstrap interval of a measure's mean; equal arguments give an equal one.
+        """Return a measure's mean with its bootstrap interval; equal arguments give an equal one.
 
         Args:
             measure: One of those evaluated.
@@ -264,7 +211,7 @@ class Evaluation:
         values = self._values_of(measure)
         # Sorted by query id, so that the order of the queries does not matter.
         ordered = [values[query] for query in sorted(values)]
-        return _bootstrap_interval(ordered, level=level, resamples=resamples, seed=seed)
+        return _interval(ordered, level=level, resamples=resamples, seed=seed)
 
     def difference(
         self,
@@ -273,7 +220,7 @@ class Evaluation:
         level: float = 0.95,
         resamples: int = 1000,
         seed: int = 0,
-    ) -> Difference:
+    ) -> Interval:
         """Compare with another evaluation of the same queries (paired bootstrap, Sakai 2006).
 
         Args:
@@ -284,7 +231,8 @@ class Evaluation:
             seed: Of the draws.
 
         Returns:
-            This evaluation less the other.
+            This evaluation less the other; above 0 this one is better. If the interval contains 0,
+            the difference may depend on which queries happened to be asked.
 
         Raises:
             RankingArgumentError: As for `confidence_interval`, or the queries differ.
@@ -297,13 +245,10 @@ class Evaluation:
                 "evaluate both with the same qrels",
             )
         differences = [ours[query] - theirs[query] for query in sorted(ours)]
-        return Difference(
-            mean=fmean(differences),
-            interval=_bootstrap_interval(differences, level=level, resamples=resamples, seed=seed),
-        )
+        return _interval(differences, level=level, resamples=resamples, seed=seed)
 
     def _values_of(self, measure: str) -> Mapping[str, float]:
-        name = str(_Measure.parse(measure))
+        name, *_ = _parse(measure)
         if name not in self.values:
             raise RankingArgumentError(
                 "measure", f"{name} was not evaluated; there are {', '.join(self.values)}"
@@ -329,21 +274,19 @@ def evaluate(
         RankingArgumentError: A measure that does not exist, no measure or no query at all, a
             query without relevant ids, or a list that holds something other than ids.
     """
-    parsed = [_Measure.parse(measure) for measure in measures]
+    parsed = [_parse(measure) for measure in measures]
     if not parsed:
         raise RankingArgumentError("measures", "none given; ndcg@10 and recall@5 are usual")
     if not qrels:
         raise RankingArgumentError("qrels", "no queries; give each query's relevant ids")
-    judged = {
-        query: (
-            _distinct_ids(run.get(query, ()), of=f"query {query!r}"),
-            _positive_gains(relevant, of=f"query {query!r}"),
-        )
-        for query, relevant in qrels.items()
-    }
+    judged: dict[str, tuple[list[str], dict[str, float]]] = {}
+    for query, relevant in qrels.items():
+        ranked, of = run.get(query, ()), f"query {query!r}"
+        _check_ids(ranked, argument="run", of=of)
+        judged[query] = list(dict.fromkeys(ranked)), _positive_gains(relevant, of=of)
     return Evaluation(
-        values={
-            str(measure): {query: measure(*pair) for query, pair in judged.items()}
-            for measure in parsed
+        {
+            measure: {query: _FORMULAS[name](*pair, k) for query, pair in judged.items()}
+            for measure, name, k in parsed
         }
     )

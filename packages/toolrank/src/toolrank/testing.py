@@ -1,20 +1,22 @@
-"""A contract kit: run `check_retriever` over your own implementation of `Retriever`."""
+"""A contract kit: run `check_candidates` over your own implementation of `Candidates`."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toolrank._records import Query
+from toolrank._query import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeAlias
 
     from toolrank._records import Hit
-    from toolrank.protocols import Retriever
+    from toolrank.protocols import Candidates
 
-__all__ = ["check_retriever"]
+    _Retrieve: TypeAlias = Callable[[int], Sequence[Hit]]
+
+__all__ = ["check_candidates"]
 
 _DEPTH = 1_000
 _DEPTHS = (1, 2, 3, 5, 10, 30, 100)
@@ -34,88 +36,71 @@ _ODD_TEXTS = (
 )
 
 
-def check_retriever(retriever: Retriever, queries: Iterable[Query]) -> None:
-    """Check that a retriever does what the `Retriever` protocol asks.
+def check_candidates(candidates: Candidates, queries: Iterable[Query]) -> None:
+    """Check that candidates are what the protocol asks.
 
     Args:
-        retriever: The retriever; its source must not change during the check.
-        queries: Queries that it has answers to, if possible with several hits each.
+        candidates: The candidates; their source must not change during the check.
+        queries: Queries that find something, if possible several rows each; with a vector, if there
+            are vectors.
 
     Raises:
-        AssertionError: It does not; the message says what is wrong.
+        AssertionError: They are not; the message says what is wrong.
     """
-    assert retriever.name, "name is empty"
     asked = list(queries)
-    answered = [query for query in asked if _check_answer(retriever, query)]
-    assert answered, "none of the queries has an answer: without one nothing is shown"
-    for query in answered:
-        _check_depths(retriever, query)
-        parts = replace(query, parts=(Query(text="another request"),))
-        assert _retrieved(retriever, parts, _DEPTH) == _retrieved(retriever, query, _DEPTH), (
-            f"the parts of a query are not the retriever's to look at ({_named(query)})"
-        )
-    nothing = Query(text="")
-    assert _retrieved(retriever, nothing, _DEPTH) == [], (
-        "a query with neither text nor vector has an empty list"
-    )
+    found = [_check(*each) for query in asked for each in _each(candidates, query)]
+    assert any(found), "none of the queries finds anything: without one nothing is shown"
     for text in _ODD_TEXTS:
-        for vector in {None, *(query.vector and tuple(query.vector) for query in answered[:1])}:
-            _check_answer(retriever, Query(text=text, vector=vector))
+        for each in _each(candidates, Query(text)):
+            _check(*each)
+        candidates.corrections(text)
+        candidates.coverage(text, ["no such id"])
+        assert math.isfinite(candidates.scale(text)), f"a scale is not finite ({text[:40]!r})"
     for query in asked:
-        _check_answer(retriever, replace(query, vector=None))
+        ids = [hit.id for hit in candidates.lexical(query.text, depth=10)]
+        shares = candidates.coverage(query.text, ids)
+        assert all(0 <= share <= 1 for share in shares.values()), "a coverage is not in [0, 1]"
+        assert {*candidates.existing(ids)} <= {*ids}, "ids that were not asked for exist"
+        if query.vector is not None:
+            assert candidates.nearest([0.0] * len(query.vector), depth=5) == [], (
+                "a vector of zeros has no direction, and finds nothing"
+            )
+    assert candidates.state() == candidates.state(), "the state is not equal to itself"
 
 
-def _check_answer(retriever: Retriever, query: Query) -> list[Hit]:
-    """Check what holds for every answer."""
-    hits = _retrieved(retriever, query, _DEPTH)
-    about = _named(query)
-    assert all(math.isfinite(hit.score) for hit in hits), f"a score is not finite ({about})"
-    ids = [hit.id for hit in hits]
-    assert len(set(ids)) == len(ids), (
-        f"an id must not be repeated ({about} gives {_repeated(ids)} again)"
-    )
-    order = [(-hit.score, hit.id) for hit in hits]
-    assert [cost for cost, _ in order] == sorted(cost for cost, _ in order), (
-        f"the best hits must come first ({about})"
-    )
+def _each(candidates: Candidates, query: Query) -> Iterator[tuple[_Retrieve, str]]:
+    text, vector = query.text, query.vector
+    about = repr(text[:40])
+    yield lambda depth: candidates.lexical(text, depth=depth), f"lexical, {about}"
+    yield lambda depth: candidates.fuzzy(text, depth=depth), f"fuzzy, {about}"
+    yield lambda depth: candidates.named(text)[:depth], f"named, {about}"
+    if vector is not None:
+        yield lambda depth: candidates.nearest(vector, depth=depth), f"nearest, {about}"
+
+
+def _check(retrieve: _Retrieve, about: str) -> Sequence[Hit]:
+    """Check what holds for every list."""
+    try:
+        lists = {depth: list(retrieve(depth)) for depth in (_DEPTH, *_DEPTHS)}
+        again = list(retrieve(_DEPTH))
+    except Exception as error:
+        raise AssertionError(f"no query raises ({about}): {error!r}") from error
+    longest = lists[_DEPTH]
+    assert again == longest, f"the same query finds the same again ({about})"
+    assert all(math.isfinite(hit.score) for hit in longest), f"a score is not finite ({about})"
+    ids = [hit.id for hit in longest]
+    assert len(set(ids)) == len(ids), f"an id must not be repeated ({about})"
+    costs = [-hit.score for hit in longest]
+    assert costs == sorted(costs), f"the best hits must come first ({about})"
+    order = [(-hit.score, hit.id) for hit in longest]
     assert order == sorted(order), f"equal scores come in the order of ids ({about})"
-    assert _retrieved(retriever, query, _DEPTH) == hits, (
-        f"the same query has the same answer again ({about})"
-    )
-    return hits
-
-
-def _check_depths(retriever: Retriever, query: Query) -> None:
-    """Check that a shorter answer is the beginning of a longer one."""
-    longest = _retrieved(retriever, query, _DEPTH)
-    for depth in _DEPTHS:
-        hits = _retrieved(retriever, query, depth)
-        about = f"{_named(query)} at depth {depth}"
+    for depth, hits in lists.items():
         assert len(hits) <= depth, f"there are at most as many hits as asked for ({about})"
         expected = longest[:depth]
-        assert [hit.score for hit in hits] == [hit.score for hit in expected], (
-            f"a shorter answer is the beginning of a longer one ({about})"
-        )
         # Which of several equal hits is cut off is the source's choice.
         above = [hit for hit in expected if hit.score > expected[-1].score]
-        assert hits[: len(above)] == above, (
-            f"a shorter answer is the beginning of a longer one ({about})"
+        assert hits[: len(above)] == above, f"a shorter list begins a longer one ({about})"
+        assert [hit.score for hit in hits] == [hit.score for hit in expected], (
+            f"a shorter list begins a longer one ({about})"
         )
-
-
-def _retrieved(retriever: Retriever, query: Query, depth: int) -> list[Hit]:
-    try:
-        return retriever.retrieve(query, depth=depth)
-    except Exception as error:
-        raise AssertionError(
-            f"no query raises; {_named(query)} at depth {depth} raised {error!r}"
-        ) from error
-
-
-def _named(query: Query) -> str:
-    about = f"the query {query.text[:40]!r}"
-    return about if query.vector is not None else f"{about} without a vector"
-
-
-def _repeated(ids: list[str]) -> str:
-    return next(id_ for position, id_ in enumerate(ids) if id_ in ids[:position])
+    return longest

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
     from toolembed import Embedder
     from toolindex import ToolFilter, ToolStore
-    from toolrank.protocols import MakeRanker
+    from toolrank import HybridSearch
 
     from pytools_hybrid.search import SearchMode
     from pytools_hybrid.settings import Roots, RootsLike, Settings
@@ -173,7 +173,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,
-        ranker: MakeRanker | None = None,
+        ranking: HybridSearch | None = None,
     ) -> None:
         tools = ToolSearch(
             root,
@@ -182,7 +182,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
             refresh=refresh,
             follow=follow,
             store=store,
-            ranker=ranker,
+            ranking=ranking,
         )
         super().__init__(tools, _Loop(tools))
         self.index: BlockingIndex = BlockingIndex(tools.index, self._loop)

@@ -11,30 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-# isort: off
-# Imported in the order of the help.
-from pytools_hybrid.cli import _search  # noqa: F401
-from pytools_hybrid.cli import _index  # noqa: F401
-from pytools_hybrid.cli import _import  # noqa: F401
-from pytools_hybrid.cli import _setup  # noqa: F401
-from pytools_hybrid.cli import _list  # noqa: F401
-from pytools_hybrid.cli import _describe  # noqa: F401
-from pytools_hybrid.cli import _serve  # noqa: F401
-from pytools_hybrid.cli import _console  # noqa: F401
-from pytools_hybrid.cli import _prompt  # noqa: F401
-from pytools_hybrid.cli import _status  # noqa: F401
-from pytools_hybrid.cli import _report  # noqa: F401
-from pytools_hybrid.cli import _doctor  # noqa: F401
-from pytools_hybrid.cli import _models  # noqa: F401
-from pytools_hybrid.cli import _config  # noqa: F401
-from pytools_hybrid.cli import _cache  # noqa: F401
-from pytools_hybrid.cli import _database  # noqa: F401
-from pytools_hybrid.cli import _eval  # noqa: F401
-from pytools_hybrid.cli import _tune  # noqa: F401
-from pytools_hybrid.cli import _enrich  # noqa: F401
-
-# isort: on
-from pytools_hybrid.cli._app import app
+from pytools_hybrid.cli import app
 from pytools_hybrid.errors import PytoolsError, SettingsError, refusal
 from pytools_hybrid.exit import end
 from pytools_hybrid.logs import are_json, use_format, write_json
@@ -43,7 +20,7 @@ from pytools_hybrid.terminal import fail, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         use_format("json")
     try:
         # Errors of the command line are reported below, in the format of the log.
-        sys.exit(app(args=arguments, standalone_mode=False) or 0)
+        given = app.current_names(list(sys.argv[1:] if arguments is None else arguments))
+        sys.exit(app.top(args=given, standalone_mode=False) or 0)
     except KeyboardInterrupt:
         say("interrupted")
         sys.exit(128 + signal.SIGINT)
@@ -94,6 +72,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _report_usage(error: Exception) -> None:
     """Report wrong arguments: an error of typer's copy of click, which has no public name."""
     told: Any = error
+    if hasattr(error, "possibilities"):
+        # There is no such option.
+        from pytools_hybrid.settings import ALIASES, Settings, variable
+
+        name = told.option_name.lstrip("-").replace("-", "_")
+        if settings := {name, f"{name}s"} & {*Settings.model_fields, *ALIASES}:
+            told.message = f"{told.message}; set {variable(settings.pop())}"
     if are_json():
         write_json("ERROR", told.format_message())
     else:

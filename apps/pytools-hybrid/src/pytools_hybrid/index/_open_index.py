@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from toolembed import Embedder
     from toolindex import Coverage, StoreReader, SyncReport, ToolStore, UsageStatistics
-    from toolindex.protocols import UsageStore
     from toolindex_postgres import Freshness
     from toolscan import ToolRecord
 
@@ -112,7 +111,7 @@ class OpenIndex:
             progress: Called from a thread with the number of files scanned so far.
 
         Raises:
-            LeaseHeldError: Another process has been refreshing the index for half a minute.
+            DatabaseBusyError: Another process has been refreshing the index for half a minute.
             DatabaseError: The index cannot be written.
             RootUnreadableError: A root cannot be listed; the others are up to date.
             RootEmptiedError: A tree that hosts share would lose all its tools; it is unchanged.
@@ -295,12 +294,12 @@ class OpenIndex:
         Args:
             since: Leave out older records, in seconds since 1970.
         """
-        return await self.recorded(lambda usage: usage.statistics(since=since))
+        return await self.recorded(lambda store: store.usage.statistics(since=since))
 
-    async def recorded(self, read: Callable[[UsageStore], T]) -> T:
+    async def recorded(self, read: Callable[[ToolStore], T]) -> T:
         """Read the usage record in a thread, together with what was noted last."""
         await self.recorder.flush_unless_failing()
-        return await self.sync.with_repair(lambda: asyncio.to_thread(read, self.store.usage))
+        return await self.sync.with_repair(lambda: asyncio.to_thread(read, self.store))
 
     async def tidy(self) -> None:
         """Delete unneeded vectors and the oldest usage records, and copy what cannot be rebuilt.

@@ -91,7 +91,7 @@ def set_aside_incumbent(database: Path) -> Path | None:
 
     Raises:
         DatabaseError: It is such a database, but is in use or cannot be renamed.
-        LeaseHeldError: Another process has been creating a database at the path for a minute.
+        DatabaseBusyError: Another process has been creating a database at the path for a minute.
     """
     try:
         database = Path(os.path.realpath(database))

@@ -14,7 +14,6 @@ from toolindex import (
     ForeignDatabaseError,
     NewerSchemaError,
     ToolIndex,
-    TooManyFilesError,
 )
 
 from pytools_hybrid.index._store import SQLiteStore
@@ -72,7 +71,7 @@ def open_sqlite(database: Path, field_weights: Mapping[str, float] | None) -> SQ
         with suppress(OSError):
             ToolIndex.files(database).durable.touch()
         return SQLiteStore(database, field_weights=field_weights)
-    except (DatabaseBusyError, NewerSchemaError, TooManyFilesError):
+    except (DatabaseBusyError, NewerSchemaError):
         raise
     except DatabaseError as error:
         # An index on a read-only medium can still be searched.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING
 from toolindex import DamagedDatabaseError, IndexReader, ToolFilter, ToolIndex
 from toolrank import (
     Filter,
-    FullTextTable,
     IdColumn,
     MatrixRetriever,
     PostingsCache,
-    Query,
     Tables,
-    VectorRetriever,
 )
 from toolrank.errors import RetrievalError
 
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
     from toolindex import Coverage
     from toolrank import Hit
-    from toolrank.protocols import Retriever
 
     # The values of IndexReader.state_of(): the state of the words, and of a model's vectors.
     _State = tuple[int, int]
@@ -82,7 +78,7 @@ class SQLiteReader(IndexReader):
         self._weights = weights
         self._uses_numpy: bool | None = None
         self._by_filter: dict[ToolFilter, Tables] = {}
-        self._by_vector: dict[object, Retriever | None] = {}
+        self._by_vector: dict[object, Tables | MatrixRetriever | None] = {}
 
     def lexical(self, query: str, *, where: ToolFilter, depth: int) -> list[Hit]:
         """Return the tools that share words with a query, best first by BM25."""
@@ -105,7 +101,7 @@ class SQLiteReader(IndexReader):
                 else f"{match.term}→{match.matched}": match.score
                 for match in matches
             }
-            for id_, matches in self._candidates().bm25.matches(query, ids).items()
+            for id_, matches in self._candidates().matches(query, ids).items()
         }
 
     def lexical_coverage(
@@ -126,23 +122,15 @@ class SQLiteReader(IndexReader):
         if where not in self._by_filter:
             self._by_filter[where] = Tables(
                 self.connection,
-                self._words_table,
+                self.FTS_TABLE,
+                weights=self._weights.words,
+                fuzzy_weights=self._weights.fuzzy,
                 content=_CONTENT,
                 keys=_KEYS,
                 where=self._filter(where),
-                similar=self._table(self._weights.fuzzy),
                 postings=self._remembered(),
             )
         return self._by_filter[where]
-
-    @cached_property
-    def _words_table(self) -> FullTextTable:
-        return self._table(self._weights.words)
-
-    def _table(self, weights: Sequence[float]) -> FullTextTable:
-        return FullTextTable(
-            self.connection, table=self.FTS_TABLE, weights=weights, content=_CONTENT
-        )
 
     def _filter(self, tools: ToolFilter) -> Filter | None:
         """Compute the result of a filter once, because every channel and part needs it."""
@@ -172,16 +160,16 @@ class SQLiteReader(IndexReader):
         # About the number of tools, read from a single page.
         return self.connection.execute("SELECT max(rowid) FROM entries").get or 0
 
-    def _ids(self, known: PostingsCache) -> dict[int, str]:
+    def _all_ids(self) -> dict[int, str]:
         """Return all ids by rowid, read at once: otherwise every search would fetch some."""
 
         def read() -> dict[int, str]:
-            ids = known.ids(self._words_table.source)
+            ids = self._candidates().ids
             rows = self.connection.execute("SELECT rowid, id FROM entries")
             ids.update((row, str(id_)) for row, id_ in rows)
             return ids
 
-        return known.cached_fact("all ids", read)
+        return self._remembered().cached_fact("all ids", read)
 
     def coverage(self, model_id: str, *, dimensions: int | None = None) -> Coverage:
         """Count the tools, and those with a vector of a model."""
@@ -204,21 +192,22 @@ class SQLiteReader(IndexReader):
 
         If the model has changed the length of its vectors, only those of the same length count.
         """
-        parts = tuple(Query(text="", vector=each) for each in then)
         key = model_id, len(vector), where
         try:
             if key not in self._by_vector:
                 self._by_vector[key] = self._meaning(*key)
-            if (retriever := self._by_vector[key]) is None:
+            if (vectors := self._by_vector[key]) is None:
                 return []
-            return retriever.retrieve(Query(text="", vector=vector, parts=parts), depth=depth)
+            return vectors.nearest(vector, depth=depth, then=then)
         except RetrievalError as error:
             # The index translates the driver's errors.
             if isinstance(error.__cause__, ValueError | LookupError):
                 raise DamagedDatabaseError(Path(self.connection.filename)) from error
             raise
 
-    def _meaning(self, model_id: str, dimensions: int, where: ToolFilter) -> Retriever | None:
+    def _meaning(
+        self, model_id: str, dimensions: int, where: ToolFilter
+    ) -> Tables | MatrixRetriever | None:
         if self.coverage(model_id, dimensions=dimensions).vectors == 0:
             return None
         allowed = self._filter(where)
@@ -227,8 +216,12 @@ class SQLiteReader(IndexReader):
             self._uses_numpy = next(self._looks) >= _LOOKS_BEFORE_NUMPY and has_numpy()
         is_large = self._newest() * dimensions > _IN_MEMORY
         if table is not None and (is_large or not self._uses_numpy):
-            return VectorRetriever(
-                self.connection, table=table.name, content=_CONTENT, where=allowed
+            return Tables(
+                self.connection,
+                self.FTS_TABLE,
+                content=_CONTENT,
+                vectors=table.name,
+                where=allowed,
             )
         held = self._matrix(model_id, dimensions)
         return held.using(self.connection, where=allowed)
@@ -242,9 +235,8 @@ class SQLiteReader(IndexReader):
         for key, (past, _) in list(self._matrices.items()):
             if past != self.state_of(key[0]):
                 self._matrices.pop(key, None)
-        known = self._remembered()
         is_small = self._newest() * dimensions <= _ALL_IDS
-        ids = self._ids(known) if is_small else known.ids(self._words_table.source)
+        ids = self._all_ids() if is_small else self._candidates().ids
         if (table := self.vector_table(model_id, dimensions=dimensions)) is None:
             kept = self.durable_vectors(model_id, dimensions=dimensions)
             held = MatrixRetriever(self.connection, *kept, content=_CONTENT, ids=ids)

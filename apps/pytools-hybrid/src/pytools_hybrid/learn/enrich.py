@@ -25,7 +25,6 @@ from pydantic import BaseModel, Field
 from toolembed import Backoff
 from toolembed.providers import redact_keys
 from toolindex import Lease
-from toolrank.rerank import ModelUsage
 
 from pytools_hybrid.errors import SettingsError, refusal
 from pytools_hybrid.files import newline_of, replace_file
@@ -314,6 +313,33 @@ def _parts(tools: list[ToolPrompt]) -> Iterator[tuple[ToolPrompt, ...]]:
 
 
 # The requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUsage:
+    """What requests to a language model cost.
+
+    Attributes:
+        requests: Requests, answered or not.
+        input_tokens: Tokens sent, as reported by the provider.
+        output_tokens: Tokens that the model wrote.
+        cost_usd: Their price in US dollars, or None if it is not known.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def __add__(self, other: ModelUsage) -> ModelUsage:
+        """Return the sum; its price is unknown if one of the prices is."""
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return ModelUsage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

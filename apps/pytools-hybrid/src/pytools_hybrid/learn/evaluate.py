@@ -143,10 +143,10 @@ def recall_depths(text: str) -> tuple[int, ...]:
     """Parse the depths of recall, such as `1,3,5,10`."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
-        raise SettingsError("--limit-k", f"{text!r} is not a list of numbers such as 1,3,5,10")
+        raise SettingsError("--recall-at", f"{text!r} is not a list of numbers such as 1,3,5,10")
     depths = sorted({int(part) for part in parts})
     if depths[0] < 1 or depths[-1] > MAX_LIMIT:
-        raise SettingsError("--limit-k", f"{text!r} is not in the range of 1 to {MAX_LIMIT}")
+        raise SettingsError("--recall-at", f"{text!r} is not in the range of 1 to {MAX_LIMIT}")
     return tuple(depths)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from toolrank import Hit
-    from toolrank.metrics import Difference, Evaluation, Interval
+    from toolrank.metrics import Evaluation, Interval
 
     from pytools_hybrid.learn.evaluate import Configuration, EvaluationQuery, UnknownGold
 
@@ -115,7 +115,7 @@ class Best:
 
     chosen: Figures
     other: Figures
-    difference: Difference
+    difference: Interval
 
     @classmethod
     def between(cls, chosen: Figures, other: Figures) -> Best:
@@ -126,12 +126,12 @@ class Best:
     @property
     def is_beyond_chance(self) -> bool:
         """Whether the whole interval of the difference is above 0."""
-        return self.difference.interval.low > 0
+        return self.difference.low > 0
 
     def __str__(self) -> str:
         name, value = self.chosen.configuration.name, self.chosen.evaluation.mean(BEST_BY)
         other, mean = self.other.configuration.name, self.difference.mean
-        low, high = self.difference.interval.low, self.difference.interval.high
+        low, high = self.difference.low, self.difference.high
         already = "it is what searches use with your settings"
         chosen = self.chosen.configuration.selected_by
         if mean == 0 and not chosen:
@@ -208,7 +208,7 @@ def as_json(report: EvaluationReport) -> dict[str, Any]:
             "settings": dict(found.chosen.configuration.selected_by),
             "against": found.other.configuration.name,
             "difference": _rounded(found.difference.mean),
-            "interval": _interval(found.difference.interval),
+            "interval": _interval(found.difference),
             "beyond_chance": found.is_beyond_chance,
         },
         "unknown_gold": {

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from toolembed import Embedder
     from toolindex import OutcomeRecord, SearchRecord
-    from toolrank.metrics import Difference
+    from toolrank.metrics import Interval
 
     from pytools_hybrid.learn.figures import Figures
     from pytools_hybrid.settings import Roots, Settings
@@ -95,15 +95,15 @@ class TuningResult:
 
     tuning: Tuning
     report: EvaluationReport
-    difference: Difference
+    difference: Interval
 
     @property
     def is_better(self) -> bool:
         """Whether the improvement is significant."""
-        return self.difference.interval.low > 0
+        return self.difference.low > 0
 
     def __str__(self) -> str:
-        change, interval = self.difference.mean, self.difference.interval
+        change, interval = self.difference.mean, self.difference
         return (
             f"{BEST_BY} {self.tuning.before:.3f} → {self.tuning.after:.3f} ({change:+.3f}; 95 % "
             f"interval {interval.low:+.3f} to {interval.high:+.3f}), on requests that were not "

@@ -54,7 +54,7 @@ _SHOWN_ISSUES = 3
 _FREE_BYTES = 200 << 20
 _LEASE = "files"
 _LEASE_SECONDS = 5.0
-_OTHER_PATH = "give another path with --db"
+_OTHER_PATH = "give another path with --database"
 _PROGRAM = (sys.executable, "-m", "pytools_hybrid")
 # The server has an empty index. It does not fill it.
 _SERVER_VARIABLES = {
@@ -222,7 +222,7 @@ class _Trees:
             flags += ["--database", str(self.settings.database)]
         # The command uses the same variables and settings file, so only flags are repeated.
         if self.settings.origins.get("embedding_model", "").startswith("--"):
-            flags += ["--embedding-model", self.settings.embedding_model]
+            flags += ["--model", self.settings.embedding_model]
         return shlex.join(["pytools-hybrid", "index", *flags])
 
 
@@ -352,7 +352,6 @@ def _database(trees: _Trees) -> Finding:
         DamagedDatabaseError,
         DatabaseError,
         ForeignDatabaseError,
-        ForeignRootError,
         NewerSchemaError,
         ToolIndex,
     )
@@ -381,7 +380,7 @@ def _database(trees: _Trees) -> Finding:
         with ToolIndex(database, read_only=True) as index:
             index.bind(os.fsencode(trees.roots.full_names).decode("utf-8", "backslashreplace"))
             return _opened(index, database, command)
-    except (ForeignDatabaseError, ForeignRootError) as error:
+    except ForeignDatabaseError as error:
         return _failed(str(error), _OTHER_PATH)
     except NewerSchemaError as error:
         return _failed(str(error), install_command("pytools-hybrid", upgrade=True))
@@ -536,8 +535,8 @@ def _mcp_server(trees: _Trees, settings_file: Path | None) -> Finding:
         TemporaryDirectory(prefix="pytools-doctor-") as folder,
         Path(folder, "stderr").open("w+", encoding="utf-8", errors="replace") as errors,
     ):
-        flags = ["--db", str(Path(folder, "index.db"))]
-        flags += ["--embedding-model", trees.settings.embedding_model, "--transport", "stdio"]
+        flags = ["--database", str(Path(folder, "index.db"))]
+        flags += ["--model", trees.settings.embedding_model, "--transport", "stdio"]
         command = [*_PROGRAM, "serve", *trees.flags, *flags]
         started = time.perf_counter()
         try:

@@ -36,7 +36,7 @@ class ModelChoice:
     """An embedding model, and whether it could be used now.
 
     Attributes:
-        setting: The value for `--embedding-model` or `PYTOOLS_EMBEDDING_MODEL`.
+        setting: The value for `--model` or `PYTOOLS_EMBEDDING_MODEL`.
         works: Whether it could be used.
         message: The reason, or details about the model.
         remedy: How to make it work; None if it does.
@@ -74,7 +74,7 @@ def model_choices(*, call: bool = False) -> Iterator[ModelChoice]:
         elif name == "ollama" and call:
             yield _called(first, "with Ollama")
         elif name == "ollama":
-            about = "or any other that a running Ollama has; not called (--call calls it)"
+            about = "or any other that a running Ollama has; not called (--call-providers calls it)"
             yield ModelChoice(first, True, about)
         elif provider.key_variables and key is None:
             lacking = f"no key: {' or '.join(provider.key_variables)} is not set"
@@ -82,7 +82,7 @@ def model_choices(*, call: bool = False) -> Iterator[ModelChoice]:
         elif provider.key_variables and call:
             yield from (_called(it, f"with {key}") for it in models)
         elif provider.key_variables:
-            about = f"{key} is set; not called (--call calls it, which costs money)"
+            about = f"{key} is set; not called (--call-providers calls it, which costs money)"
             yield from (ModelChoice(it, True, about) for it in models)
 
 
@@ -138,7 +138,7 @@ def _downloaded(first: str) -> Iterator[ModelChoice]:
     for setting, size in models.items():
         yield ModelChoice(setting, True, f"downloaded ({size / 1e6:.0f} MB); not loaded now")
     if not models:
-        remedy = f"pytools-hybrid models download {first}"
+        remedy = f"pytools-hybrid index --model {first} --download"
         yield ModelChoice(first, False, "not downloaded", remedy)
 
 

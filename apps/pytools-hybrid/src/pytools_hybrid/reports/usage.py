@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from toolindex import OutcomeRecord, SearchRecord, percentile
+from toolindex import OutcomeRecord, SearchRecord, UsageStatistics
 
 from pytools_hybrid.text import one_line
 
@@ -296,8 +296,8 @@ def _figures(
         judged=len(judged),
         accepted=sum(not tools.isdisjoint(results) for results, tools in judged),
         first_accepted=sum(not tools.isdisjoint(results[:1]) for results, tools in judged),
-        latency_p50_ms=percentile(latencies, 50),
-        latency_p95_ms=percentile(latencies, 95),
+        latency_p50_ms=UsageStatistics.percentile(latencies, 50),
+        latency_p95_ms=UsageStatistics.percentile(latencies, 95),
     )
 
 
@@ -329,8 +329,8 @@ def _tools(
                 outcomes=len(its),
                 successes=sum(it.success for it in its),
                 found=found[tool_id],
-                latency_p50_ms=percentile(latencies, 50),
-                latency_p95_ms=percentile(latencies, 95),
+                latency_p50_ms=UsageStatistics.percentile(latencies, 50),
+                latency_p95_ms=UsageStatistics.percentile(latencies, 95),
             )
         )
     return tuple(sorted(tools, key=lambda tool: (-tool.outcomes, tool.tool_id)))

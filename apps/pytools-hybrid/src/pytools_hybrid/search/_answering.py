@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolembed import StaticEmbedder
-from toolrank.steps import query_terms, split_request
+from toolrank import Query
 
 from pytools_hybrid.index import sooner_than
 from pytools_hybrid.search._engine import spelled
@@ -83,7 +83,7 @@ class Answering:
         response = await self._looked_up(request, vector, why or failure)
         if response.misfit and isinstance(vector, QueryVector):
             # Not cached: the model may return the right one the next time.
-            for text in (vector.text, *(part for part, _ in vector.parts)):
+            for text in (vector.text, *(text for text, _ in vector.subqueries)):
                 self._queries[wanted.model_id].forget(text)
         offline = StaticEmbedder()
         if wanted.model_id == offline.model_id or not _is_short(request, response, offline):
@@ -145,7 +145,7 @@ class Answering:
     async def _vector(
         self, request: SearchRequest, embedder: Embedder, spelled: str | None = None
     ) -> tuple[QueryVector | QueryEncoder | None, str]:
-        if not query_terms(request.text, stop_words=()):
+        if not Query(request.text).terms:
             return None, ""
         if isinstance(embedder, StaticEmbedder):
             # It takes less time than another thread, so it is asked where the index is read.
@@ -156,8 +156,7 @@ class Answering:
         if queries is None:
             queries = QueryEmbedder(embedder, self._store, self._recorder)
             self._queries[embedder.model_id] = queries
-        text = spelled or request.text
-        return await queries.vector(text, split_request(text))
+        return await queries.vector(Query.of(spelled or request.text))
 
 
 def _is_short(request: SearchRequest, response: SearchResponse, offline: StaticEmbedder) -> bool:

@@ -7,29 +7,30 @@ import re
 from array import array
 from itertools import chain, zip_longest
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
 from toolrank import Hit, Query
-from toolrank.steps import Traits, split_request
 
 from pytools_hybrid.telemetry import span
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
 
-    from toolindex import Candidate, Coverage, StoreReader, ToolEntry
+    from toolindex import Coverage, StoreReader, ToolEntry
 
     from pytools_hybrid.search._query_vectors import Encode, QueryVector
     from pytools_hybrid.search._types import SearchRequest
+
+    _Traits = tuple[Sequence[str], Sequence[str], Hashable | None]
 
 # Each text of 150 to 300 characters takes 0.3 to 0.6 ms of CPU on two busy cores.
 _MOST = 64
 _MOST_CHARACTERS = 30_000
 # A kilobyte per vector.
 _REMEMBERED = 4_096
-_DEPTH, _PART_DEPTH = 100, 50
+_DEPTH, _SUBQUERY_DEPTH = 100, 50
 _EVERY = ToolFilter()
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -169,7 +170,7 @@ class StoreCandidates:
         """Return the ids that have an entry in the same state; others are damaged."""
         return self.entries(ids).keys()
 
-    def traits(self, ids: Sequence[str], /) -> Mapping[str, Traits]:
+    def traits(self, ids: Sequence[str], /) -> Mapping[str, _Traits]:
         """Return what tells whether tools are equal."""
         entries = self.entries(ids)
         return {id_: _traits(entries[id_]) for id_ in ids if id_ in entries}
@@ -179,24 +180,23 @@ class StoreCandidates:
         return self._reader.state_of()
 
 
-def _traits(entry: ToolEntry) -> Traits:
+def _traits(entry: ToolEntry) -> _Traits:
     types = " ".join(_QUOTED.sub("", parameter.annotation) for parameter in entry.parameters)
     is_plain = _PLAIN_TYPES.issuperset(_WORD.findall(types))
     text = " ".join(entry.description.split())
-    return Traits.of(
+    return (
         _WORD.findall(entry.description.casefold()),
-        details=(f"{p.name}: {p.annotation} = {p.default}" for p in entry.parameters),
-        identity=(text, entry.parameters) if is_plain else None,
+        [f"{p.name}: {p.annotation} = {p.default}" for p in entry.parameters],
+        (text, entry.parameters) if is_plain else None,
     )
 
 
 def query_of(request: SearchRequest, vector: QueryVector | None) -> Query:
-    """Return the query for the channels: the request with its parts."""
+    """Return the query for the channels: the request with its subqueries."""
     if vector is None:
-        parts = tuple(Query(text=part) for part in split_request(request.text))
-        return Query(text=request.text, parts=parts)
-    parts = tuple(Query(text=text, vector=values) for text, values in vector.parts)
-    return Query(text=request.text, vector=vector.values, parts=parts)
+        return Query.of(request.text)
+    subqueries = tuple(Query(text, values) for text, values in vector.subqueries)
+    return Query(request.text, vector.values, subqueries)
 
 
 def channel_weights(asked: Asked, weights: Mapping[str, float]) -> dict[str, float]:
@@ -217,8 +217,8 @@ def unembedded(
     model_id = asked.vector.model_id if asked.vector else asked.wanted
     if model_id is None or asked.coverage.vectors >= asked.coverage.tools:
         return ()
-    # The ranker's default depths, so that it need not ask again.
-    depths = [(query, _DEPTH), *((part, _PART_DEPTH) for part in query.parts)]
+    # The depths of the ranking, so that it need not ask again.
+    depths = [(query, _DEPTH), *((each, _SUBQUERY_DEPTH) for each in query.subqueries)]
     found = [[hit.id for hit in words.lexical(each.text, depth=depth)] for each, depth in depths]
     in_turn = dict.fromkeys(id_ for id_ in chain.from_iterable(zip_longest(*found)) if id_)
     length = None if query.vector is None else len(query.vector)
@@ -226,7 +226,7 @@ def unembedded(
     return tuple(id_ for id_ in in_turn if id_ not in has)[:_MOST]
 
 
-def _hits(candidates: Sequence[Candidate]) -> list[Hit]:
+def _hits(candidates: Sequence[Any]) -> list[Hit]:
     # Our own store returns hundreds of such objects for every search.
     if candidates and isinstance(candidates[0], Hit):
         return cast("list[Hit]", candidates)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from toolindex import ToolEntry
-    from toolrank.steps import RankedHit, Ranking
 
 _NOTICE_CHARACTERS = 200
-# The share of its score that a deprecated tool keeps.
-_DEPRECATED_SHARE = 0.75
 _WORD = re.compile(r"[^\W_]+")
 # Where a statement may begin.
 _START = r"(?:\A|\n\s{0,40}|[.!?;:,(\[{*>–—]\s{0,3}|\s-\s{1,3})[^\w\n(.@:]{0,9}"
@@ -146,49 +142,10 @@ def _notice(text: str, found: re.Match[str]) -> str:
     return notice[:1].upper() + notice[1:] + ("" if notice[-1:] in "!?…" else ".")
 
 
-def with_deprecated_lower(
-    deprecated: Mapping[str, str],
-    request: str,
-    ranking: Ranking,
-    ids: Sequence[str],
-    named: Iterable[str],
-) -> Ranking:
-    """Return a ranking with deprecated tools below what replaces them.
-
-    A deprecated tool keeps a part of its score, at most that of a tool that its notice names.
-
-    Args:
-        deprecated: The notices of deprecated tools, by id.
-        request: The text of the request.
-        ranking: What was ranked.
-        ids: The first ids of it, among which tools may move.
-        named: Those that the request names; one that it has exactly as written stays first.
-    """
-    asked = {id_ for id_ in named if id_.rpartition(":")[2] in request}
-    moved = [id_ for id_ in ids if id_ in deprecated and id_ not in asked]
-    if not moved:
-        return ranking
-    scores = {id_: ranking.scores[id_] for id_ in ids}
-    order = [id_ for id_ in ids if id_ not in moved]
-    for id_ in moved:
-        said = set(re.findall(r"\w[\w.-]*\w", deprecated[id_]))
-        server = id_.rpartition(":")[0]
-        others = [
-            it for it in order if it.rpartition(":")[0] == server and it.rpartition(":")[2] in said
-        ]
-        scores[id_] = min([scores[id_] * _DEPRECATED_SHARE, *(scores[it] for it in others)])
-        lower = (at for at, it in enumerate(order) if scores[it] < scores[id_])
-        last = max((order.index(it) + 1 for it in others), default=0)
-        order.insert(max(next(lower, len(order)), last), id_)
-
-    def hits(wanted: Sequence[str]) -> list[RankedHit]:
-        return [
-            replace(hit, score=scores[hit.id]) if hit.id in moved else hit
-            for hit in ranking.hits(wanted)
-        ]
-
-    rest = ranking.ids[len(ids) :]
-    return ranking._replace(ids=[*order, *rest], scores={**ranking.scores, **scores}, hits=hits)
+def replacements(id_: str, notice: str) -> frozenset[str]:
+    """Return the ids that tools of the same server have, if a notice names them."""
+    server = id_.rpartition(":")[0]
+    return frozenset(f"{server}:{name}" for name in re.findall(r"\w[\w.-]*\w", notice))
 
 
 def _first_end(text: str, start: int) -> int:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from toolembed import EmbeddingError
 from toolindex import ToolFilter
-from toolrank import Calibration, HybridRanker, HybridSearch
-from toolrank.steps import (
-    RankExplanation,
-    reciprocal_rank_fusion,
-    usage_prior,
-)
+from toolrank import Calibration, HybridSearch, reciprocal_rank_fusion
 from toolscan import ToolId
 
 from pytools_hybrid.search._channels import (
@@ -27,7 +21,7 @@ from pytools_hybrid.search._channels import (
     query_of,
     unembedded,
 )
-from pytools_hybrid.search._deprecation import deprecation, with_deprecated_lower, with_notice
+from pytools_hybrid.search._deprecation import deprecation, replacements, with_notice
 from pytools_hybrid.search._query_vectors import QueryEncoder, QueryVector
 from pytools_hybrid.search._tuning import TuningFile
 from pytools_hybrid.search._types import (
@@ -39,11 +33,10 @@ from pytools_hybrid.search._types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping
 
     from toolindex import Coverage, StoreReader, ToolOutcomes, ToolStore
-    from toolrank import Channel, SearchResult
-    from toolrank.protocols import MakeRanker
+    from toolrank import RankExplanation, SearchResult
 
     from pytools_hybrid.search._query_vectors import Encode
 
@@ -84,7 +77,7 @@ class Searcher:
         self._answers: OrderedDict[object, _Ranked] = OrderedDict()
         self._newcomers = Newcomers()
         self._used: tuple[Hashable, _Usage] = None, _Usage({}, {})
-        self._deprecated: tuple[Hashable, Mapping[str, str]] = None, {}
+        self._deprecated: tuple[Hashable, _Deprecated] = None, _Deprecated({}, {})
         self._lock = Lock()
 
     def uses_vectors(self, mode: SearchMode) -> bool:
@@ -148,12 +141,10 @@ class Searcher:
                     )
                     notes.append(shortfall)
             if vector is not None:
-                vector, ignored = vector.with_usable_parts().tuned(self._tuning)
+                vector, ignored = vector.with_usable_subqueries().tuned(self._tuning)
                 notes += [ignored] * bool(ignored)
-                if any(values is None for _, values in vector.parts):
-                    notes.append(
-                        "a part of the request was searched by words alone: it has no vector"
-                    )
+                if any(values is None for _, values in vector.subqueries):
+                    notes.append("One part of the query was searched by keywords only.")
             if coverage.tools and vector is None and shortfall:
                 lost.append(f"vector channel lost ({shortfall}): searched by words")
             key, ranked = self._ranked(reader, Asked(request, vector, wanted, coverage, encode))
@@ -179,8 +170,8 @@ class Searcher:
         key = (
             asked.request,
             (vector.model_id, len(vector.values), vector.text, vector.tuning) if vector else None,
-            # If a model fails at times, vectors of parts may be missing.
-            tuple(values is not None for _, values in vector.parts) if vector else (),
+            # If a model fails at times, vectors of subqueries may be missing.
+            tuple(values is not None for _, values in vector.subqueries) if vector else (),
             asked.encode is None,
             reader.state_of(vector.model_id if vector else asked.wanted),
             reader.usage_generation(),
@@ -208,19 +199,20 @@ class Searcher:
             tools,
             query,
             limit=request.limit,
+            min_confidence=request.min_confidence,
             weights=channel_weights(
                 asked, self._weights(request.mode, has_vector=vector is not None)
             ),
-            usage=usage.factors,
+            usage=usage.counts,
+            deprecated=deprecated.replacements,
             calibration=calibration_of("" if vector is None else vector.model_id),
-            adjust=partial(with_deprecated_lower, deprecated, request.text),
-            whole=request.place_of is not None,
         )
-        sure = (it for it in found.results() if it.confidence >= request.min_confidence)
-        results, placing = tuple(islice(sure, request.limit)), None
+        results, placing = found.results, None
         if request.place_of is not None:
-            results, placing = found.explain_rank(request.place_of, results)
-        return _Ranked(tuple(_tool(it, tools, usage, deprecated) for it in results), new, placing)
+            placing = found.explain_rank(request.place_of)
+            results = placing.results
+        found_tools = tuple(_tool(it, tools, usage, deprecated.notices) for it in results)
+        return _Ranked(found_tools, new, placing)
 
     def _usage(self, reader: StoreReader) -> _Usage:
         # Keyed by the store too: another database may have the same count.
@@ -228,20 +220,21 @@ class Searcher:
         known, usage = self._used
         if known != state:
             outcomes = reader.outcomes()
-            factors = {id_: usage_prior(it.successes, it.failures) for id_, it in outcomes.items()}
-            usage = _Usage(outcomes, factors)
+            counts = {id_: (it.successes, it.failures) for id_, it in outcomes.items()}
+            usage = _Usage(outcomes, counts)
             self._used = state, usage
         return usage
 
-    def _deprecated_tools(self, reader: StoreReader) -> Mapping[str, str]:
-        """Return the notices of all deprecated tools, by id."""
-        known, notices = self._deprecated
+    def _deprecated_tools(self, reader: StoreReader) -> _Deprecated:
+        known, deprecated = self._deprecated
         if known != (state := reader.state_of()):
             found = reader.lexical(_DEPRECATED, where=ToolFilter(), depth=_MOST_DEPRECATED)
             entries = reader.entries([tool.id for tool in found])
             notices = {id_: text for id_, it in entries.items() if (text := deprecation(it))}
-            self._deprecated = state, notices
-        return notices
+            instead = {id_: replacements(id_, notice) for id_, notice in notices.items()}
+            deprecated = _Deprecated(notices, instead)
+            self._deprecated = state, deprecated
+        return deprecated
 
     def _weights(self, mode: SearchMode, *, has_vector: bool) -> dict[str, float]:
         """Return the channels of a search, with their weights."""
@@ -267,31 +260,14 @@ def calibration_of(model_id: str) -> Calibration:
     return _ACCURATE if is_accurate else _CALIBRATION
 
 
-def hybrid_search(
-    fusion: Literal["linear", "rrf"] = "linear",
-    rrf_k: float = 60.0,
-    *,
-    ranker: MakeRanker | None = None,
-) -> HybridSearch:
-    """Return the search that ranks tools, by default with the ranker that the settings describe.
-
-    Args:
-        fusion: How to fuse the rankings of channels: by score or by rank.
-        rrf_k: The constant k of fusion by rank.
-        ranker: Another ranker.
-    """
-    fuse = partial(reciprocal_rank_fusion, rrf_k=rrf_k)
-
-    def by_rank(channels: Sequence[Channel], usage: Mapping[str, float]) -> HybridRanker:
-        return HybridRanker(channels, fuse=fuse, group=_server, name=_name, usage=usage)
-
-    return HybridSearch(
-        group=_server,
-        name=_name,
-        label=_category,
-        split=ToolId.words_of,
-        ranker=ranker or (by_rank if fusion == "rrf" else None),
+def hybrid_search(fusion: Literal["linear", "rrf"] = "linear", rrf_k: float = 60.0) -> HybridSearch:
+    """Return the search that ranks tools, with the fusion that the settings name."""
+    of_tools = partial(
+        HybridSearch, group=_server, name=_name, label=_category, split=ToolId.words_of
     )
+    if fusion == "rrf":
+        return of_tools(fuse=partial(reciprocal_rank_fusion, rrf_k=rrf_k))
+    return of_tools()
 
 
 def _name(id_: str) -> str:
@@ -324,8 +300,8 @@ def _tool(
         confidence=result.confidence,
         duplicates=result.duplicates,
         also=result.also,
-        contributions=result.hit.contributions,
-        explanation=result.hit.explanation,
+        contributions=result.contributions,
+        explanation=result.explanation,
         outcomes=usage.outcomes.get(result.id),
     )
 
@@ -339,10 +315,17 @@ class _Ranked(NamedTuple):
 
 
 class _Usage(NamedTuple):
-    """The outcomes of tools, and the resulting factors of their scores, by id."""
+    """The outcomes of tools, and the numbers of their successes and failures, by id."""
 
     outcomes: Mapping[str, ToolOutcomes]
-    factors: Mapping[str, float]
+    counts: Mapping[str, tuple[int, int]]
+
+
+class _Deprecated(NamedTuple):
+    """The notices of deprecated tools, and the ids that these name, by id."""
+
+    notices: Mapping[str, str]
+    replacements: Mapping[str, frozenset[str]]
 
 
 def _unsearchable(vectors: int, before: Coverage, vector: QueryVector) -> str | None:

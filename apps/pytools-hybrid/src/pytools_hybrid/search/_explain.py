@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolrank import RECOMMENDED_CONFIDENCE
-from toolrank.steps import UNITS
 
 from pytools_hybrid.search._deprecation import deprecation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from toolrank.steps import RankExplanation
+    from toolrank import RankExplanation
 
     from pytools_hybrid.search._types import FoundTool, SearchResponse
     from pytools_hybrid.settings import Settings
@@ -57,13 +56,9 @@ def channel_shares(found: FoundTool, settings: Settings) -> dict[str, float]:
     """Return the share of a tool's score that came from each channel, summing to 1."""
     weights = {"bm25": settings.bm25_weight, "vector": settings.vec_weight}
     amounts = {
-        name: weights.get(name, 1.0)
-        * (
-            UNITS.get(name, 1.0) * max(score.contribution, 0.0)
-            if settings.fusion == "linear"
-            else 1 / (settings.rrf_k + score.rank)
-        )
-        for name, score in breakdown(found).items()
+        each.retriever: weights.get(each.retriever, 1.0)
+        * (each.strength if settings.fusion == "linear" else 1 / (settings.rrf_k + each.rank))
+        for each in found.contributions
     }
     whole = sum(amounts.values()) or 1.0
     return {name: amount / whole for name, amount in amounts.items()}
@@ -81,8 +76,8 @@ def reason(found: FoundTool) -> str:
     if explanation is not None:
         if explanation.pinned:
             told.insert(0, "the request names it")
-        if explanation.part is not None and (explanation.part_score or 0) > explanation.request:
-            told.append(f"fits part {explanation.part + 1} of the request best")
+        if (explanation.subquery_score or 0) > explanation.request:
+            told.append(f"fits part {(explanation.subquery or 0) + 1} of the query best")
         if explanation.group is not None and explanation.group > explanation.merged:
             told.append(f"{found.entry.id.category} has a tool that fits better")
         if explanation.verb < 1:
@@ -99,7 +94,7 @@ def reason(found: FoundTool) -> str:
         told.append("deprecated")
     if found.confidence < RECOMMENDED_CONFIDENCE:
         told.append("but it may not do this at all")
-    return "; ".join(told) or "a part of the request brought it up"
+    return "; ".join(told) or "matched one part of the query"
 
 
 def _places(found: FoundTool) -> list[str]:

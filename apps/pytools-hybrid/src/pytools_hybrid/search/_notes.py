@@ -6,8 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, cast
 
 from toolindex import SearchRecord, ToolFilter
-from toolrank import RECOMMENDED_CONFIDENCE
-from toolrank.steps import query_terms
+from toolrank import RECOMMENDED_CONFIDENCE, Query
 from toolscan import ToolId
 
 from pytools_hybrid.index import server_unreachable
@@ -71,7 +70,7 @@ def broken(
     tools: Iterable[BrokenTool], request: SearchRequest, response: SearchResponse
 ) -> list[BrokenTool]:
     """Return the broken tools that a search would probably have listed."""
-    terms, where = query_terms(request.text), request.where
+    terms, where = Query(request.text).terms, request.where
     found = [
         tool
         for tool in tools
@@ -168,7 +167,7 @@ def why_empty(
         return f"the tools of {roots} are still being indexed{far}: try again in a moment"
     if count == 0:
         return why_no_tools(index, hidden=response.tool_count)
-    if not query_terms(request.text):
+    if not Query(request.text).terms:
         return "the query contains no words: describe what the tool should do"
     if request.min_confidence > 0:
         return (

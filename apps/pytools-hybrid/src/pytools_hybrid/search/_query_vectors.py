@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from toolembed import Backoff, EmbeddingError, FailureKind
-from toolindex import ToolIndexError, VectorError, check_dimensions
-from toolrank.steps import split_request
+from toolindex import ToolIndex, ToolIndexError, VectorError
+from toolrank import Query
 
 from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
@@ -47,25 +47,25 @@ class QueryVector:
         model_id: The model.
         values: One float per dimension.
         text: What was embedded: the request, with misspelt words corrected.
-        parts: The parts of a compound request, each with its vector; None if the model returned
-            none, so that the part is searched by words.
+        subqueries: Those of a compound request, each with its vector; None if the model returned
+            none, so that it is searched by words.
         tuning: The tuning that mapped it, or None.
     """
 
     model_id: str
     values: Sequence[float] = field(repr=False)
     text: str = ""
-    parts: tuple[tuple[str, Sequence[float] | None], ...] = field(default=(), repr=False)
+    subqueries: tuple[tuple[str, Sequence[float] | None], ...] = field(default=(), repr=False)
     tuning: Tuning | None = None
 
-    def with_usable_parts(self) -> QueryVector:
-        """Drop vectors of parts whose length differs from that of the request's vector."""
+    def with_usable_subqueries(self) -> QueryVector:
+        """Drop vectors of subqueries whose length differs from that of the request's vector."""
         length = len(self.values)
-        parts = tuple(
+        subqueries = tuple(
             (text, values if values is not None and len(values) == length else None)
-            for text, values in self.parts
+            for text, values in self.subqueries
         )
-        return replace(self, parts=parts)
+        return replace(self, subqueries=subqueries)
 
     def tuned(self, file: TuningFile) -> tuple[QueryVector, str]:
         """Return the vector mapped by a tuning, and a note if its file was ignored."""
@@ -77,12 +77,15 @@ class QueryVector:
                 f"{file.path} is ignored: it was tuned for {tuning.model_id}, searches use "
                 f"{self.model_id}; run `pytools-hybrid tune` again, or remove it with --undo"
             )
-        parts = tuple((text, values and tuning.mapped(values)) for text, values in self.parts)
-        return replace(self, values=tuning.mapped(self.values), parts=parts, tuning=tuning), ""
+        subqueries = tuple(
+            (text, values and tuning.mapped(values)) for text, values in self.subqueries
+        )
+        mapped = tuning.mapped(self.values)
+        return replace(self, values=mapped, subqueries=subqueries, tuning=tuning), ""
 
 
 class QueryEncoder:
-    """Makes the vectors of queries and their parts with the offline model, and keeps them.
+    """Makes the vectors of queries and their subqueries with the offline model, and keeps them.
 
     It works in the thread that searches the index: the model takes less time than handing work to
     another thread.
@@ -99,10 +102,10 @@ class QueryEncoder:
         return self._embedder.encode_documents if self._embedder.is_instant else None
 
     def _vector(self, text: str) -> QueryVector:
-        model_id, parts = self._embedder.model_id, split_request(text)
+        model_id, query = self._embedder.model_id, Query.of(text)
         with observe(MODEL_REQUESTS, "query", model_id) as seen:
-            values, *of_parts = [
-                array("f", values) for values in self._embedder.encode_queries([text, *parts])
+            values, *others = [
+                array("f", values) for values in self._embedder.encode_queries(query.texts)
             ]
             if not any(values):
                 reason = "gave the query a vector of zeros"
@@ -112,8 +115,9 @@ class QueryEncoder:
             model_id=model_id,
             values=values,
             text=text,
-            parts=tuple(
-                (part, its if any(its) else None) for part, its in zip(parts, of_parts, strict=True)
+            subqueries=tuple(
+                (each.text, its if any(its) else None)
+                for each, its in zip(query.subqueries, others, strict=True)
             ),
         )
 
@@ -142,15 +146,15 @@ class QueryEmbedder:
         self._breaker = _BACKOFF.breaker()
         self._failure = ""
 
-    async def vector(self, text: str, parts: Sequence[str] = ()) -> tuple[QueryVector | None, str]:
-        """Return the vectors of a query and its parts, or None and the reason.
+    async def vector(self, query: Query) -> tuple[QueryVector | None, str]:
+        """Return the vectors of a query and its subqueries, or None and the reason.
 
-        If the model fails only for a part, that part has no vector.
+        If the model fails only for a subquery, that has no vector.
         """
         if why := self._too_long(self.embedder.dimensions):
             return None, why
-        values, *others = await asyncio.gather(*map(self._attempt, (text, *parts)))
-        # Failures are handled after all parts, so that one does not skip the others.
+        values, *others = await asyncio.gather(*map(self._attempt, query.texts))
+        # Failures are handled after all subqueries, so that one does not skip the others.
         for failure in (values, *others):
             if isinstance(failure, EmbeddingError) and failure.reason != _LEFT_ALONE:
                 self._failure = str(failure)
@@ -162,10 +166,10 @@ class QueryEmbedder:
         vector = QueryVector(
             model_id=self.embedder.model_id,
             values=values,
-            text=text,
-            parts=tuple(
-                (part, None if isinstance(other, EmbeddingError) else other)
-                for part, other in zip(parts, others, strict=True)
+            text=query.text,
+            subqueries=tuple(
+                (each.text, None if isinstance(other, EmbeddingError) else other)
+                for each, other in zip(query.subqueries, others, strict=True)
             ),
         )
         return vector, ""
@@ -173,7 +177,7 @@ class QueryEmbedder:
     def _too_long(self, dimensions: int | None) -> str:
         """Return why vectors are too long for the index, if they are."""
         try:
-            check_dimensions(self.embedder.model_id, dimensions)
+            ToolIndex.check_dimensions(self.embedder.model_id, dimensions)
         except VectorError as error:
             return str(error)
         return ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolembed import Backoff
 from toolembed.providers import current_name, redact_keys
 from toolrank import ToolRankError
-from toolrank.rerank import Candidate, LLMReranker, clear_lead
-from toolrank.steps import RankedHit
+from toolrank.rerank import LLMReranker
 
 from pytools_hybrid.search._types import MatchType, RerankReport
 from pytools_hybrid.settings import why_unusable
@@ -91,22 +90,30 @@ class Reranking:
         # A provider may repeat a key.
         failure = redact_keys(failure)
         if outcome is not None:
-            found = {str(tool.entry.id): place for place, tool in enumerate(tools)}
-            places = [found[hit.id] for hit in outcome.hits]
             tools = tuple(
-                replace(tools[before], score=hit.score, moved_from=_moved(before, now))
-                for now, (before, hit) in enumerate(zip(places, outcome.hits, strict=True))
+                replace(
+                    tools[before],
+                    score=tools[now].score,
+                    moved_from=before + 1 if before != now else None,
+                )
+                for now, before in enumerate(outcome.order)
             )
         if failure:
             notes = (*notes, f"not reranked by {self._name} ({failure}): ranked without it")
-        usage = {} if outcome is None else asdict(outcome.usage)
         report = RerankReport(
             model=self._name,
             applied=outcome is not None and outcome.applied,
             reason=failure or redact_keys(outcome.reason if outcome else self._why_not(tools)),
             milliseconds=1000 * (time.perf_counter() - started),
-            **usage,
         )
+        if outcome is not None:
+            report = replace(
+                report,
+                requests=outcome.requests,
+                input_tokens=outcome.input_tokens,
+                output_tokens=outcome.output_tokens,
+                cost_usd=outcome.cost_usd,
+            )
         return replace(response, tools=tools[: request.limit], notes=notes, rerank=report)
 
     async def _outcome(
@@ -122,10 +129,10 @@ class Reranking:
             return None, prepared
         async with self._turns:
             with observe(MODEL_REQUESTS, "rerank", self._name) as seen:
-                outcome = await prepared.rerank(text, [_candidate(tool) for tool in tools])
-                if outcome.usage.requests or not outcome.applied:
+                outcome = await prepared.rerank(text, [_text(tool) for tool in tools])
+                if outcome.requests or not outcome.applied:
                     seen.outcome = "answered" if outcome.applied else "failed"
-        if outcome.usage.requests:
+        if outcome.requests:
             (self._breaker.succeeded if outcome.applied else self._breaker.failed)()
         return outcome, "" if outcome.applied else outcome.reason
 
@@ -144,12 +151,11 @@ class Reranking:
             return "fewer than two tools"
         if tools[0].match_type is MatchType.EXACT:
             return "the request names the first tool"
-        return clear_lead([it.score for it in tools], certain=self._certain, gap=self._gap)
+        scores = [tool.score for tool in tools]
+        return LLMReranker.clear_lead(scores, certain=self._certain, gap=self._gap)
 
     def _load(self) -> LLMReranker:
-        return LLMReranker(
-            self._model, when="always", candidates=_CANDIDATES, timeout_s=self._timeout_s
-        )
+        return LLMReranker(self._model, candidates=_CANDIDATES, timeout_s=self._timeout_s)
 
 
 def configured_reranking(settings: Settings) -> Reranking | None:
@@ -161,14 +167,7 @@ def configured_reranking(settings: Settings) -> Reranking | None:
     )
 
 
-def _moved(before: int, now: int) -> int | None:
-    return before + 1 if before != now else None
-
-
-def _candidate(tool: FoundTool) -> Candidate:
+def _text(tool: FoundTool) -> str:
     entry = tool.entry
     names = ", ".join(parameter.name for parameter in entry.parameters)[:_PARAMETERS_LENGTH]
-    return Candidate(
-        hit=RankedHit(id=str(entry.id), score=tool.score, contributions=tool.contributions),
-        text=f"{entry.id}({names}): {entry.description}",
-    )
+    return f"{entry.id}({names}): {entry.description}"

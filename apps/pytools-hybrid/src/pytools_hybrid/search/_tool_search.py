@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from toolembed import Embedder
     from toolindex import StoreReader, ToolEntry, ToolStore
-    from toolrank.protocols import MakeRanker
+    from toolrank import HybridSearch
 
     from pytools_hybrid.search._describe import ToolDescription
     from pytools_hybrid.search._lookup import CategoryCount
@@ -56,8 +56,7 @@ class ToolSearch:
     entered again after leaving. Other arguments, attributes and errors are those of `Index`.
 
     Args:
-        ranker: Creates the ranker of each search from its channels and the usage factors by id; by
-            default the one that the settings describe.
+        ranking: Ranks the tools; by default what the settings describe.
 
     Attributes:
         index: The index, with everything that keeps it up to date.
@@ -75,14 +74,14 @@ class ToolSearch:
         refresh: bool = True,
         follow: bool = False,
         store: Callable[[Roots, Settings], ToolStore] = open_store,
-        ranker: MakeRanker | None = None,
+        ranking: HybridSearch | None = None,
     ) -> None:
         self.index: Index = Index(
             root, settings, embedder=embedder, refresh=refresh, follow=follow, store=store
         )
         self.settings: Settings = self.index.settings
         fusion, rrf_k = self.settings.fusion, self.settings.rrf_k
-        self._search = hybrid_search(fusion, rrf_k, ranker=ranker)
+        self._search = ranking or hybrid_search(fusion, rrf_k)
         self.roots: Roots = self.index.roots
         self.policy: ToolFilter = self.settings.policy
         self.tuning: TuningFile = TuningFile(self.settings.resolved_tuning(self.roots))
@@ -169,9 +168,7 @@ class ToolSearch:
         )
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
-            raise SettingsError(
-                "--rerank / PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model"
-            )
+            raise SettingsError("PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model")
         return await observed(request.mode, self._answered(request, reranking, record=record))
 
     async def _answered(
@@ -360,7 +357,7 @@ class ToolSearch:
         entry, detail = await self.find(name), DetailLevel(detail)
         usage = None
         if detail is DetailLevel.FULL:
-            usage = await self.index.recorded(lambda record: record.of_tool(str(entry.id)))
+            usage = await self.index.recorded(lambda store: store.usage.of_tool(str(entry.id)))
         return await asyncio.to_thread(
             describe,
             entry,

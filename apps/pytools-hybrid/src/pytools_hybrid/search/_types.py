@@ -16,7 +16,7 @@ from pytools_hybrid.settings import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from toolindex import ToolEntry, ToolOutcomes
-    from toolrank.steps import Contribution, Explanation, RankExplanation
+    from toolrank import Contribution, Explanation, RankExplanation
     from toolscan import Layout
 
     from pytools_hybrid.settings import Roots

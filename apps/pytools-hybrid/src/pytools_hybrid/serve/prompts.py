@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal, TypeAlias
 
-from pytools_hybrid.errors import SettingsError
-
-__all__ = ["DEFAULT_TEMPLATE", "WorkflowMode", "render", "workflow"]
+__all__ = ["WorkflowMode", "section", "workflow"]
 
 WorkflowMode: TypeAlias = Literal["hybrid", "call", "basic"]
 
-DEFAULT_TEMPLATE = """\
+_SECTION = """\
 ## Finding tools
 
 Tools are Python modules that your code imports. Call `run_parsed` where a module has it, \
 otherwise `run`.
-
-{tool_discovery_workflow}
 """
-"""A section of a system prompt, as the default template."""
-
 # The workflows have no braces, because a prompt may later be passed to str.format.
 _WORKFLOWS: dict[WorkflowMode, str] = {
     "hybrid": """\
@@ -47,9 +40,6 @@ once with all categories that may help.
 3. If a tool of `gentools` and one of `mcptools` both fit, prefer `gentools`.
 4. If none fits, write your own code.""",
 }
-_PLACEHOLDER = "{tool_discovery_workflow}"
-# In str.format, "{{" and "}}" stand for single braces; they are skipped.
-_FIELD = re.compile(r"\{\{|\}\}|" + re.escape(_PLACEHOLDER))
 
 
 def workflow(mode: WorkflowMode) -> str:
@@ -58,41 +48,10 @@ def workflow(mode: WorkflowMode) -> str:
     Args:
         mode: `hybrid` for an agent that has `search_tools` and runs code, `call` for one that
             has `call_tool`, `basic` for one that has `list_categories` and `list_tools`.
-
-    Raises:
-        SettingsError: There is no such mode.
     """
-    if mode not in _WORKFLOWS:
-        raise SettingsError("--mode", f"{mode!r} is not one of {', '.join(_WORKFLOWS)}")
     return _WORKFLOWS[mode]
 
 
-def render(template: str, mode: WorkflowMode) -> str:
-    """Insert the workflow of a mode into a template, at each `{tool_discovery_workflow}`.
-
-    All other braces are kept, and the workflow has none, so that the result can be passed to
-    `str.format` and still prints the same braces.
-
-    Args:
-        template: Any text with the placeholder.
-        mode: As for `workflow`.
-
-    Raises:
-        SettingsError: The template lacks the placeholder, or there is no such mode.
-    """
-    text = workflow(mode)
-    filled = 0
-
-    def fill(match: re.Match[str]) -> str:
-        nonlocal filled
-        if match[0] != _PLACEHOLDER:
-            return match[0]
-        filled += 1
-        return text
-
-    rendered = _FIELD.sub(fill, template)
-    if not filled:
-        raise SettingsError(
-            "--template", f"it has no {_PLACEHOLDER}; write that where the workflow should be"
-        )
-    return rendered
+def section(mode: WorkflowMode) -> str:
+    """Return a section of a system prompt with the workflow of a mode."""
+    return f"{_SECTION}\n{workflow(mode)}\n"

@@ -237,16 +237,16 @@ class SettingFields(BaseSettings):
         "search", description="what `serve` offers to agents"
     )
     pin: Annotated[_Names, AfterValidator(values.check_ids)] = Field(
-        (), description="ids of tools that `serve --tools call` lists by their own names"
+        (), description="ids of tools that `serve --profile call` lists by their own names"
     )
     read_only: bool = Field(
         default=False,
-        description="`serve --tools call` only calls tools that are annotated as read-only",
+        description="`serve --profile call` only calls tools that are annotated as read-only",
     )
     run_python: bool = Field(
         default=False,
-        description="`serve --tools call` also runs Python tools, in a separate process: this can "
-        "run any code in the root",
+        description="`serve --profile call` also runs Python tools, in a separate process: this "
+        "can run any code in the root",
     )
     python: Path | None = Field(
         None, description="the interpreter of Python tools; by default the one of this program"
@@ -256,7 +256,7 @@ class SettingFields(BaseSettings):
     )
     confirm: _Patterns = Field(
         (),
-        description="patterns like those of `include`: `serve --tools call` asks the user before "
+        description="patterns like those of `include`: `serve --profile call` asks the user before "
         "it calls these tools",
     )
     transport: Literal["stdio", "http"] = Field(

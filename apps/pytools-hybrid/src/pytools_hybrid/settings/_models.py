@@ -9,7 +9,7 @@ from pytools_hybrid.text import one_line
 
 REMEDIES = InstallHints(
     distribution="pytools-hybrid",
-    download="pytools-hybrid models download {model}",
+    download="pytools-hybrid index --model {model} --download",
     device="set PYTOOLS_DEVICE=auto",
     install=install_command,
 )

@@ -39,15 +39,12 @@ _ROOT_NAMES = ("root", "PYTOOLS_DIR")
 _FLAGS = {
     "PYTOOLS_DIR": "--root",
     "PYTOOLS_DATABASE": "--database",
-    "PYTOOLS_EMBEDDING_MODEL": "--embedding-model",
-    "PYTOOLS_ALPHA": "--alpha",
-    "PYTOOLS_DEVICE": "--device",
+    "PYTOOLS_EMBEDDING_MODEL": "--model",
     "PYTOOLS_LIMIT": "--limit",
     "PYTOOLS_THRESHOLD": "--threshold",
     "PYTOOLS_INCLUDE": "--include",
     "PYTOOLS_EXCLUDE": "--exclude",
-    "PYTOOLS_TOOLS": "--tools",
-    "PYTOOLS_PIN": "--pin",
+    "PYTOOLS_TOOLS": "--profile",
     "PYTOOLS_READ_ONLY": "--read-only",
     "PYTOOLS_RUN_PYTHON": "--run-python",
     "PYTOOLS_CONFIRM": "--confirm",
@@ -55,12 +52,7 @@ _FLAGS = {
     "PYTOOLS_TRANSPORT": "--transport",
     "PYTOOLS_HOST": "--host",
     "PYTOOLS_PORT": "--port",
-    "PYTOOLS_TOKEN": "--token",
-    "PYTOOLS_ALLOWED_HOSTS": "--allowed-host",
-    "PYTOOLS_CONSOLE": "--console",
-    "PYTOOLS_RERANK_MODEL": "--rerank",
     "PYTOOLS_LOG_LEVEL": "--log-level",
-    "PYTOOLS_LOG_FORMAT": "--log-format",
 }
 # A common guess, which counts as the root.
 _OTHER_ROOT = "PYTOOLS_ROOT"
@@ -192,7 +184,7 @@ class Settings(SettingFields):
             raise SettingsError(
                 self.origins.get("database", "database"),
                 "the address has no tree=NAME, and there is no root here to name it after; "
-                "pytools-hybrid database status lists the trees",
+                "pytools-hybrid status --all lists the trees",
             )
         return self.server.of(roots.tree_name)
 
@@ -258,7 +250,7 @@ class Settings(SettingFields):
             raise SettingsError(flag(error.alias) or error.alias, str(error)) from None
         flagged = {name: flag(name) or "the caller" for name in by_name}
         if "alpha" in given:
-            flagged |= dict.fromkeys(ALIASES["alpha"], "--alpha")
+            flagged |= dict.fromkeys(ALIASES["alpha"], "alpha")
         given, origins = by_name, origins | flagged
         if _OTHER_ROOT in set_variables:
             origins.setdefault("root", _OTHER_ROOT)

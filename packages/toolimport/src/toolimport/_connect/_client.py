@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
-import sys
 import threading
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -34,10 +32,8 @@ if TYPE_CHECKING:
 _LINES = 20
 # Longer than what is shown, because a secret that is cut would not be found.
 _KEPT = 16 * 1024
-_POLL_SECONDS = 0.005
-# Half a second, and ten seconds. Polls are counted, because a busy machine may stall for longer.
-_QUIET_POLLS = 100
-_MAX_POLLS = 2_000
+# Two seconds. Polls are counted, because a busy machine may stall for longer.
+_POLL_SECONDS, _POLLS = 0.005, 400
 _LINE_LENGTH = 500
 _MESSAGE_LENGTH = 2000
 # The library's messages for an answer with nothing but an HTTP status.
@@ -50,13 +46,11 @@ class StderrTail:
     def __init__(self) -> None:
         self.lines: deque[str] = deque(maxlen=_LINES)
         self._ended = threading.Event()
-        self._read = -1
 
     @contextmanager
     def writing(self) -> Generator[TextIO]:
         """Provide a file to use as a process's stderr."""
         read, write = os.pipe()
-        self._read = read
         # Not joined, because a grandchild may keep the other end open forever.
         thread = threading.Thread(
             target=self._collect, args=(read,), name="mcp-stderr", daemon=True
@@ -80,26 +74,11 @@ class StderrTail:
         self._ended.set()
 
     async def all_read(self) -> None:
-        """Wait for the last lines of a server that has ended.
-
-        The wait is short if nothing is left to read, because a grandchild may keep the pipe open.
-        """
-        quiet = 0
-        for _ in range(_MAX_POLLS):
-            if self._ended.is_set() or quiet >= _QUIET_POLLS:
+        """Wait for the last lines of a server that has ended, but not for its children's."""
+        for _ in range(_POLLS):
+            if self._ended.is_set():
                 return
-            # If there is something to read, the thread has not run yet.
-            quiet = 0 if _has_input(self._read) else quiet + 1
             await asyncio.sleep(_POLL_SECONDS)
-
-
-def _has_input(pipe: int) -> bool:
-    """Return whether a pipe has something to read, or its end; False if the system cannot tell."""
-    if sys.platform == "win32" or pipe < 0:
-        return False
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    return any(not event & select.POLLNVAL for _, event in poll.poll(0))
 
 
 @dataclass
@@ -132,7 +111,12 @@ class Diagnostics:
         if isinstance(error, ServerError):
             return error
 
-        text = _short(_message_of(error), _MESSAGE_LENGTH, redactor) or type(error).__name__
+        message = str(error)
+        if isinstance(error, ValidationError):
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            message = f"its answer is invalid: {place}: {first['msg']}"
+        text = _short(message, _MESSAGE_LENGTH, redactor) or type(error).__name__
         is_answer = isinstance(error, MCPError) and not is_closed(error)
         if is_answer and (self.status is None or text not in _STAND_INS):
             return ServerError(server, text)
@@ -167,15 +151,6 @@ def is_closed(error: BaseException) -> bool:
         and error.code == CONNECTION_CLOSED
         and error.message.startswith(("Connection closed", "SSE stream "))
     )
-
-
-def _message_of(error: BaseException) -> str:
-
-    if not isinstance(error, ValidationError):
-        return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"its answer is invalid: {place}: {first['msg']}"
 
 
 def _short(text: str, length: int, redactor: Redactor) -> str:

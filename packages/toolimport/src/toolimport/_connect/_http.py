@@ -1,12 +1,10 @@
 """HTTP requests to a server, and repairing its answers before the library reads them.
 
-Afterwards is too late: the library does not keep the text of an answer that it cannot read, but
-writes it to its log.
+Afterwards is too late: the library does not keep the text of an answer that it cannot read.
 """
 
 from __future__ import annotations
 
-import json
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,14 +12,10 @@ from urllib.parse import urlsplit
 import httpx2
 from mcp.types import jsonrpc_message_adapter
 
-from toolimport._connect._messages import Answer, read_message
+from toolimport._connect._messages import read_message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-
-    from mcp.shared.message import SessionMessage
-    from mcp_types import RequestId
-    from pydantic import JsonValue
 
     from toolimport.clients._servers import HttpParameters
 
@@ -75,12 +69,10 @@ async def _repair(response: httpx2.Response) -> None:
 
 
 class _Repaired(httpx2.AsyncByteStream):
-    """The body of a response, decoded, with valid JSON."""
+    """The body of a response, decoded; the library answers for what is still unreadable."""
 
     def __init__(self, received: httpx2.Response, *, is_stream: bool) -> None:
         self._received = received
-        # The answer to the request if no message that can be read follows.
-        self._lost = b""
         self._chunks = self._events if is_stream else self._whole
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -92,8 +84,7 @@ class _Repaired(httpx2.AsyncByteStream):
         await self._received.aclose()
 
     async def _whole(self) -> AsyncGenerator[bytes]:
-        body = await self._received.aread()
-        yield self._repaired(body) or self._lost
+        yield _repaired(await self._received.aread())
 
     async def _events(self) -> AsyncGenerator[bytes]:
         async for event in httpx2.EventSource(self._received, max_event_size=None):
@@ -102,36 +93,17 @@ class _Repaired(httpx2.AsyncByteStream):
                 fields.append(("retry", str(event.retry)))
             data = event.data
             if data and event.event == "message":
-                data = self._repaired(data.encode(errors="replace")).decode()
+                data = _repaired(data.encode(errors="replace")).decode(errors="replace")
             fields += [("data", line) for line in data.split("\n")]
             yield "".join((*(f"{name}: {value}\n" for name, value in fields), "\n")).encode()
-        if self._lost:
-            # The answer might have followed an event that cannot be read; it is ignored if it has.
-            yield b"event: message\ndata: " + self._lost + b"\n\n"
-
-    def _repaired(self, body: bytes) -> bytes:
-        """Return a message that the library can read, unchanged if it is valid; else nothing."""
-        with suppress(ValueError):
-            jsonrpc_message_adapter.validate_json(body, by_name=False)
-            return body
-        # Only a request's own answer is certain to belong to it.
-        request_id = _request_id(self._received.request)
-        message = read_message(body, request_id)
-        if isinstance(message, str):
-            if request_id is not None:
-                self._lost = _as_bytes(Answer(lost=message or "it is empty").message(request_id))
-            return b""
-        return _as_bytes(message)
 
 
-def _as_bytes(message: SessionMessage) -> bytes:
+def _repaired(body: bytes) -> bytes:
+    """Return a message that the library can read, unchanged if it is valid or unreadable."""
+    with suppress(ValueError):
+        jsonrpc_message_adapter.validate_json(body, by_name=False)
+        return body
+    message = read_message(body)
+    if isinstance(message, str):
+        return body
     return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-
-
-def _request_id(request: httpx2.Request) -> RequestId | None:
-    try:
-        sent: JsonValue = json.loads(request.content)
-    except (httpx2.StreamError, ValueError):
-        return None
-    found = sent.get("id") if isinstance(sent, dict) else None
-    return found if isinstance(found, str | int) else None

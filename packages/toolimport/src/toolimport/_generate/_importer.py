@@ -7,12 +7,13 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from toolimport._connect._client import Diagnostics, connected
 from toolimport._errors import ServerError, ServersFileError, ToolImportError, refusal
-from toolimport._generate._models import generator_version, require_generator
+from toolimport._generate._models import require_generator
 from toolimport._generate._modules import (
     Tool,
     distinct_names,
@@ -21,9 +22,8 @@ from toolimport._generate._modules import (
     module_source,
 )
 from toolimport._generate._worker import ModelWorker
-from toolimport._generate._writing import clear_leftovers, digest, remove_package, write_package
 from toolimport._imports import ServerReport
-from toolimport._manifest import Manifest
+from toolimport._package import Manifest, clear_leftovers, digest, remove_package, write_package
 from toolimport.clients._secrets import Redactor
 from toolimport.clients._servers import full_path, read_servers
 from toolimport.clients._shapes import is_ours
@@ -31,7 +31,6 @@ from toolimport.clients._shapes import is_ours
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from mcp.client.client import Client
     from mcp_types import Tool as ListedTool
 
     from toolimport._imports import ImportOptions, Stage
@@ -224,7 +223,9 @@ class Importer:
         report = replace(
             report, failed=listing.left_out, switched_off=switched_off, variables=variables
         )
-        made_from = [_GENERATION, generator_version(), entry.name, options.runtime, initial]
+        # Different versions of the generator generate different models.
+        generator = version("datamodel-code-generator")
+        made_from = [_GENERATION, generator, entry.name, options.runtime, initial]
         state = digest([*made_from, [(modules[tool.name], asdict(tool)) for tool in tools]])
         if known and known.state == state and known.is_whole(folder) and not options.force:
             return replace(report, status="unchanged", tools=len(known.tools))
@@ -351,7 +352,17 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
         limit = asyncio.timeout(seconds)
         try:
             async with limit, connected(parameters, diagnostics) as client:
-                listed = await _pages(client, entry.name)
+                listed: list[ListedTool] = []
+                cursor, seen = None, set[str | None]()
+                while cursor not in seen:
+                    if len(seen) == _MOST_PAGES:
+                        problem = f"its list of tools has more than {_MOST_PAGES} pages"
+                        raise ServerError(entry.name, problem)
+                    seen.add(cursor)
+                    page = await client.list_tools(cursor=cursor)
+                    listed += page.tools
+                    if (cursor := page.next_cursor) is None:
+                        break
                 info = client.server_info
                 described = getattr(info, "description", None) or client.instructions
                 about = str(described or getattr(info, "title", None) or "")
@@ -378,19 +389,6 @@ async def list_tools(entry: ServerEntry, seconds: float) -> Listing:
         notes=notes,
         left_out=repairs.left_out,
     )
-
-
-async def _pages(client: Client, server: str) -> list[ListedTool]:
-    listed: list[ListedTool] = []
-    cursor, seen = None, set[str]()
-    for _ in range(_MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        listed += page.tools
-        cursor = page.next_cursor
-        if cursor is None or cursor in seen:
-            return listed
-        seen.add(cursor)
-    raise ServerError(server, f"its list of tools has more than {_MOST_PAGES} pages")
 
 
 def _tool(tool: ListedTool, redactor: Redactor) -> Tool:

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from math import prod
@@ -27,7 +28,7 @@ from toolimport._schemas import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pydantic import BaseModel, JsonValue
 
@@ -81,13 +82,21 @@ _MOST_SAMPLED = 40
 _MOST_WHOLE = 400
 _MOST_STEPS = 3_000
 _DEEPEST_SAMPLE = 6
-_KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
+_SCALARS: dict[str, list[Any]] = {
+    "string": ["text", "é"],
+    "integer": (_integers := [1, 1.0, 10**20, 0, -1]),
+    "number": [*_integers, 0.5],
+    "boolean": [True, False],
+    "null": [None],
+}
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _RULES = {
     "object": {"properties", "required", "additionalProperties"},
     "array": {"items", "prefixItems"},
     "string": {"minLength", "maxLength", "pattern"},
-    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
+    "number": {*_LIMITS, "multipleOf"},
 }
+_KINDS = ("object", "array", *_SCALARS)
 _NOTHING: Any = object()
 _UNKNOWN = "other-property"
 
@@ -110,13 +119,6 @@ def require_generator() -> None:
         raise ToolImportError("generate", "install 'toolimport[generate]'") from None
 
 
-def generator_version() -> str:
-    """Return the generator's version, because different versions generate different models."""
-    from importlib.metadata import version
-
-    return version("datamodel-code-generator")
-
-
 def models_of(input_schema: object, output_schema: object | None) -> Models:
     """Generate the models of a tool; for an unsupported schema, one that allows anything."""
     params, notes = _model(input_schema, "Params")
@@ -135,18 +137,23 @@ def models_of(input_schema: object, output_schema: object | None) -> Models:
 def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     try:
         cleaned, notes = cleaned_schema(schema)
-        _Size(cleaned).of(cleaned)
-        cleaned = renamed_parts(cleaned)
+        _check_size(cleaned)
+        cleaned = _renamed_parts(cleaned)
         if name == "Params" and "object" not in cleaned.get("type", "object"):
             raise ValueError("its schema is not that of an object")
     except (ValueError, TypeError) as error:
         return _ANYTHING.format(name=name), (f"{name} allows anything: {error}",)
     samples = Samples(cleaned)
-    cleaned = without_defaults(cleaned, samples.is_valid)
+
+    def without_wrong_default(node: dict[str, JsonValue]) -> JsonValue:
+        if "default" in node and not samples.is_valid(node["default"], node):
+            del node["default"]
+        return node
+
+    cleaned = cast("dict[str, Any]", mapped(cast("JsonValue", cleaned), without_wrong_default))
     values, plain = samples.values(), without_patterns(cleaned)
-    may_be_empty = samples.is_valid({}, cleaned)
     forms = [
-        _Form(schema, by_name, has_enums, may_be_empty)
+        _Form(name, schema, by_name, has_enums, may_be_empty=samples.is_valid({}, cleaned))
         for schema in (cleaned, plain)
         for by_name in (True, False)
         for has_enums in (True, False)
@@ -154,44 +161,28 @@ def _model(schema: object, name: str) -> tuple[str, tuple[str, ...]]:
     problem, closest = "", None
     for form in forms:
         try:
-            source, model = form.built(name)
+            source, wrong = form.tried(values)
         except Exception as error:  # noqa: BLE001 - of any kind: other tools go on
             problem = problem or f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             continue
-        wrong = refused(model, values)
         if not wrong:
             return source, (*notes, _PATTERN) if form.schema is plain else notes
         closest = closest or (form, wrong)
     if closest is not None:
-        source, more = _loosened(*closest, name, values)
-        if source:
-            return source, (*notes, *more)
-        problem = f"no model accepts {', '.join(closest[1].values())}, which its schema allows"
+        form, wrong = closest
+        problem = f"no model accepts {', '.join(wrong.values())}, which its schema allows"
+        # Let properties be anything until all values are accepted.
+        with suppress(Exception):
+            while names := sorted(wrong.keys() & form.schema.get("properties", {}).keys()):
+                form = form.loosened(names)
+                reason = "may be anything: pydantic refuses or changes"
+                notes = (*notes, *(f"{it} {reason} {wrong[it]}" for it in names))
+                source, wrong = form.tried(values)
+                if not wrong:
+                    return source, notes
+                if wrong.keys() >= set(names):
+                    break
     return _ANYTHING.format(name=name), (f"{name} allows anything: {problem[:200]}",)
-
-
-def _loosened(
-    form: _Form, wrong: Mapping[str, str], name: str, values: list[JsonValue]
-) -> tuple[str, tuple[str, ...]]:
-    """Let properties be anything until all values are accepted; return "" if that fails."""
-    notes: list[str] = []
-    while names := sorted(wrong.keys() & form.schema.get("properties", {}).keys()):
-        notes += [f"{it} may be anything: pydantic refuses or changes {wrong[it]}" for it in names]
-        properties = dict(form.schema["properties"])
-        for it in names:
-            about = properties[it].get("description") if isinstance(properties[it], dict) else None
-            properties[it] = {} if about is None else {"description": about}
-        form = replace(form, schema=form.schema | {"properties": properties})
-        try:
-            source, model = form.built(name)
-        except Exception:  # noqa: BLE001 - of any kind: other tools go on
-            break
-        wrong = refused(model, values)
-        if not wrong:
-            return source, tuple(notes)
-        if wrong.keys() >= set(names):
-            break
-    return "", ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,20 +195,32 @@ class _Form:
         may_be_empty: Whether a model without fields can be made without an argument.
     """
 
+    name: str
     schema: dict[str, Any]
     by_name: bool
     has_enums: bool
     may_be_empty: bool
 
-    def built(self, name: str) -> tuple[str, type[BaseModel]]:
-        """Return the source of a model, and the model."""
-        source = self._source(name, by_name=False)
+    def tried(self, values: list[JsonValue]) -> tuple[str, dict[str, str]]:
+        """Return the source of a model, and which of the values it refuses or changes."""
+        source = self._source(by_name=False)
         # Names that are invalid in Python get aliases.
         if self.by_name and "alias=" in source:
-            source = self._source(name, by_name=True)
-        return source, _model_in(source, name, _names_of(self.schema), by_name=self.by_name)
+            source = self._source(by_name=True)
+        is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & self.schema.keys()
+        names = set(self.schema.get("properties", ())) if is_plain else set[str]()
+        model = _model_in(source, self.name, names, by_name=self.by_name)
+        return source, _refused(model, values)
 
-    def _source(self, name: str, *, by_name: bool) -> str:
+    def loosened(self, names: Iterable[str]) -> _Form:
+        """Return a form in which some properties may be anything."""
+        properties = dict(self.schema["properties"])
+        for it in names:
+            about = properties[it].get("description") if isinstance(properties[it], dict) else None
+            properties[it] = {} if about is None else {"description": about}
+        return replace(self, schema=self.schema | {"properties": properties})
+
+    def _source(self, *, by_name: bool) -> str:
         from collections import defaultdict
 
         from datamodel_code_generator import generate
@@ -232,7 +235,7 @@ class _Form:
             made = generate(
                 json.dumps(self.schema),
                 input_file_type=InputFileType.JsonSchema,
-                class_name=name,
+                class_name=self.name,
                 output_model_type=DataModelType.PydanticV2BaseModel,
                 target_python_version=PythonVersion.PY_311,
                 extra_template_data=defaultdict(dict, {ALL_MODEL: config}),
@@ -251,12 +254,8 @@ class _Form:
         if not isinstance(made, str):
             raise TypeError("the generator returned several modules")
         if self.may_be_empty:
-            made = re.sub(
-                rf"^(class {name}\(RootModel.*\n    root: (?:(?! = ).)+)$",
-                r"\1 = {}",
-                made,
-                flags=re.M,
-            )
+            root = rf"^(class {self.name}\(RootModel.*\n    root: (?:(?! = ).)+)$"
+            made = re.sub(root, r"\1 = {}", made, flags=re.M)
         # Pydantic would drop unknown arguments.
         made = re.sub(r"(ConfigDict\(\n)(?!\s*extra=)", r'\1        extra="allow",\n', made)
         if re.search(r"^    model_\w+: ", made, flags=re.M):
@@ -265,14 +264,8 @@ class _Form:
         return re.sub(rf"\A{_HEADER}\s*", "", made).rstrip("\n") + "\n"
 
 
-def _names_of(schema: dict[str, Any]) -> set[str]:
-    """Return the names of fields that a model must have, if the schema lists them plainly."""
-    is_plain = not {"$ref", "allOf", "anyOf", "oneOf"} & schema.keys()
-    return set(schema.get("properties", ())) if is_plain else set()
-
-
 def _model_in(source: str, name: str, names: set[str], *, by_name: bool) -> type[BaseModel]:
-    """Check the generated source, and return its model if that can be built.
+    """Check the generated source, and return its model if that can be built with some fields.
 
     Importing a module runs it, so it may contain nothing but models; and models that cannot be
     built would make it useless.
@@ -300,20 +293,16 @@ def _model_in(source: str, name: str, names: set[str], *, by_name: bool) -> type
             model.model_json_schema()
             fields = model.model_fields.items()
             found = {key if it.alias is None else it.alias for key, it in fields}
-            if by_name and any(map(_is_ambiguous, vars(module).values())):
-                raise ValueError("the name of a field is another field's name on the server")
+            for it in vars(module).values() if by_name else ():
+                owned = dict(getattr(it, "model_fields", {})) if isinstance(it, type) else {}
+                owners = {key if it.alias is None else it.alias: key for key, it in owned.items()}
+                if any(owners.get(key, key) != key for key in owned):
+                    raise ValueError("the name of a field is another field's name on the server")
             if not names <= found:
                 raise ValueError(f"the generator left out {', '.join(sorted(names - found))}")
             return model
     finally:
         del sys.modules[module.__name__]
-
-
-def _is_ambiguous(model: Any) -> bool:  # noqa: ANN401 - anything in a module
-    """Return whether an argument can be meant for two fields of a model, by name or alias."""
-    fields = dict(getattr(model, "model_fields", {})) if isinstance(model, type) else {}
-    owners = {key if it.alias is None else it.alias: key for key, it in fields.items()}
-    return any(owners.get(key, key) != key for key in fields)
 
 
 def _is_expected(node: ast.stmt) -> bool:
@@ -364,98 +353,78 @@ def cleaned_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     return cleaned, tuple(notes)
 
 
-def without_defaults(
-    schema: dict[str, Any], is_valid: Callable[[JsonValue, JsonValue], bool]
-) -> dict[str, Any]:
-    """Leave out defaults that the schema itself does not allow."""
-
-    def plain(node: dict[str, JsonValue]) -> JsonValue:
-        if "default" in node and not is_valid(node["default"], node):
-            del node["default"]
-        return node
-
-    return cast("dict[str, Any]", mapped(cast("JsonValue", schema), plain))
-
-
-def renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
+def _renamed_parts(schema: dict[str, Any]) -> dict[str, Any]:
     """Rename parts with the names of a module's own models, `Params` and `Result`.
 
     Otherwise the generator would use these names for the parts, and others for the models.
     """
-    others: dict[str, str] = {}
+    others: dict[tuple[str, str], str] = {}
     for key in ("$defs", "definitions"):
         names = schema.get(key, {})
         for name in names:
-            path = f"#/{key}/{name}"
             # A schema that is just a reference to a part may use the model's name.
-            if re.sub(r"[\W_]+", "", name).lower() in _OWN and schema.get("$ref") != path:
+            is_whole = schema.get("$ref") == f"#/{key}/{name}"
+            if re.sub(r"[\W_]+", "", name).lower() in _OWN and not is_whole:
                 other = f"{name}Item"
                 while other in names:
                     other += "_"
-                others[path] = other
-    return cast("dict[str, Any]", _renamed(schema, "#", others)) if others else schema
+                others[key, name] = other
+    if not others:
+        return schema
+
+    def referring(node: dict[str, JsonValue]) -> JsonValue:
+        if "$ref" in node:
+            # References to parts of the part have the same prefix.
+            start, key, name, *rest = [*str(node["$ref"]).split("/"), "", ""]
+            if (key, name) in others:
+                path = [start, key, others[key, name], *rest[:-2]]
+                node["$ref"] = "/".join(path)
+        return node
+
+    made = cast("dict[str, Any]", mapped(cast("JsonValue", schema), referring))
+    for key in {key for key, _ in others}:
+        made[key] = {others.get((key, name), name): it for name, it in made[key].items()}
+    return made
 
 
-class _Size:
-    """Counts the parts and combinations of a schema, all of which the generator would expand."""
+def _check_size(schema: dict[str, Any]) -> None:
+    """Refuse a schema with too many parts or combinations, all of which are expanded."""
+    known: dict[str, int] = {}
+    left = _MOST_PARTS
 
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self._schema = schema
-        self._parts = 0
-        self._known: dict[str, int] = {}
-
-    def of(self, value: JsonValue) -> int:
-        """Return the number of alternatives of a part."""
+    def alternatives(value: JsonValue) -> int:
+        nonlocal left
         if isinstance(value, list):
             for item in value:
-                self.of(item)
+                alternatives(item)
         if not isinstance(value, dict):
             return 1
-        self._parts += 1
-        alternatives, common = 0, 1
+        left -= 1
+        choices, common = 0, 1
         for key, item in value.items():
+            # A property may have these names too.
             if key in {"anyOf", "oneOf"} and isinstance(item, list):
-                alternatives += sum(map(self.of, item))
+                choices += sum(map(alternatives, item))
             elif key == "allOf" and isinstance(item, list):
-                common *= prod(self._merged(it) for it in item)
+                common *= prod(map(merged, item))
             else:
-                self.of(item)
-        found = max(alternatives, 1) * common
-        if found > _MOST_COMBINATIONS or self._parts > _MOST_PARTS:
+                alternatives(item)
+        found = max(choices, 1) * common
+        if found > _MOST_COMBINATIONS or left < 0:
             raise ValueError("its schema has too many parts, or combinations of them")
         return found
 
-    def _merged(self, part: JsonValue) -> int:
+    def merged(part: JsonValue) -> int:
         """Count a part of `allOf`, whose references the generator resolves."""
         reference = part.get("$ref") if isinstance(part, dict) else None
         if not isinstance(reference, str):
-            return self.of(part)
-        _, _, path = reference.partition("/")
-        kind, _, name = path.partition("/")
-        if kind not in {"$defs", "definitions"} or "/" in name:
-            return self.of(part)
-        if reference not in self._known:
-            self._known[reference] = 1  # for a part that refers to itself
-            self._known[reference] = self.of(self._schema.get(kind, {}).get(name))
-        return self._known[reference]
+            return alternatives(part)
+        if reference not in known:
+            known[reference] = 1  # for a part that refers to itself
+            known[reference] = alternatives(target_of(reference, schema))
+        return known[reference]
 
-
-def _renamed(value: JsonValue, path: str, others: Mapping[str, str]) -> JsonValue:
-    if isinstance(value, list):
-        return [_renamed(item, "", others) for item in value]
-    if not isinstance(value, dict):
-        return value
-    made: dict[str, JsonValue] = {}
-    for key, item in value.items():
-        here = f"{path}/{key}" if path in {"#", "#/$defs", "#/definitions"} else ""
-        if key == "$ref" and isinstance(item, str):
-            # References to parts of the part have the same prefix.
-            start, rest = "/".join(item.split("/")[:3]), item.split("/")[3:]
-            if start in others:
-                made[key] = "/".join([*start.split("/")[:2], others[start], *rest])
-                continue
-        made[others.get(here, key)] = _renamed(item, here, others)
-    return made
+    alternatives(schema)
 
 
 def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str, JsonValue] | bool:
@@ -491,7 +460,14 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
         elif key == "format" and isinstance(value, str):
             # A type for a format would change some values and refuse others.
             kept[FORMAT] = value
-    _without_other_rules(kept)
+    # Rules for other properties that the generator would apply to all are left out.
+    properties, patterns = kept.get("properties"), kept.get("patternProperties")
+    is_map = isinstance(patterns, dict) and len(patterns) == 1 and not properties
+    if patterns and not (is_map and kept.get("additionalProperties") is False):
+        kept = {key: it for key, it in kept.items() if key not in {"patternProperties", *_CLOSING}}
+    if properties:
+        rules = [key for key in _CLOSING if isinstance(kept.get(key), dict)]
+        kept = {key: it for key, it in kept.items() if key not in rules}
     for limit in ("Minimum", "Maximum"):
         # In draft 4 this is a boolean.
         if isinstance(excluded := kept.get(f"exclusive{limit}"), bool):
@@ -503,19 +479,6 @@ def _cleaned(schema: JsonValue, notes: dict[str, None], depth: int) -> dict[str,
     return kept
 
 
-def _without_other_rules(kept: dict[str, JsonValue]) -> None:
-    """Leave out rules for other properties where the generator would apply them to all."""
-    properties, patterns = kept.get("properties"), kept.get("patternProperties")
-    is_map = isinstance(patterns, dict) and len(patterns) == 1 and not properties
-    if patterns and not (is_map and kept.get("additionalProperties") is False):
-        for key in ("patternProperties", *_CLOSING):
-            kept.pop(key, None)
-    if properties:
-        for key in _CLOSING:
-            if isinstance(kept.get(key), dict):
-                del kept[key]
-
-
 def _exact(kinds: JsonValue) -> JsonValue:
     """Allow integers besides floats, which cannot hold long ones; booleans come last."""
     listed = kinds if isinstance(kinds, list) else [kinds]
@@ -525,7 +488,7 @@ def _exact(kinds: JsonValue) -> JsonValue:
     return sorted(listed, key="boolean".__eq__) if isinstance(kinds, list) else kinds
 
 
-def refused(model: type[BaseModel], samples: list[JsonValue]) -> dict[str, str]:
+def _refused(model: type[BaseModel], samples: list[JsonValue]) -> dict[str, str]:
     """Return the properties whose values a model refuses or changes, and an example of each.
 
     What concerns no single property has the name "".
@@ -534,41 +497,36 @@ def refused(model: type[BaseModel], samples: list[JsonValue]) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for sample in samples:
+        members = sample if isinstance(sample, dict) else {}
         try:
             # As callers do; a result is validated, which is the same.
             given = model(**sample) if isinstance(sample, dict) else model.model_validate(sample)
             made = given.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+            if _canonical(sample) == _canonical(made):
+                continue
+            places = {
+                key
+                for key in members.keys() | (made.keys() if members else ())
+                if (key in members) != (key in made)
+                or _canonical(members[key]) != _canonical(made[key])
+            }
         except ValidationError as error:
             places = {str((*it["loc"], "")[0]) for it in error.errors(include_url=False)}
         except Exception:  # noqa: BLE001 - of a stranger's schema
             places = {""}
-        else:
-            if _are_equal(sample, made):
-                continue
-            places = {""}
-            if isinstance(sample, dict):
-                places = {
-                    key
-                    for key in sample.keys() | made.keys()
-                    if not _are_equal(sample.get(key, _NOTHING), made.get(key, _NOTHING))
-                }
-        for place in places:
+        for place in places or {""}:
             value = sample.get(place) if isinstance(sample, dict) else sample
             found.setdefault(place, json.dumps(value)[:_SHOWN])
     return found
 
 
-def _are_equal(one: Any, other: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Return whether two values are equal in JSON, where 1.0 is 1, but true is not."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        ours, theirs = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
-        return ours.keys() == theirs.keys() and all(
-            _are_equal(value, theirs[key]) for key, value in ours.items()
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        pairs = zip_longest(cast("list[Any]", one), cast("list[Any]", other), fillvalue=_NOTHING)
-        return all(_are_equal(*pair) for pair in pairs)
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _canonical(value: JsonValue) -> str:
+    """Return a value as JSON, with 1.0 as 1."""
+
+    def number(text: str) -> float:
+        return int(made) if (made := float(text)).is_integer() else made
+
+    return json.dumps(json.loads(json.dumps(value), parse_float=number), sort_keys=True)
 
 
 class Samples:
@@ -584,9 +542,7 @@ class Samples:
 
     def values(self) -> list[JsonValue]:
         """Return a handful of values."""
-        if self._validator is None:
-            return []
-        return self._of(self._schema, 0)
+        return [] if self._validator is None else self._of(self._schema, 0)
 
     def is_valid(self, value: JsonValue, schema: JsonValue) -> bool:
         """Return whether a part of the schema certainly allows a value."""
@@ -599,76 +555,47 @@ class Samples:
         self._left -= 1
         if schema is False or depth > _DEEPEST_SAMPLE or self._left < 0:
             return []
-        node = schema if isinstance(schema, dict) else {}
+        node: dict[str, Any] = schema if isinstance(schema, dict) else {}
         most = _MOST_SAMPLED if "enum" in node else _MOST if depth else _MOST_WHOLE
         valid = (it for it in self._candidates(node, depth) if self.is_valid(it, node))
         return list(islice(valid, most))
 
-    def _candidates(self, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
-        if "default" in node:
-            yield node["default"]
-        if "const" in node:
-            yield node["const"]
-        if isinstance(choices := node.get("enum"), list):
-            yield from choices
+    def _candidates(self, node: dict[str, Any], depth: int) -> Iterator[JsonValue]:
+        # The whole schema is valid, or there would be no samples, so keywords have their types.
+        yield from (node[key] for key in ("default", "const") if key in node)
+        yield from node.get("enum", ())
         if "const" in node or "enum" in node:
             return
-        if "$ref" in node:
-            rest = {key: it for key, it in node.items() if key != "$ref"}
-            target = target_of(node["$ref"], self._schema)
-            yield from self._of(_both(target, rest), depth + 1)
-            return
-        for key in ("anyOf", "oneOf"):
-            if isinstance(parts := node.get(key), list):
-                rest = {name: it for name, it in node.items() if name != key}
-                yield from _in_turn(self._of(_both(part, rest), depth + 1) for part in parts)
+        for key in ("$ref", "anyOf", "oneOf", "allOf"):
+            if key in node:
+                rest: JsonValue = {name: it for name, it in node.items() if name != key}
+                parts: list[JsonValue] = [node] if key == "$ref" else node[key]
+                if key in ("$ref", "allOf"):
+                    parts = [self._resolved(it) for it in parts]
+                if key == "allOf":
+                    for part in parts:
+                        rest = _both(part, rest)
+                    yield from self._of(rest, depth + 1)
+                else:
+                    yield from _in_turn(self._of(_both(it, rest), depth + 1) for it in parts)
                 return
-        if isinstance(parts := node.get("allOf"), list):
-            merged: JsonValue = {name: it for name, it in node.items() if name != "allOf"}
-            for part in parts:
-                whole = isinstance(part, dict) and target_of(part.get("$ref"), self._schema)
-                merged = _both(whole or part, merged)
-            yield from self._of(merged, depth + 1)
-            return
         # Without a type, a rule for one kind allows every other kind, but is not meant to.
         meant = [kind for kind, rules in _RULES.items() if not rules.isdisjoint(node)]
-        kinds = node.get("type", meant or list(_KINDS))
-        for kind in kinds if isinstance(kinds, list) else [kinds]:
-            yield from self._of_kind(str(kind), node, depth)
-
-    def _of_kind(self, kind: str, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
-        match kind:
-            case "object":
+        kinds: list[str] | str = node.get("type", meant or list(_KINDS))
+        for kind in [kinds] if isinstance(kinds, str) else kinds:
+            if kind == "object":
                 yield from self._objects(node, depth)
-            case "array":
+            elif kind == "array":
                 yield from self._arrays(node, depth)
-            case "string" if "pattern" not in node:
-                length = node.get("minLength", 0)
-                length = min(length, 1000) if isinstance(length, int) else 0
-                yield "text".ljust(length, "x")
-                yield "é".ljust(length, "x")
-                yield "x" * length
-            case "integer" | "number":
-                limits = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-                ends = [it for key in limits if isinstance(it := node.get(key), int | float)]
-                step = node.get("multipleOf")
-                steps = [step] if isinstance(step, int | float) else []
-                yield from (1, 1.0, 10**20, 0, -1, *steps)
-                yield from (end + off for end in ends for off in (0, 1, -1))
-                if kind == "number":
-                    yield from (0.5, *(end + off for end in ends for off in (0.5, -0.5)))
-            case "boolean":
-                yield from (True, False)
-            case "null":
-                yield None
-            case _:
-                pass
+            elif kind != "string" or "pattern" not in node:
+                yield from _scalars(kind, node)
 
-    def _objects(self, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
-        properties = node.get("properties")
-        named: dict[str, JsonValue] = properties if isinstance(properties, dict) else {}
-        required = node.get("required")
-        needed = set(map(str, required)) if isinstance(required, list) else set[str]()
+    def _resolved(self, part: JsonValue) -> JsonValue:
+        target = target_of(part.get("$ref"), self._schema) if isinstance(part, dict) else None
+        return part if target is None else target
+
+    def _objects(self, node: dict[str, Any], depth: int) -> Iterator[JsonValue]:
+        named, needed = node.get("properties", {}), set(node.get("required", ()))
         values = {name: self._of(it, depth + 1) for name, it in named.items()}
         values |= {name: ["x"] for name in needed - named.keys()}
         values = {name: its for name, its in values.items() if its}
@@ -682,18 +609,28 @@ class Samples:
             yield {name: its[number % len(its)] for name, its in values.items()}
         yield from _in_turn([{**least, name: it} for it in its] for name, its in values.items())
 
-    def _arrays(self, node: dict[str, JsonValue], depth: int) -> Iterator[JsonValue]:
-        items, least = node.get("items", True), node.get("minItems", 0)
-        if isinstance(items, list):
-            return
-        values = self._of(items, depth + 1)
-        places = node.get("prefixItems")
-        firsts = [self._of(it, depth + 1)[:1] for it in places] if isinstance(places, list) else []
+    def _arrays(self, node: dict[str, Any], depth: int) -> Iterator[JsonValue]:
+        values = self._of(node.get("items", True), depth + 1)
+        firsts = (self._of(it, depth + 1)[:1] for it in node.get("prefixItems", ()))
         first = [value for its in firsts for value in its]
-        more = min(least, 20) - len(first) if isinstance(least, int) else 0
+        more = min(node.get("minItems", 0), 20) - len(first)
         yield [*first, *values]
         yield first
         yield from ([*first, *[value] * max(more, 1)] for value in values)
+
+
+def _scalars(kind: str, node: dict[str, Any]) -> Iterator[JsonValue]:
+    """Yield values of a kind, and some at the limits that a schema sets."""
+    values = _SCALARS.get(kind, [])
+    if kind == "string":
+        length = min(node.get("minLength", 0), 1000)
+        values = [*(it.ljust(length, "x") for it in values), "x" * length]
+    elif kind in ("integer", "number"):
+        ends = [node[key] for key in _LIMITS if key in node]
+        near = (0, 1, -1) if kind == "integer" else (0, 1, -1, 0.5, -0.5)
+        step = [node["multipleOf"]] if "multipleOf" in node else []
+        values = [*values, *step, *(end + off for end in ends for off in near)]
+    yield from values
 
 
 def _in_turn(lists: Iterable[list[JsonValue]]) -> Iterator[JsonValue]:
@@ -706,12 +643,8 @@ def _both(part: JsonValue, rest: JsonValue) -> JsonValue:
     """Return a schema that requires two, as far as samples are concerned."""
     if not isinstance(part, dict) or not isinstance(rest, dict):
         return rest if part is True else part
-    made = {**rest, **part}
-    for key in ("properties", "$defs", "definitions"):
-        ours, theirs = rest.get(key), part.get(key)
-        if isinstance(ours, dict) and isinstance(theirs, dict):
-            made[key] = {**ours, **theirs}
-    ours, theirs = rest.get("required"), part.get("required")
-    if isinstance(ours, list) and isinstance(theirs, list):
-        made["required"] = [*ours, *theirs]
+    made: dict[str, Any] = {**rest, **part}
+    for key in rest.keys() & part.keys() & {"properties", "$defs", "definitions", "required"}:
+        ours, theirs = cast("Any", rest[key]), cast("Any", part[key])
+        made[key] = [*ours, *theirs] if key == "required" else {**ours, **theirs}
     return made

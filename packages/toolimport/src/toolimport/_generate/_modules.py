@@ -10,13 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from toolimport.clients._secrets import (
-    NAMES_A_SECRET,
-    Address,
-    addresses,
-    looks_random,
-    secret_parts,
-)
+from toolimport.clients._secrets import NAMES_A_SECRET, Redactor, secret_parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -48,8 +42,9 @@ CLIENT = ToolRunner(
     port=int(os.environ.get("TOOL_SERVER_PORT", "8900")),
 )
 """
-_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
-_PATH = re.compile(r"(?<=[^/]/)[^/?#${}]+")
+# Perhaps a flag, and the rest.
+_ARGUMENT = re.compile(r"^(-[\w-]+[= ])?(.+)$", re.DOTALL)
+_IN_ADDRESSES = frozenset({"user", "password", "path"})
 _REFERENCES_ONLY = re.compile(r"(?:\w+ +)?\$\{\w+\}")
 
 
@@ -177,93 +172,58 @@ def initial_for_mcpygen(entry: ServerEntry, about: str) -> tuple[str, tuple[str,
     Also return the variables that the tool server needs.
     """
     needed: dict[str, None] = {}
-    rewriter = _Rewriter(entry, needed)
-    parameters = rewriter.process() if entry.transport == "stdio" else rewriter.address()
-    text = _MCPYGENS.format(
-        about=_about(about), server=repr(entry.name), parameters=repr(parameters)
-    )
-    return text, tuple(needed)
+    variables, definition = entry.variables(), entry.definition
+    prefix = re.sub(r"\W+", "_", entry.name, flags=re.ASCII).strip("_").upper()
 
-
-class _Rewriter:
-    """Rewrites the parameters of one server, and collects the variables that they need."""
-
-    def __init__(self, entry: ServerEntry, needed: dict[str, None]) -> None:
-        self._entry = entry
-        self._needed = needed
-        self._variables = entry.variables()
-        self._prefix = re.sub(r"\W+", "_", entry.name, flags=re.ASCII).strip("_").upper()
-
-    def process(self) -> dict[str, Any]:
-        definition, keep = self._entry.definition, self._kept
-        parameters: dict[str, Any] = {
-            "command": keep(str(definition.get("command"))),
-            "args": self._arguments(),
-        }
-        of_file = self._entry.file_variables(self._variables)
-        env = {name: self._reference(name) for name in of_file}
-        env |= {name: self._secret(name, text) for name, text in self._entry.mapping("env").items()}
-        if env:
-            parameters["env"] = env
-        if cwd := definition.get("cwd"):
-            parameters["cwd"] = keep(str(cwd))
-        return parameters
-
-    def address(self) -> dict[str, Any]:
-        parameters: dict[str, Any] = {
-            "url": self._address(self._entry.address),
-            "type": "sse" if self._entry.transport == "sse" else "streamable_http",
-        }
-        if headers := self._entry.mapping("headers"):
-            parameters["headers"] = {
-                name: self._secret(f"{self._prefix}_{name}", text) for name, text in headers.items()
-            }
-        return parameters
-
-    def _kept(self, text: str) -> str:
-        return self._variables.rewritten(text, lambda name: self._needed.setdefault(name))
-
-    def _secret(self, name: str, text: str) -> str:
-        """Return a value if it is a reference; otherwise, a new reference for it."""
-        if _REFERENCES_ONLY.fullmatch(kept := self._variables.rewritten(text, lambda _: None)):
-            return self._kept(kept)
-        return self._reference(name)
-
-    def _reference(self, name: str) -> str:
+    def reference(name: str) -> str:
         variable = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").upper()
-        self._needed.setdefault(variable)
+        needed.setdefault(variable)
         return f"${{{variable}}}"
 
-    def _arguments(self) -> list[str]:
-        texts = self._entry.texts("args")
+    def kept(text: str) -> str:
+        return variables.rewritten(text, needed.setdefault)
+
+    def secret(name: str, text: str) -> str:
+        """Return a value if it is a reference; otherwise, a new reference for it."""
+        plain = variables.rewritten(text, lambda _: None)
+        return kept(plain) if _REFERENCES_ONLY.fullmatch(plain) else reference(name)
+
+    def address(text: str) -> str:
+        found = Redactor.of_address(variables.rewritten(text, lambda _: None))
+        is_secret = any(
+            "${" not in value and (name in _IN_ADDRESSES or NAMES_A_SECRET.search(name))
+            for name, value in found
+        )
+        return reference(f"{prefix}_url") if is_secret else kept(text)
+
+    parameters: dict[str, Any]
+    if entry.transport == "stdio":
+        texts, args = entry.texts("args"), list[str]()
         secrets = {place: (start, name) for place, start, name in secret_parts(texts)}
-        made: list[str] = []
         for place, text in enumerate(texts):
             if place in secrets:
                 start, name = secrets[place]
-                made.append(text[:start] + self._secret(f"{self._prefix}_{name}", text[start:]))
+                args.append(text[:start] + secret(f"{prefix}_{name}", text[start:]))
+            elif "://" in text:
+                args.append(_ARGUMENT.sub(lambda it: (it[1] or "") + address(it[2]), text))
             else:
-                made.append(self._address(text) if "://" in text else self._kept(text))
-        return made
-
-    def _address(self, text: str) -> str:
-        return "".join(map(self._freed, addresses(self._kept(text))))
-
-    def _freed(self, address: Address) -> str:
-        parts = ("user", address.user), ("password", address.password)
-        made = (self._secret(f"{self._prefix}_{name}", text) for name, text in parts if text)
-        user = ":".join(made)
-        after = _QUERY.sub(self._query_value, address.after)
-        return address.before + user + _PATH.sub(self._path_part, after)
-
-    def _path_part(self, found: re.Match[str]) -> str:
-        return self._reference(f"{self._prefix}_path") if looks_random(found[0]) else found[0]
-
-    def _query_value(self, found: re.Match[str]) -> str:
-        start, name, value = found.groups()
-        if value.startswith("${") or not NAMES_A_SECRET.search(name):
-            return found[0]
-        return f"{start}{name}={self._reference(f'{self._prefix}_{name}')}"
+                args.append(kept(text))
+        parameters = {"command": kept(str(definition.get("command"))), "args": args}
+        env = {name: reference(name) for name in entry.file_variables(variables)}
+        env |= {name: secret(name, text) for name, text in entry.mapping("env").items()}
+        parameters |= {"env": env} if env else {}
+        if cwd := definition.get("cwd"):
+            parameters["cwd"] = kept(str(cwd))
+    else:
+        kind = "sse" if entry.transport == "sse" else "streamable_http"
+        parameters = {"url": address(entry.address), "type": kind}
+        if headers := entry.mapping("headers"):
+            parameters["headers"] = {
+                name: secret(f"{prefix}_{name}", text) for name, text in headers.items()
+            }
+    server = repr(entry.name)
+    text = _MCPYGENS.format(about=_about(about), server=server, parameters=repr(parameters))
+    return text, tuple(needed)
 
 
 def _about(text: str) -> str:

@@ -18,7 +18,7 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from toolimport._errors import ClientFileError, ServerError, ServersFileError, refusal
+from toolimport._errors import ServerError, ServersFileError, ToolImportError, refusal
 from toolimport.clients._secrets import Redactor, secrets_in
 from toolimport.clients._servers import ServerEntry, full_path, servers_in
 from toolimport.clients._shapes import NAME, as_object, is_ours, merged, texts_in, with_texts
@@ -26,13 +26,9 @@ from toolimport.clients._texts import (
     add_members,
     comments_in,
     cut_members,
-    has_block,
     member,
     move_members,
     parse,
-    toml_entry,
-    with_block,
-    without_block,
 )
 from toolimport.system import read_regular_file
 
@@ -44,6 +40,9 @@ if TYPE_CHECKING:
 _MARK = "\ufeff"
 _OPEN_FOLDER = re.compile(r"\$\{(?:workspace|relativeFile|file|cwd)\w*\}")
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
+_BEGIN = "# Added by pytools-hybrid setup"
+_END = "# End of what pytools-hybrid setup added"
+_BLOCK = re.compile(rf"\n{_BEGIN}\n.*?{_END}\n", re.DOTALL)
 _ONLY_OWNER = 0o600
 _TRIES = 3
 _WITH_LOST_PART = "cannot be changed without losing something in it"
@@ -240,20 +239,20 @@ class ClientFile:
     def read(cls, client: Client) -> ClientFile:
         """Read the configuration of a client."""
         data = _read_bytes(client.file)
-        text = _text(client.file, data or b"")
+        text = _text(client.file, data)
         content = _parsed(client.file, text)
         made = cls(client=client, data=data, text=text, content=content)
         for place in made.places:
             for key in (client.section, client.aside):
                 if not isinstance(_at(content, place).get(key, {}), dict):
-                    raise ClientFileError(f"{client.file}: {key!r} must be an object")
+                    raise ToolImportError("", f"{client.file}: {key!r} must be an object")
         return made
 
     @property
     def places(self) -> tuple[Place, ...]:
         """The places of servers that the client starts here, or that setup has moved."""
         moved = (it for it, project in self._projects.items() if self.client.aside in project)
-        return ((), *(("projects", it) for it in dict.fromkeys((*self._current, *moved))))
+        return tuple(dict.fromkeys(((), *self._current, *(("projects", it) for it in moved))))
 
     @property
     def _projects(self) -> dict[str, dict[str, Any]]:
@@ -262,13 +261,15 @@ class ClientFile:
         return {path: it for path, it in found.items() if isinstance(it, dict)}
 
     @property
-    def _current(self) -> list[str]:
-        return [path for path in self._projects if Path(path) in self.client.projects]
+    def _current(self) -> list[Place]:
+        return [("projects", it) for it in self._projects if Path(it) in self.client.projects]
 
     @property
     def _is_set_up(self) -> bool:
         """Whether setup has changed the file before."""
-        return has_block(self.text) if self._is_toml else self.client.aside in self.content
+        if self._is_toml:
+            return _BLOCK.search(self.text) is not None
+        return self.client.aside in self.content
 
     @property
     def _is_toml(self) -> bool:
@@ -278,15 +279,13 @@ class ClientFile:
         """Return the servers that the client starts here, except our own."""
         if not self.client.moves:
             return {}
-        disabled: list[Any] = []
-        for path in self._current:
-            disabled += self._projects[path].get("disabledMcpServers") or []
-        common = {"inputs": self.content.get("inputs"), "disabledMcpServers": disabled}
+        key, off = self.client.section, "disabledMcpServers"
+        disabled = [it for at in self._current for it in _at(self.content, at).get(off) or ()]
+        common = {"inputs": self.content.get("inputs"), off: disabled}
         found: dict[tuple[Place, str], ServerEntry] = {}
-        for place in ((), *(("projects", it) for it in self._current)):
-            servers = _at(self.content, place).get(self.client.section, {})
+        for place in ((), *self._current):
+            content = {"mcpServers": _at(self.content, place).get(key, {}), **common}
             folder = Path(place[1]) if place else None
-            content = {"mcpServers": servers, **common}
             for entry in servers_in(content, full_path(self.client.file), folder):
                 if not is_ours(entry.name, entry.definition):
                     found[place, entry.name] = entry
@@ -337,9 +336,16 @@ class ClientFile:
         return text
 
     def _edited_toml(self, entry: dict[str, Any]) -> str:
-        block = toml_entry(NAME, entry)
-        text = with_block(self.text, block)
-        expected = _parsed(self.client.file, without_block(self.text))
+        """Return the text with a block of ours at its end."""
+        table = f"agent.mcp_servers.{NAME}"
+        env = (f"{key} = {_quoted(value)}" for key, value in entry["env"].items())
+        command, args = _quoted(entry["command"]), ", ".join(map(_quoted, entry["args"]))
+        lines = (f"[{table}]", f"command = {command}", f"args = [{args}]", "", f"[{table}.env]")
+        block = "\n".join((*lines, *env, ""))
+        before = _BLOCK.sub("", self.text)
+        newline = "" if not before or before.endswith("\n") else "\n"
+        text = f"{before}{newline}\n{_BEGIN}\n{block}{_END}\n"
+        expected = _parsed(self.client.file, before)
         try:
             servers = expected.setdefault("agent", {}).setdefault("mcp_servers", {})
             is_free = NAME not in servers
@@ -350,10 +356,11 @@ class ClientFile:
             raise self._refused(block)
         return text
 
-    def _refused(self, entry: str) -> ClientFileError:
-        return ClientFileError(
+    def _refused(self, entry: str) -> ToolImportError:
+        return ToolImportError(
+            "",
             f"{self.client.file} {_WITH_LOST_PART}; add this yourself, and remove the servers that "
-            f"{self.client.title} should use through it:\n{entry}"
+            f"{self.client.title} should use through it:\n{entry}",
         )
 
     def _own_name(self, moved: Collection[str] = ()) -> str:
@@ -372,7 +379,7 @@ class ClientFile:
         """Return whether a text has the expected content; loosely, without an empty section."""
         try:
             found = _parsed(self.client.file, text)
-        except (ClientFileError, ServersFileError):
+        except ToolImportError:
             return False
         if loosely:
             section = self.client.section
@@ -388,10 +395,10 @@ class ClientFile:
         """
         if not self._is_set_up:
             return self.data
-        text = without_block(self.text) if self._is_toml else self._restored_json()
-        with suppress(ClientFileError, ServersFileError):
+        text = _BLOCK.sub("", self.text) if self._is_toml else self._restored_json()
+        with suppress(ToolImportError):
             before = _read_bytes(self.client.backup)
-            was = _text(self.client.file, before or b"")
+            was = _text(self.client.file, before)
             # Except for white space and order.
             is_same = text.strip() == was.strip()
             if not self._is_toml:
@@ -421,10 +428,11 @@ class ClientFile:
             lost += Counter(it for each in (*cut, *old) for it in comments_in(each.text))
         is_kept = not Counter(comments_in(self.text)) - Counter(comments_in(text)) - lost
         if not is_kept or not self._means(text, expected, loosely=True):
-            raise ClientFileError(
+            raise ToolImportError(
+                "",
                 f"{self.client.file}: setup cannot be undone without losing something in it; move "
                 f"the servers under {aside!r} back to {section!r} yourself, and remove {NAME!r} "
-                "there"
+                "there",
             )
         return text
 
@@ -483,12 +491,12 @@ class ServersFile:
         self.path: Path = path
         self.changes: list[Change] = []
         self._data = _read_bytes(path)
-        self._text = _decoded(path, self._data or b"") or "{}\n"
+        self._text = _text(path, self._data)
         content = _parsed(path, self._text)
         self._section = "servers" if "servers" in content else "mcpServers"
         known: Any = content.get(self._section, {})
         if not isinstance(known, dict):
-            raise ClientFileError(f"{path}: {self._section!r} must be an object")
+            raise ToolImportError("", f"{path}: {self._section!r} must be an object")
         self._known: dict[str, Any] = known
         self._added: dict[str, Any] = {}
 
@@ -540,20 +548,15 @@ class ServersFile:
         under different names. If another server has the name, a number is appended.
         """
         for known, it in (self._known | self._added).items():
-            if it == definition or self._starts_same(it, definition):
-                return known
+            content: Any = {"mcpServers": {"one": it, "other": definition}}
+            with suppress(ServersFileError):
+                first, second = servers_in(content, self.path)
+                if it == definition or first.starts_same(second):
+                    return known
         numbered = (f"{name}-{number}" for number in count(2))
         free = next(it for it in chain((name,), numbered) if it not in self.names)
         self._added[free] = definition
         return free
-
-    def _starts_same(self, one: object, other: object) -> bool:
-        content: Any = {"mcpServers": {"one": one, "other": other}}
-        try:
-            first, second = servers_in(content, self.path)
-        except ServersFileError:
-            return False
-        return first.starts_same(second)
 
     def save(self) -> None:
         """Write the added servers; only the owner can read a new file."""
@@ -570,13 +573,13 @@ class ServersFile:
         if text == self._text:
             return
         if _parsed(self.path, text).get(self._section) != servers:
-            raise ClientFileError(f"{self.path} {_WITH_LOST_PART}")
+            raise ToolImportError("", f"{self.path} {_WITH_LOST_PART}")
         _check_unchanged(self.path, self._data)
         try:
             data = text.encode("utf-8")
         except UnicodeEncodeError as error:
             reason = "a server's definition has half of a surrogate pair"
-            raise ClientFileError(f"{self.path} cannot be written: {reason}") from error
+            raise ToolImportError("", f"{self.path} cannot be written: {reason}") from error
         _replace_file(self.path, data, _ONLY_OWNER)
         self._data, self._text, self._known = data, text, servers
 
@@ -595,9 +598,16 @@ def _copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
     def full(path: str) -> str:
         return path if path.startswith("${") else str(home / Path(path).expanduser())
 
-    made: dict[str, Any] = {
-        key: _with_defaults(value, entry) for key, value in entry.definition.items()
-    }
+    def with_default(reference: re.Match[str]) -> str:
+        # VS Code has the defaults of inputs elsewhere in its file.
+        if reference[1] not in entry.inputs:
+            return reference[0]
+        variable = entry.variables().rewritten(reference[0], lambda _: None)
+        return f"{variable[:-1]}:-{entry.inputs[reference[1]]}}}"
+
+    made: dict[str, Any] = with_texts(
+        dict(entry.definition), lambda text: _INPUT.sub(with_default, text)
+    )
     if entry.transport == "stdio":
         made["cwd"] = full(str(made.get("cwd") or "."))
         if isinstance(file := made.get("envFile"), str):
@@ -608,31 +618,23 @@ def _copied(entry: ServerEntry, home: Path) -> dict[str, Any]:
 def _handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]:
     """Return the variables that servers refer to, written as the client's references."""
     needed: dict[str, str] = {}
-
-    def note(entry: ServerEntry, text: str, reference: str) -> None:
-        with suppress(ServerError):
-            entry.variables().rewritten(
-                text, lambda name: needed.setdefault(name, reference.format(name))
-            )
-
     for entry in entries if client.reference else ():
         for text in texts_in(entry.definition):
-            note(entry, _INPUT.sub("", text), client.reference)
-            for found in _INPUT.finditer(text) if client.has_inputs else ():
-                note(entry, found[0], f"${{{{input:{found[1]}}}}}")
+            references = [(_INPUT.sub("", text), client.reference)]
+            if client.has_inputs:
+                inputs = _INPUT.finditer(text)
+                references += [(it[0], f"${{{{input:{it[1]}}}}}") for it in inputs]
+            for part, reference in references:
+                names: list[str] = []
+                with suppress(ServerError):
+                    entry.variables().rewritten(part, names.append)
+                needed |= {it: reference.format(it) for it in names if it not in needed}
     return needed
 
 
-def _with_defaults(value: object, entry: ServerEntry) -> object:
-    """Add to references the defaults of VS Code's inputs, which are elsewhere in its file."""
-
-    def with_default(found: re.Match[str]) -> str:
-        if found[1] not in entry.inputs:
-            return found[0]
-        reference = entry.variables().rewritten(found[0], lambda _: None)
-        return f"{reference[:-1]}:-{entry.inputs[found[1]]}}}"
-
-    return with_texts(value, lambda text: _INPUT.sub(with_default, text))
+def _quoted(text: str) -> str:
+    # A string of JSON is one of TOML too.
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _at(content: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -648,43 +650,40 @@ def _read_bytes(path: Path) -> bytes | None:
     except FileNotFoundError:
         target = Path(os.path.realpath(path))
         if path.is_symlink() and not target.parent.is_dir():
-            raise ClientFileError(
+            raise ToolImportError(
+                "",
                 f"{path} is a link to {target}, whose folder does not exist; create the folder, or "
-                "remove the link"
+                "remove the link",
             ) from None
         return None
     except OSError as error:
-        raise ClientFileError(f"{path} cannot be read: {refusal(error)}") from error
+        raise ToolImportError("", f"{path} cannot be read: {refusal(error)}") from error
     if not is_writable:
-        raise ClientFileError(
-            f"{path} is read-only; make it writable (chmod u+w), and run setup again"
+        raise ToolImportError(
+            "", f"{path} is read-only; make it writable (chmod u+w), and run setup again"
         )
     return data
 
 
-def _decoded(path: Path, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ClientFileError(f"{path} is not UTF-8 text; save it as UTF-8") from error
-
-
-def _text(path: Path, data: bytes) -> str:
+def _text(path: Path, data: bytes | None) -> str:
     """Decode a configuration; a blank one counts as empty."""
-    text = _decoded(path, data)
+    try:
+        text = (data or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolImportError("", f"{path} is not UTF-8 text; save it as UTF-8") from error
     return text if text.removeprefix(_MARK).strip() or path.suffix == ".toml" else "{}\n"
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     content = parse(text.removeprefix(_MARK), path)
     if not isinstance(content, dict):
-        raise ClientFileError(f"{path} must contain a JSON object")
+        raise ToolImportError("", f"{path} must contain a JSON object")
     return cast("dict[str, Any]", content)
 
 
 def _check_unchanged(path: Path, data: bytes | None) -> None:
     if _read_bytes(path) != data:
-        raise ClientFileError(f"{path} was changed in the meantime; run setup again")
+        raise ToolImportError("", f"{path} was changed in the meantime; run setup again")
 
 
 def _replace_file(path: Path, content: bytes, mode: int | None) -> None:
@@ -715,9 +714,9 @@ def _replace_file(path: Path, content: bytes, mode: int | None) -> None:
                 Path(name).unlink(missing_ok=True)
                 raise
             return
-        raise ClientFileError(f"{path} cannot be written: another setup is running")
+        raise ToolImportError("", f"{path} cannot be written: another setup is running")
     except OSError as error:
-        raise ClientFileError(f"{path} cannot be written: {refusal(error)}") from error
+        raise ToolImportError("", f"{path} cannot be written: {refusal(error)}") from error
 
 
 def _discard_unfinished(path: Path) -> None:

@@ -101,9 +101,9 @@ class Redactor:
                 shown.setdefault(form, name)
                 if looks_random(form):
                     certain.setdefault(form, name)
-                if looks_random(form) or (
-                    NAMES_A_SECRET.search(name) and not (_is_word(form) and _CHOOSES.search(name))
-                ):
+                is_word = form.isalpha() and len(form) < 2 * _LONG
+                is_choice = is_word and _CHOOSES.search(name)
+                if looks_random(form) or (NAMES_A_SECRET.search(name) and not is_choice):
                     written.setdefault(form, name)
         self._shown = _pattern(shown), shown
         self._written = _pattern(written), written
@@ -195,7 +195,8 @@ def _held(value: object, name: str = "", *, is_secret: bool = False) -> Iterator
 def _forms(value: str) -> Iterator[str]:
     """Yield the forms in which a value may appear in a text."""
     for part in {value, value.strip(), *value.split(), *value.splitlines()}:
-        if len(part) < _SHORTEST or part.lower() in _HARMLESS or _is_small_number(part):
+        is_small_number = part.isdecimal() and len(part) < _LONG
+        if len(part) < _SHORTEST or part.lower() in _HARMLESS or is_small_number:
             continue
         yield part
         yield json.dumps(part)[1:-1]
@@ -205,14 +206,6 @@ def _forms(value: str) -> Iterator[str]:
         yield quote_plus(part, errors="surrogatepass")
         if len(part) >= _LONG:
             yield b64encode(part.encode("utf-8", "surrogatepass")).decode().rstrip("=")
-
-
-def _is_word(text: str) -> bool:
-    return text.isalpha() and len(text) < 2 * _LONG
-
-
-def _is_small_number(text: str) -> bool:
-    return text.isdecimal() and len(text) < _LONG
 
 
 def looks_random(text: str) -> bool:

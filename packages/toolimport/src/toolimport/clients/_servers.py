@@ -7,9 +7,11 @@ import os
 import re
 import shlex
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from io import StringIO
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +36,7 @@ from toolimport.clients._texts import read_file
 from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pydantic import JsonValue
 
@@ -67,14 +69,6 @@ _NOTHING_FOUND = (
     "'servers' (VS Code), 'context_servers' (Zed), 'mcp' (opencode, Crush), 'mcp_servers' (Codex), "
     "'extensions' (Goose), 'amp.mcpServers' or 'ptc_servers' (freeact)"
 )
-
-
-def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in environment.items()
-        if _NEEDED.fullmatch(name) and not NAMES_A_SECRET.search(name)
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,20 +248,13 @@ class ServerEntry:
         """Return warnings about parts of the entry that probably mean something else."""
         if replaces_dollars(self.file):
             return ()
-        named = [
-            *(
-                (f"'{key}' {name}", it)
-                for key in ("env", "headers")
-                for name, it in as_object(self.definition.get(key)).items()
-            ),
-            ("'url'", self.definition.get("url")),
+        named = [("'url'", self.definition.get("url"))]
+        for key in ("env", "headers"):
+            members = as_object(self.definition.get(key))
+            named += [(f"'{key}' {name}", it) for name, it in members.items()]
+        for it in map(str, as_list(self.definition.get("args"))):
             # Within a longer argument, a shell may replace it.
-            *(
-                ("'args'", it)
-                for it in as_list(self.definition.get("args"))
-                if str(it).startswith("$") and " " not in str(it)
-            ),
-        ]
+            named += [("'args'", it)] if it.startswith("$") and " " not in it else []
         unused = "'headersHelper' is not run, so the headers that it prints are not sent"
         return (unused,) * ("headersHelper" in self.definition) + tuple(
             f"{found[0]} in {place} is passed on as it is written; to insert the variable, write "
@@ -285,6 +272,12 @@ class ServerEntry:
             for text in map(str, texts)
             if text and not Path(text).is_absolute()
         )
+
+    def is_duplicate_of(self, other: ServerEntry) -> bool:
+        """Return whether another project has the same server, wherever it is started."""
+        one, two = ((it.definition, it.disabled, it.skipped) for it in (self, other))
+        is_anywhere = not (self.is_relative or other.is_relative)
+        return one == two and (is_anywhere or self.workspace == other.workspace)
 
     def starts_same(self, other: ServerEntry) -> bool:
         """Return whether another entry starts the same server, with the same tools switched on."""
@@ -394,17 +387,28 @@ class ServerEntry:
             raise self._wrong("cwd", "must be a path")
         folder = self.workspace / Path(variables.expand(cwd)).expanduser()
         name = variables.expand(command)
-        others = _inherited(variables.environment)
+        others = {
+            name: value
+            for name, value in variables.environment.items()
+            if _NEEDED.fullmatch(name) and not NAMES_A_SECRET.search(name)
+        }
         program = _program(name, others | env, folder)
         if program is None:
             # Several clients accept a whole command line.
-            name, *before = _words(name)
-            name = variables.expand(name)
-            args = (*map(variables.expand, before), *args)
+            words = [name]
+            with suppress(ValueError):
+                words = shlex.split(name, posix=os.sep == "/") or words
+            name, *before = map(variables.expand, words)
+            args = (*before, *args)
             program = _program(name, others | env, folder)
+        # A proxy's address may have no scheme.
+        named = (
+            (name, value if "://" in value or "@" not in value else f"://{value}")
+            for name, value in others.items()
+        )
         in_addresses = (
             (f"{name} {kind}", secret)
-            for name, value in (*_addresses(others), *(("argument", it) for it in args))
+            for name, value in (*named, *(("argument", it) for it in args))
             if "://" in value
             for kind, secret in Redactor.of_address(value)
         )
@@ -472,8 +476,11 @@ def servers_in(
                 )
     for path, project in of_projects:
         for entry in _entries(project, "mcpServers", project["mcpServers"], file, path):
-            if not any(_is_duplicate(entry, it) for it in entries.values()):
-                name = _free_name(entry.name, path, entries)
+            if not any(map(entry.is_duplicate_of, entries.values())):
+                name = entry.name
+                numbered = (f"{name} ({path.name} {it})" for it in count(2))
+                names = chain((name, f"{name} ({path.name})"), numbered)
+                name = next(it for it in names if it not in entries)
                 entries[name] = replace(entry, name=name)
     return tuple(entries.values())
 
@@ -497,7 +504,12 @@ def _entries(
     if not isinstance(servers, dict | list):
         raise ServersFileError(file, f"{section!r} must be an object that maps names to servers")
     off = disabled_names(content, [name for name, _ in named])
-    inputs = _inputs(content)
+    asked = as_list(value_at(content, "mcp.inputs") or value_at(content, "inputs"))
+    inputs = {
+        str(it["id"]): str(it["default"])
+        for it in map(as_object, asked)
+        if "id" in it and it.get("default") is not None
+    }
     rules = tuple(rules_in(content))
     for name, definition in named:
         flat = flattened(as_object(definition))
@@ -516,51 +528,9 @@ def _entries(
         )
 
 
-def _is_duplicate(one: ServerEntry, other: ServerEntry) -> bool:
-    """Return whether two projects have the same server, wherever it is started."""
-    return (one.definition, one.disabled, one.skipped) == (
-        other.definition,
-        other.disabled,
-        other.skipped,
-    ) and (one.workspace == other.workspace or not (one.is_relative or other.is_relative))
-
-
-def _free_name(name: str, folder: Path, taken: Collection[str]) -> str:
-    names = (
-        name,
-        f"{name} ({folder.name})",
-        *(f"{name} ({folder.name} {it})" for it in range(2, len(taken) + 3)),
-    )
-    return next(it for it in names if it not in taken)
-
-
 def _is_one(tool: str, patterns: Iterable[object]) -> bool:
     # Gemini CLI allows `tool(arguments)`.
     return any(fnmatchcase(tool, str(it).partition("(")[0]) for it in patterns)
-
-
-def _words(command: str) -> list[str]:
-    try:
-        words = shlex.split(command, posix=os.sep == "/")
-    except ValueError:
-        return [command]
-    return words or [command]
-
-
-def _inputs(content: object) -> dict[str, str]:
-    listed = as_list(value_at(content, "mcp.inputs") or value_at(content, "inputs"))
-    inputs = map(as_object, listed)
-    return {
-        str(it["id"]): str(it["default"])
-        for it in inputs
-        if "id" in it and it.get("default") is not None
-    }
-
-
-def _addresses(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield variables that may be addresses; a proxy's address may have no scheme."""
-    for name, value in variables.items():
-        yield name, value if "://" in value or "@" not in value else f"://{value}"
 
 
 def _is_plain(value: object) -> bool:

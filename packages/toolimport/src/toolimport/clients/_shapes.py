@@ -190,16 +190,7 @@ def normalized(definition: Mapping[str, Any], section: str, file: Path) -> dict[
             made[key] = values[0]
     if words := as_list(made.get("command")):
         made |= {"command": words[0], "args": [*words[1:], *as_list(made.get("args"))]}
-    _name_variables(made)
-    if "httpUrl" in definition:
-        made.setdefault("type", "http")
-    _drop_implied(made)
-    _list_tools(definition, made)
-    return with_texts(made, _replacement(section, file))
-
-
-def _name_variables(made: dict[str, Any]) -> None:
-    """Replace Codex's and Goose's names of variables with references to them."""
+    # Codex and Goose name variables instead of referring to them.
     headers: dict[str, Any] = {}
     if isinstance(name := made.pop("bearer_token_env_var", None), str):
         headers["Authorization"] = f"Bearer ${{{name}}}"
@@ -212,10 +203,9 @@ def _name_variables(made: dict[str, Any]) -> None:
     for key, added in (("headers", headers), ("env", env)):
         if added:
             made[key] = {**added, **as_object(made.get(key))}
-
-
-def _drop_implied(made: dict[str, Any]) -> None:
-    """Drop a transport that follows from the rest, and what is empty."""
+    if "httpUrl" in definition:
+        made.setdefault("type", "http")
+    # A transport that follows from the rest is dropped, and what is empty.
     is_known, transport = transport_of(made.get("type"))
     implied = "stdio" if "command" in made else "http"
     is_event_stream = str(made.get("url")).partition("?")[0].rstrip("/").endswith("/sse")
@@ -223,20 +213,17 @@ def _drop_implied(made: dict[str, Any]) -> None:
         del made["type"]
     for key in [key for key, value in made.items() if _is_empty(value)]:
         del made[key]
-
-
-def _list_tools(given: Mapping[str, Any], made: dict[str, Any]) -> None:
-    """Collect which tools are switched on and off, under one key each."""
-    lists = [_names(given[key]) for key in _INCLUDING if isinstance(given.get(key), list | str)]
-    lists += [it for key in _INCLUDING_IF_ANY if (it := as_list(given.get(key)))]
-    if lists:
-        made["includeTools"] = lists[0]
-    excluded = [it for key in _EXCLUDING for it in _names(given.get(key))]
-    for name, choice in as_object(given.get("tools")).items():
+    listed = [key for key in _INCLUDING if isinstance(definition.get(key), list | str)]
+    listed += [key for key in _INCLUDING_IF_ANY if as_list(definition.get(key))]
+    if listed:
+        made["includeTools"] = _names(definition[listed[0]])
+    excluded = [it for key in _EXCLUDING for it in _names(definition.get(key))]
+    for name, choice in as_object(definition.get("tools")).items():
         if choice is False or is_disabled(as_object(choice)):
             excluded.append(name)
     if excluded:
         made["excludeTools"] = list(dict.fromkeys(map(str, excluded)))
+    return with_texts(made, _replacement(section, file))
 
 
 def _names(value: object) -> list[Any]:

@@ -11,7 +11,7 @@ from toolimport._errors import ServersFileError
 from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -26,9 +26,6 @@ _TOKEN = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"/]+', re.DOTALL
 )
 _INDENT = re.compile(r'^([ \t]+)"', re.MULTILINE)
-_BEGIN = "# Added by pytools-hybrid setup"
-_END = "# End of what pytools-hybrid setup added"
-_BLOCK = re.compile(rf"\n{_BEGIN}\n.*?{_END}\n", re.DOTALL)
 
 
 def read_file(file: Path) -> JsonValue:
@@ -229,7 +226,6 @@ def member(key: str, value: object, text: str, depth: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    # Also valid in TOML.
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -333,30 +329,3 @@ def _object(text: str, start: int) -> tuple[list[_Member], int]:
             end = token.end()
         depth += mark in "{["
     return members, len(text)
-
-
-def toml_entry(name: str, entry: Mapping[str, Any]) -> str:
-    """Return an entry as TOML tables."""
-    table = f"agent.mcp_servers.{name}"
-    lines = [f"[{table}]", f"command = {_quoted(entry['command'])}"]
-    lines.append(f"args = [{', '.join(map(_quoted, entry['args']))}]")
-    lines += ["", f"[{table}.env]"]
-    lines += [f"{key} = {_quoted(value)}" for key, value in entry["env"].items()]
-    return "\n".join(lines) + "\n"
-
-
-def has_block(text: str) -> bool:
-    """Return whether setup has added its entry."""
-    return _BLOCK.search(text) is not None
-
-
-def with_block(text: str, block: str) -> str:
-    """Add an entry at the end, or replace the one that setup added."""
-    before = without_block(text)
-    newline = "" if not before or before.endswith("\n") else "\n"
-    return f"{before}{newline}\n{_BEGIN}\n{block}{_END}\n"
-
-
-def without_block(text: str) -> str:
-    """Remove the entry that setup added."""
-    return _BLOCK.sub("", text)

@@ -43,6 +43,12 @@ class Background:
         self._jobs: set[Future[Any]] = set()
         # Each loop has its own: while one is being closed, another may start.
         self._connections: dict[asyncio.AbstractEventLoop, dict[Key, Connection]] = {}
+        # `atexit` runs after executors' threads have ended, and closing a connection may need one
+        # to look up an address.
+        try:
+            getattr(threading, "_register_atexit", atexit.register)(self._close_or_wait)
+        except RuntimeError:  # the main thread has ended, and another has begun to call
+            atexit.register(self.close)
 
     def run(self, job: Coroutine[Any, Any, T]) -> T:
         """Run a job in the loop and wait for it; interrupting the wait cancels the job."""
@@ -128,15 +134,19 @@ class Background:
             self._connections.pop(loop, None)
 
     async def _close_all(self) -> None:
-        loop = asyncio.get_running_loop()
-        while connections := self._connections.pop(loop, None):
+        while connections := self._connections.pop(asyncio.get_running_loop(), None):
             # Concurrently: a server that does not exit is only killed after seconds.
             closing = (connection.close() for connection in connections.values())
             await asyncio.gather(*closing, return_exceptions=True)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            loop = _new_loop()
+            if sys.platform == "win32":
+                loop: asyncio.AbstractEventLoop = asyncio.ProactorEventLoop()
+            else:
+                # Not epoll or kqueue, which a forked process shares with its parent: closing an
+                # inherited one would stop events in the parent.
+                loop = asyncio.SelectorEventLoop(selectors.PollSelector())
             thread = threading.Thread(target=_serve, args=(loop,), name=_NAME, daemon=True)
             try:
                 thread.start()
@@ -144,8 +154,14 @@ class Background:
                 loop.close()
                 raise
             self._loop, self._thread = loop, thread
-            _at_exit(self)
         return self._loop
+
+    def _close_or_wait(self) -> None:
+        """Close after non-daemon threads have finished, which may make calls."""
+        if any(not it.daemon and it is not threading.main_thread() for it in threading.enumerate()):
+            atexit.register(self.close)
+        else:
+            self.close()
 
 
 def in_this_loop(client: ClientHandlers) -> ClientHandlers:
@@ -172,78 +188,26 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        loop.run_until_complete(_drain())
+        # Wait for remaining cleanup, and cancel it if it takes too long.
+        if left := asyncio.all_tasks(loop):
+            loop.run_until_complete(asyncio.wait(left, timeout=_LEAVE_SECONDS))
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=_LEAVE_SECONDS))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
 
 
-async def _drain() -> None:
-    """Wait for remaining cleanup, and cancel it if it takes too long."""
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    if left:
-        _, left = await asyncio.wait(left, timeout=_LEAVE_SECONDS)
-    for task in left:
-        task.cancel()
-    if left:
-        await asyncio.wait(left, timeout=_LEAVE_SECONDS)
+# The last is that of this process. A forked process starts afresh, and keeps that of its parent,
+# which owns the threads and servers, from being closed.
+_ALL = [Background()]
 
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    if sys.platform == "win32":
-        return asyncio.ProactorEventLoop()
-    # Not epoll or kqueue, which a forked process shares with its parent: closing an inherited one
-    # would stop events in the parent.
-    return asyncio.SelectorEventLoop(selectors.PollSelector())
-
-
-_EXITING: set[int] = set()
-
-
-def _at_exit(running: Background) -> None:
-    """Arrange for connections to be closed when the interpreter ends."""
-    if id(running) in _EXITING:
-        return
-    _EXITING.add(id(running))
-    # `atexit` runs after executors' threads have ended, and closing a connection may need one to
-    # look up an address.
-    register = getattr(threading, "_register_atexit", atexit.register)
-    try:
-        register(_close_or_wait, running)
-    except RuntimeError:  # the main thread has ended, and another has begun to call
-        atexit.register(running.close)
-
-
-def _close_or_wait(running: Background) -> None:
-    """Close after non-daemon threads have finished, which may make calls."""
-    others = (
-        it
-        for it in threading.enumerate()
-        if not it.daemon and it is not threading.main_thread() and not it.name.startswith(_NAME)
-    )
-    if any(others):
-        atexit.register(running.close)
-    else:
-        running.close()
-
-
-_background = Background()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _ALL.append(Background()))
 
 
 def background() -> Background:
     """Return the background of this process."""
-    return _background
-
-
-def _forget() -> None:
-    """Start afresh in a forked process; its parent owns the threads and servers."""
-    global _background
-    # Keep the old one from being closed, because its servers are talking to the parent.
-    _KEPT.append(_background)
-    _background = Background()
-
-
-_KEPT: list[Background] = []
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    return _ALL[-1]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from toolimport._errors import ServerError
-from toolimport._manifest import MANIFEST_FILE, Manifest
+from toolimport._package import MANIFEST_FILE, Manifest
 from toolimport._schemas import argument_problems, as_meant
 from toolimport.runtime._runner import ToolRunner
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from toolimport.clients._servers import Parameters
     from toolimport.runtime._background import Background
-    from toolimport.runtime._requests import Call
+    from toolimport.runtime._connection import Call
 
 _SECONDS = 120.0
 _LOG_MESSAGES = 256
@@ -115,7 +115,7 @@ class ToolRunner:
             ToolCallError: The tool failed, or could not be called.
         """
         from toolimport.runtime._background import background
-        from toolimport.runtime._requests import Call
+        from toolimport.runtime._connection import Call
 
         arguments, running = arguments_of(tool_args), background()
         with self._explaining(tool_name):
@@ -150,7 +150,7 @@ class ToolRunner:
             ToolCallError: The tool could not be called.
         """
         from toolimport.runtime._background import background, in_this_loop
-        from toolimport.runtime._requests import Call, Relay
+        from toolimport.runtime._connection import Call, Relay
 
         running = background()
         with self._explaining(tool_name):
@@ -198,7 +198,7 @@ class ToolRunner:
 
     def _succeeded(self, tool_name: str, result: CallToolResult) -> CallToolResult:
         """Return a result, or raise `ToolCallError` if it is a failure or has no usable part."""
-        from toolimport._connect._results import note_of, text_of
+        from toolimport._connect._messages import note_of, text_of
 
         if result.is_error:
             text = text_of(result) or "the server reported a failure without a reason"
@@ -216,7 +216,7 @@ class ToolRunner:
         self, tool_name: str, result: CallToolResult, result_model: type[BaseModel] | None
     ) -> Any:  # noqa: ANN401
         """Return what `run_sync` returns."""
-        from toolimport._connect._results import text_of
+        from toolimport._connect._messages import text_of
 
         answer: Any = result.structured_content
         if answer is None:

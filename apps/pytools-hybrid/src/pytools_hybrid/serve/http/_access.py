@@ -76,7 +76,7 @@ class NetworkLocation(NamedTuple):
         location = cls(name.lower(), None) if _is_address(name) else cls.parse(name)
         if location is None:
             raise SettingsError(
-                "--allowed-host / PYTOOLS_ALLOWED_HOSTS",
+                "PYTOOLS_ALLOWED_HOSTS",
                 f"{name!r} is not a host name; give it as in 'tools.example.org'",
             )
         return location
@@ -149,7 +149,7 @@ def check_exposure(settings: Settings) -> None:
         )
     if settings.tools == "call":
         raise SettingsError(
-            "--tools call",
+            "--profile call",
             "over HTTP every user of this machine could call your tools: set a token, "
             "PYTOOLS_TOKEN",
         )
@@ -201,10 +201,12 @@ class AccessMiddleware:
         names, origins = _values(scope, b"host"), _values(scope, b"origin")
         host = NetworkLocation.parse(names[0]) if len(names) == 1 else None
         if host is None or not self._hosts.allows_host(host):
-            return ProblemError(421, "that Host is not allowed; allow it with --allowed-host")
+            return ProblemError(
+                421, "that Host is not allowed; allow it with PYTOOLS_ALLOWED_HOSTS"
+            )
         if not all(self._hosts.allows_origin(origin, host) for origin in origins):
             return ProblemError(
-                403, "that Origin is not allowed; allow its host with --allowed-host"
+                403, "that Origin is not allowed; allow its host with PYTOOLS_ALLOWED_HOSTS"
             )
         if not origins and _is_embedded(scope):
             return ProblemError(403, "pages of other servers may only link to this one")

@@ -201,7 +201,7 @@ class ToolSearchQuery(
         bool | None,
         Field(
             description="Whether a language model may reorder the first results; by default the "
-            "server's setting. Requires a server started with --rerank."
+            "server's setting. Requires a server with PYTOOLS_RERANK_MODEL."
         ),
     ] = None
     language: Annotated[
@@ -457,7 +457,11 @@ class Api(FastAPI):
                 if "ProblemDetails" in str(response):
                     response["content"] = {MEDIA_TYPE: response["content"]["application/json"]}
         if self._has_token:
-            scheme = {"type": "http", "scheme": "bearer", "description": "The server's --token"}
+            scheme = {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "The server's PYTOOLS_TOKEN",
+            }
             document["components"]["securitySchemes"] = {"token": scheme}
             document["security"] = [{"token": []}]
             document["paths"]["/health"]["get"]["security"] = [{}, {"token": []}]
@@ -645,7 +649,7 @@ async def _answer(
 ) -> Response:
     arguments, search = search_arguments(given), service.search
     if rerank and search.settings.rerank_model is None:
-        raise ProblemError(409, "no language model to rerank with: start the server with --rerank")
+        raise ProblemError(409, "no language model to rerank with: set PYTOOLS_RERANK_MODEL")
     started = time.perf_counter()
     if language is None or language.lower() in _LANGUAGES:
         response = await SEARCH.run(service, arguments, rerank=rerank)

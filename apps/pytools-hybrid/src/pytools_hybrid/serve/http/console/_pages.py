@@ -59,8 +59,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
     from starlette.requests import Request
-    from toolindex import OutcomeRecord, SearchRecord, ToolEntry
-    from toolindex.protocols import UsageStore
+    from toolindex import OutcomeRecord, SearchRecord, ToolEntry, ToolStore
     from toolscan import ScanIssue
 
     from pytools_hybrid.reports.usage import DayFigures, ToolFigures, UsageReport
@@ -427,8 +426,9 @@ class UsagePage:
     async def _report(self, days: Sequence[date]) -> UsageReport:
         since = midnight(days[0])
 
-        def read(usage: UsageStore) -> UsageReport:
-            return usage_report(usage.searches(since=since), usage.outcomes(since=since))
+        def read(store: ToolStore) -> UsageReport:
+            record = store.usage
+            return usage_report(record.searches(since=since), record.outcomes(since=since))
 
         async with self._lock:
             report, until = self._reports.get(len(days), (None, 0.0))
@@ -460,10 +460,10 @@ async def _history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
     days = last_days(_TOOL_DAYS)
     since = midnight(days[0])
 
-    def read(usage: UsageStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
+    def read(store: ToolStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
         return (
-            usage.searches(since=since, found=tool_id),
-            usage.outcomes(since=since, tool_id=tool_id),
+            store.usage.searches(since=since, found=tool_id),
+            store.usage.outcomes(since=since, tool_id=tool_id),
         )
 
     searches, outcomes = await search.index.recorded(read)
