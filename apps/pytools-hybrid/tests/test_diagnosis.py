@@ -170,39 +170,25 @@ def test_a_sqlite_without_full_text_search_is_reported(look, monkeypatch):
     assert verdict.remedy == install_command("apsw", again=True)
 
 
-@pytest.mark.usefixtures("without_sqlite_vec")
-def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement(look):
+@pytest.mark.parametrize("has_numpy", [True, False])
+@pytest.mark.parametrize("is_published", [True, False])
+def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement(
+    look, monkeypatch, request, is_published, has_numpy
+):
+    if is_published:
+        request.getfixturevalue("without_sqlite_vec")
+    else:
+        monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+    if not has_numpy:
+        request.getfixturevalue("without_numpy")
     verdict = look("sqlite-vec")
 
-    assert verdict.status is Status.WARNING
-    assert "numpy searches vectors instead" in verdict.message
-    assert verdict.remedy == install_command("sqlite-vec", again=True)
-
-
-def test_an_extension_not_published_for_the_system_has_no_remedy(look, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sqlite_vec", None)
-    verdict = look("sqlite-vec")
-
-    assert (verdict.status, verdict.remedy) == (Status.WARNING, None)
-    assert "not published for this system; numpy searches vectors instead" in verdict.message
-
-
-@pytest.mark.usefixtures("without_numpy")
-def test_if_the_extension_is_not_published_the_remedy_installs_only_numpy(look, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sqlite_vec", None)
-    verdict = look("sqlite-vec")
-
-    assert verdict.status is Status.FAILED
-    assert verdict.remedy == install_command("numpy", again=True)
-
-
-@pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_if_nothing_can_search_vectors_the_remedy_installs_both_packages(look):
-    verdict = look("sqlite-vec")
-
-    assert verdict.status is Status.FAILED
-    assert "searches use words" in verdict.message
-    assert verdict.remedy == install_command("sqlite-vec", "numpy", again=True)
+    expected = "numpy searches vectors instead" if has_numpy else "searches use words alone"
+    assert expected in verdict.message
+    assert ("is not published for this system" in verdict.message) is not is_published
+    assert verdict.status is (Status.WARNING if has_numpy else Status.FAILED)
+    packages = [*(["sqlite-vec"] * is_published), *(["numpy"] * (not has_numpy))]
+    assert verdict.remedy == (install_command(*packages, again=True) if packages else None)
 
 
 # Settings
