@@ -130,11 +130,11 @@ def print_lines() -> None:
 
 
 def print_definitions() -> None:
-    """Print how often the app defines the parameters of a search, and a found tool."""
+    """Print what in the app defines the parameters of a search, and a found tool."""
     (folder,) = (it for it in SOURCES if it.name == APP)
     nodes = [
-        node
-        for path in folder.rglob("*.py")
+        (f"{path.relative_to(folder).with_suffix('')}:", node)
+        for path in sorted(folder.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
     ]
 
@@ -149,9 +149,17 @@ def print_definitions() -> None:
     def defines(node: ast.AST, names: tuple[str, ...]) -> bool:
         return sum(not fields(node).isdisjoint(it.split("|")) for it in names) >= LEAST_FIELDS
 
-    parameters = sum(defines(it, PARAMETERS) for it in nodes)
-    tools = sum(defines(it, TOOL_FIELDS) for it in nodes if isinstance(it, ast.ClassDef))
-    print(f"definitions of a search's parameters {parameters}, of a found tool {tools}")
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    for what, names, kinds in (
+        ("a search's parameters", PARAMETERS, ast.ClassDef | functions),
+        ("a found tool", TOOL_FIELDS, ast.ClassDef),
+    ):
+        found = [
+            f"{where}{node.name}"
+            for where, node in nodes
+            if isinstance(node, kinds) and defines(node, names)
+        ]
+        print(f"definitions of {what}: {len(found)} ({', '.join(found)})")
 
 
 def print_commands() -> None:

@@ -42,7 +42,7 @@ _VECTORS = {
     "pytools_hybrid.search._query_vectors": ["_SECONDS"],
 }
 _END = {
-    "pytools_hybrid.serve.mcp._lifecycle": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
+    "pytools_hybrid.serve.process": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
     "toolindex._usage": ["_PATIENCE_MS"],
 }
 _TRACES = {"pytools_hybrid.telemetry": ["_END_SECONDS"]}

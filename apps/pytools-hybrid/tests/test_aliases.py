@@ -7,8 +7,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pytools_hybrid import BlockingToolSearch, Settings, SettingsError
 from pytools_hybrid.index import SQLiteStore
 from pytools_hybrid.search import Reranking, SearchRequest
-from pytools_hybrid.serve.mcp._tools import read_arguments
 from pytools_hybrid.serve.operations import SearchArguments
+from pytools_hybrid.serve.tools import read_arguments
 from pytools_hybrid.settings import ALIASES
 from toolembed.providers import current_name
 from toolindex import ToolFilter

@@ -5,8 +5,8 @@ from typing import Annotated
 import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
-from pytools_hybrid.serve.mcp._tools import read_arguments
 from pytools_hybrid.serve.operations import Arguments
+from pytools_hybrid.serve.tools import read_arguments
 
 
 class Asked(Arguments):

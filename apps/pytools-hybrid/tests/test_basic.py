@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pytools_hybrid import RootUnreadableError
-from pytools_hybrid.serve.browse import Categories, ToolBrowser, Tools
+from pytools_hybrid.serve.browse import BySource, ToolBrowser
 from toolindex import ToolFilter
 
 from .conftest import PATIENCE
@@ -47,14 +47,14 @@ def test_tools_are_listed_as_source_paths_below_the_given_root(root, monkeypatch
     assert list(listed.items()) == [
         (
             "text",
-            Tools(
+            BySource(
                 gentools=["tools/gentools/text/slugify/api.py"],
                 mcptools=["tools/mcptools/text/count_words.py"],
             ),
         ),
         (
             "github",
-            Tools(
+            BySource(
                 gentools=[],
                 mcptools=[
                     "tools/mcptools/github/create_issue.py",
@@ -69,7 +69,7 @@ def test_tools_are_listed_as_source_paths_below_the_given_root(root, monkeypatch
     "name", ["nosuch", "", "..", "../..", "/", "text/slugify", "_private", "*", "GitHub", "a\0b"]
 )
 def test_an_unknown_category_has_no_tools(browser, name):
-    assert browser.tools([name]) == {name: Tools(gentools=[], mcptools=[])}
+    assert browser.tools([name]) == {name: BySource(gentools=[], mcptools=[])}
 
 
 def test_category_names_cannot_escape_the_root(root):
@@ -79,7 +79,7 @@ def test_category_names_cannot_escape_the_root(root):
 
     listed = ToolBrowser(root, ToolFilter()).tools(["../../mcptools/secret", str(beside), "secret"])
 
-    assert all(found == Tools(gentools=[], mcptools=[]) for found in listed.values())
+    assert all(found == BySource(gentools=[], mcptools=[]) for found in listed.values())
 
 
 def test_links_out_of_the_root_are_only_followed_if_allowed(root):
@@ -100,12 +100,12 @@ def test_tools_outside_the_policy_and_their_empty_categories_are_not_listed(root
     policy = ToolFilter(include=["mcptools:*"], exclude=["*:list_*", "*:text:*"])
     browser = ToolBrowser(root, policy)
 
-    assert browser.categories() == Categories(gentools=[], mcptools=["github"])
+    assert browser.categories() == BySource(gentools=[], mcptools=["github"])
     assert browser.tools(["github", "text"]) == {
-        "github": Tools(
+        "github": BySource(
             gentools=[], mcptools=[(root / "mcptools/github/create_issue.py").as_posix()]
         ),
-        "text": Tools(gentools=[], mcptools=[]),
+        "text": BySource(gentools=[], mcptools=[]),
     }
 
 
@@ -118,8 +118,8 @@ def test_a_new_file_is_listed_by_the_next_call(root, browser):
 def test_a_tree_that_does_not_exist_yet_has_no_tools(tmp_path):
     browser = ToolBrowser(tmp_path / "none", ToolFilter())
 
-    assert browser.categories() == Categories(gentools=[], mcptools=[])
-    assert browser.tools("github") == {"github": Tools(gentools=[], mcptools=[])}
+    assert browser.categories() == BySource(gentools=[], mcptools=[])
+    assert browser.tools("github") == {"github": BySource(gentools=[], mcptools=[])}
 
 
 def test_a_tree_that_cannot_be_listed_is_an_error(root, browser, monkeypatch):

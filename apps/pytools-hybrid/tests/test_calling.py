@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytools_hybrid import SettingsError, load_tool
-from pytools_hybrid.serve.calls import compact_form
+from pytools_hybrid.serve.forms import compact_form
 from pytools_hybrid.serve.http import check_exposure
 from toolimport import ImportOptions, import_servers
 from toolimport.runtime import close
@@ -528,8 +528,8 @@ async def test_servers_of_a_tree_not_imported_by_this_user_are_not_started(
         note.unlink()
     async with served() as client:
         found = await client.call_tool("search_tools", {"query": "how long does tea brew"})
-        assert "was not imported" in found.structured_content["result"][0]["not_callable"]
-        assert "PYTOOLS_SERVERS" in await refusal(client, "brew_time", tea="green")
+        assert "you have not imported" in found.structured_content["result"][0]["not_callable"]
+        assert "run pytools-hybrid import" in await refusal(client, "brew_time", tea="green")
 
         monkeypatch.setenv("PYTOOLS_SERVERS", str(imported / "servers.json"))
         assert not (await call(client, "brew_time", tea="green")).is_error
@@ -545,7 +545,7 @@ async def test_the_user_is_asked_before_calling_tools_that_need_confirmation(ser
 
     async with served(ask, mode=mode, confirm="*:brew_*") as client:
         assert not (await call(client, "brew_time", tea="green")).is_error
-        assert "the user did not agree" in await refusal(client, "brew_time", tea="green")
+        assert "declined by the user" in await refusal(client, "brew_time", tea="green")
         assert not (await call(client, "show_label")).is_error
     assert asked == ['Call mcptools:shop:brew_time with {"tea": "green"}?'] * 2
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 from mcp.client.client import Client
-from pytools_hybrid import Follower, ToolSearch
-from pytools_hybrid.serve.mcp import _lifecycle, create_server
+from pytools_hybrid.serve import process
+from pytools_hybrid.settings import Roots
 
 from .conftest import PATIENCE
 
@@ -18,33 +18,30 @@ def anyio_backend():
 
 
 @pytest.fixture
-async def parts(settings, root, anyio_backend):
-    """The search, follower and server of a process that has just started."""
-    made = settings(watch=False)
-    search = ToolSearch(root, made, refresh=False)
-    follower = Follower(search.index)
-    return search, follower, create_server(search, follower, settings=made, root=root)
+async def started(settings, root, anyio_backend):
+    """A server process that has just started, and opens its index."""
+    started = process.ServerProcess(settings(watch=False), Roots.of(root))
+    opening = asyncio.create_task(started.open())
+    yield started
+    opening.cancel()
+    await asyncio.wait({opening})
 
 
-async def test_the_index_is_opened_with_the_first_request_after_initialize(parts, monkeypatch):
-    monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 300)
-    _, follower, server = parts
-    keeping = asyncio.create_task(_lifecycle._keep_open(*parts))
+async def test_the_index_is_opened_with_the_first_request_after_initialize(monkeypatch, started):
+    monkeypatch.setattr(process, "_GREETING_SECONDS", 300)
+    await asyncio.sleep(0)
 
-    assert not await follower.opened(within=0)
-    assert not server.greeted.is_set()
-    async with Client(server) as client:
+    assert started.follower is None
+    async with Client(started.server) as client:
         result = await client.call_tool("search_tools", {"query": "open an issue"})
 
         assert result.structured_content["result"]
-    keeping.cancel()
-    await asyncio.wait({keeping})
 
 
-async def test_the_index_is_opened_even_for_a_silent_client(parts, monkeypatch):
-    monkeypatch.setattr(_lifecycle, "_GREETING_SECONDS", 0)
-    keeping = asyncio.create_task(_lifecycle._keep_open(*parts))
+async def test_the_index_is_opened_even_for_a_silent_client(monkeypatch, started):
+    monkeypatch.setattr(process, "_GREETING_SECONDS", 0)
+    async with asyncio.timeout(PATIENCE):
+        while started.follower is None:
+            await asyncio.sleep(0.01)
 
-    assert await parts[1].opened(within=PATIENCE)
-    keeping.cancel()
-    await asyncio.wait({keeping})
+    assert await started.follower.opened(within=PATIENCE)

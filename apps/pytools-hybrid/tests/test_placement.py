@@ -3,7 +3,12 @@
 import asyncio
 
 import pytest
-from pytools_hybrid import ToolFilter, ToolSearch, UnknownToolError
+from pytools_hybrid import ToolSearch, UnknownToolError
+from pytools_hybrid.serve.operations import SearchArguments
+
+
+def request(search, query, **how):
+    return SearchArguments(query=query, **how).request(search.settings)
 
 
 @pytest.fixture
@@ -15,7 +20,7 @@ def place(settings, toolbox):
             async with ToolSearch(toolbox, settings()) as search:
                 await search.index.refresh()
                 await search.index.embed_pending()
-                return await search.place(query, name, **how)
+                return await search.place(request(search, query, **how), name)
 
         return asyncio.run(main())
 
@@ -57,7 +62,7 @@ def test_a_tool_without_any_word_of_the_request_is_reported_as_such(place):
 
 
 def test_a_tool_that_the_filters_leave_out_is_reported_as_such(place):
-    placement = place("merge pdfs", "merge_pdfs", where=ToolFilter(categories=["mail"]))
+    placement = place("merge pdfs", "merge_pdfs", categories=["mail"])
 
     assert placement.rank is None
     assert placement.reasons == ("the filters of this search leave it out",)
@@ -107,11 +112,10 @@ def test_every_tools_place_equals_its_rank_in_a_search(settings, toolbox, thresh
         async with ToolSearch(toolbox, settings()) as search:
             await search.index.refresh()
             await search.index.embed_pending()
-            how = {"limit": 7, "threshold": threshold}
-            found = [it.id for it in await search.search("send a message to a person", **how)]
+            asked = request(search, "send a message to a person", limit=7, threshold=threshold)
+            found = [it.id for it in await search.search(asked)]
             places = {
-                str(it.id): (await search.place("send a message to a person", str(it.id), **how))
-                for it in await search.entries()
+                str(it.id): await search.place(asked, str(it.id)) for it in await search.entries()
             }
         return found, {it.rank: id_ for id_, it in places.items() if it.rank}, places
 

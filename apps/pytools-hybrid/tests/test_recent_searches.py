@@ -1,6 +1,6 @@
 """Which search of a session has listed a tool last."""
 
-from pytools_hybrid.serve.mcp._tools import RecentSearches
+from pytools_hybrid.serve.tools import RecentSearches
 
 A, B, C = "mcptools:mail:a", "mcptools:mail:b", "mcptools:mail:c"
 

@@ -13,7 +13,7 @@ from pytools_hybrid import DetailLevel, SearchMode, Settings, SettingsError, Too
 from pytools_hybrid.errors import RootUnreadableError
 from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
 from pytools_hybrid.learn.evaluate import EvaluationQuery, Evaluator, configurations
-from pytools_hybrid.serve.browse import ToolBrowser, Tools
+from pytools_hybrid.serve.browse import BySource, ToolBrowser
 from pytools_hybrid.serve.mcp import create_server
 from pytools_hybrid.serve.operations import tool_results
 from pytools_hybrid.settings import Roots
@@ -388,7 +388,7 @@ def test_browsing_lists_the_tools_of_all_roots_each_once(own, shared):
     browser = ToolBrowser([own, shared], ToolFilter())
 
     assert browser.categories().model_dump() == {"gentools": ["pdf"], "mcptools": ["mail"]}
-    assert browser.tools("mail")["mail"] == Tools(
+    assert browser.tools("mail")["mail"] == BySource(
         gentools=[], mcptools=[f"{shared.as_posix()}/{READ}", f"{own.as_posix()}/{SEND}"]
     )
 

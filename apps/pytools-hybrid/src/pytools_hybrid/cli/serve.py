@@ -98,11 +98,11 @@ def _serve(settings: Settings, *, invite: Callable[[str], None] | None) -> None:
         app.say_tree(settings, tools)
     if not settings.only_reads:
         _say_absent(tools)
-    from pytools_hybrid.serve import mcp as server
+    from pytools_hybrid.serve import process
 
     if settings.transport == "stdio" and sys.stdin.isatty():
         say("speaking MCP over stdin and stdout, for a client that starts this command")
-    server.serve(settings, tools, invite=invite)
+    process.serve(settings, tools, invite=invite)
 
 
 def _say_absent(tools: Roots) -> None:

@@ -1,4 +1,4 @@
-"""Making a search request from a caller's arguments, restricted by the policy."""
+"""Checking a search request, and restricting it by the policy."""
 
 from __future__ import annotations
 
@@ -17,38 +17,19 @@ _ANY = ToolFilter()
 
 
 def search_request(
-    settings: Settings,
-    query: str | SearchRequest,
-    *,
-    mode: SearchMode = SearchMode.HYBRID,
-    scope: Scope = Scope.ALL,
-    where: ToolFilter | None = None,
-    limit: int | None = None,
-    threshold: float | None = None,
+    settings: Settings, asked: SearchRequest, scope: Scope = Scope.ALL
 ) -> SearchRequest:
-    """Return the request for a caller's arguments, restricted by the policy of the settings.
-
-    A query that is a whole request already is returned as it is.
+    """Return a request in a scope, restricted by the policy of the settings.
 
     Raises:
-        ValueError: An argument is out of range or of another type, which not all callers check.
+        ValueError: A value is out of range or of another type, which not all callers check.
         ArgumentError: The filter and the policy both have patterns to include.
     """
-    if isinstance(query, SearchRequest):
-        return query
-    limit = settings.limit if limit is None else limit
-    threshold = settings.threshold if threshold is None else threshold
-    _check(query, limit, threshold)
-    where = under_policy(settings.policy, where)
+    _check(asked.text, asked.limit, asked.min_confidence)
+    where = under_policy(settings.policy, asked.where)
     if Scope(scope) is not Scope.ALL:
         where = replace(where, source=Scope(scope).value)
-    return SearchRequest(
-        text=cut_query(query),
-        mode=SearchMode(mode),
-        where=where,
-        limit=limit,
-        min_confidence=threshold,
-    )
+    return replace(asked, text=cut_query(asked.text), mode=SearchMode(asked.mode), where=where)
 
 
 def _check(query: object, limit: object, threshold: object) -> None:

@@ -157,15 +157,16 @@ class ToolSearch:
         if None not in (limit, top_k) and limit != top_k:
             raise ValueError("top_k is another name for limit, and they differ; give one of them")
         limit = top_k if limit is None else limit
-        request = search_request(
-            self.settings,
-            query,
-            mode=mode,
-            scope=scope,
-            where=where,
-            limit=limit,
-            threshold=threshold,
-        )
+        request = query
+        if not isinstance(request, SearchRequest):
+            request = SearchRequest(
+                text=request,
+                mode=mode,
+                where=where or ToolFilter(),
+                limit=self.settings.limit if limit is None else limit,
+                min_confidence=self.settings.threshold if threshold is None else threshold,
+            )
+            request = search_request(self.settings, request, scope)
         reranking = self._reranking if rerank is None or rerank else None
         if rerank and reranking is None:
             raise SettingsError("PYTOOLS_RERANK_MODEL", "is needed to rerank: it names the model")
@@ -213,7 +214,7 @@ class ToolSearch:
         notes = tuple(filter(None, (doubted, unknown(response, request.where), *notes)))
         response = replace(
             response,
-            tools=tuple(found.located(self.roots) for found in response.tools),
+            tools=tuple(replace(found, roots=self.roots) for found in response.tools),
             notes=(*self._vector_notes(request.mode), *first, *notes, *others),
             search_id=uuid.uuid4().hex,
             early=early,
@@ -249,33 +250,20 @@ class ToolSearch:
         """Return the request's terms that some tools have, each with its part of the score."""
         return await self.index.look(lambda reader: reader.terms(cut_query(query), ids))
 
-    async def place(
-        self,
-        query: str | SearchRequest,
-        name: str,
-        *,
-        mode: SearchMode = SearchMode.HYBRID,
-        scope: Scope = Scope.ALL,
-        where: ToolFilter | None = None,
-        limit: int | None = None,
-        threshold: float | None = None,
-    ) -> Placement:
+    async def place(self, query: str | SearchRequest, name: str) -> Placement:
         """Return where a tool ranks in the answer of a search, and why it does not rank higher.
 
         A tool that is not among the results has its place among the hundred or more tools that the
         search compares, if it is one of these, and is compared with the last result.
 
-        `name` and its errors are those of `find`, and the other arguments those of `search`.
+        `name` and its errors are those of `find`; a query stands for a request without
+        filters, with the limit and the threshold of the settings.
         """
-        request = search_request(
-            self.settings,
-            query,
-            mode=mode,
-            scope=scope,
-            where=where,
-            limit=limit,
-            threshold=threshold,
-        )
+        request = query
+        if not isinstance(request, SearchRequest):
+            limit, least = self.settings.limit, self.settings.threshold
+            request = SearchRequest(text=request, limit=limit, min_confidence=least)
+            request = search_request(self.settings, request)
         id_ = str((await self.find(name)).id)
         asked = replace(request, place_of=id_)
         response = await self._answer(asked)

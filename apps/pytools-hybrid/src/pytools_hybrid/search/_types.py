@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -111,9 +111,7 @@ class FoundTool:
         explanation: How the score came about.
         outcomes: The recorded outcomes of using it, or None.
         moved_from: Its place, from 1, before a language model moved it; None if none did.
-        root: Its tree, as given to `ToolSearch`.
-        path: Its file, in that tree.
-        layouts: Where the tools are in that tree.
+        roots: The trees, as given to `ToolSearch`.
     """
 
     entry: ToolEntry
@@ -126,11 +124,7 @@ class FoundTool:
     explanation: Explanation | None = None
     outcomes: ToolOutcomes | None = None
     moved_from: int | None = None
-    root: Path = Path()
-    path: Path = Path()
-    layouts: tuple[Layout, ...] = field(
-        default=(LAYOUTS["mcptools"], LAYOUTS["gentools"]), repr=False
-    )
+    roots: Roots | None = field(default=None, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -167,10 +161,21 @@ class FoundTool:
         """The whole docstring."""
         return self.entry.description
 
-    def located(self, roots: Roots) -> FoundTool:
-        """Return the tool with its place in some trees."""
-        root, relative = roots.locate(self.entry.path)
-        return replace(self, root=root, path=root / relative, layouts=roots.layouts)
+    @property
+    def root(self) -> Path:
+        """Its tree, as given to `ToolSearch`."""
+        return Path() if self.roots is None else self.roots.locate(self.entry.path)[0]
+
+    @property
+    def path(self) -> Path:
+        """Its file, in that tree."""
+        return Path() if self.roots is None else Path(*self.roots.locate(self.entry.path))
+
+    @property
+    def layouts(self) -> tuple[Layout, ...]:
+        """Where the tools are in that tree."""
+        default = (LAYOUTS["mcptools"], LAYOUTS["gentools"])
+        return default if self.roots is None else self.roots.layouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

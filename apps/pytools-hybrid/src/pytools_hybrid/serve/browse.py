@@ -19,32 +19,20 @@ if TYPE_CHECKING:
 
     from pytools_hybrid.settings import RootsLike
 
-__all__ = ["Categories", "ToolBrowser", "Tools"]
 
+class BySource(BaseModel, extra="allow"):
+    """Names of categories, or source files of tools, by the tools' source."""
 
-class _BySource(BaseModel, extra="allow"):
+    gentools: list[str] = Field(description="Written by agents")
+    mcptools: list[str] = Field(description="Generated from MCP servers")
     # Of other layouts; pydantic documents this override.
     __pydantic_extra__: dict[str, list[str]] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @classmethod
     def of(cls, found: Mapping[str, Iterable[str]]) -> Self:
         """Return what was found, by source."""
-        lists = {source: list(values) for source, values in sorted(found.items())}
+        lists = {source: list(found[source]) for source in sorted(found)}
         return cls.model_validate({"gentools": [], "mcptools": []} | lists)
-
-
-class Categories(_BySource):
-    """The categories that have tools."""
-
-    gentools: list[str] = Field(description="Of tools written by agents")
-    mcptools: list[str] = Field(description="Of tools generated from MCP servers")
-
-
-class Tools(_BySource):
-    """The tools of a category."""
-
-    gentools: list[str] = Field(description="Source files of tools written by agents")
-    mcptools: list[str] = Field(description="Source files of tools generated from MCP servers")
 
 
 class ToolBrowser:
@@ -64,14 +52,14 @@ class ToolBrowser:
         self._policy = policy
         self._outside_links = outside_links
 
-    def categories(self) -> Categories:
+    def categories(self) -> BySource:
         """List the categories, by name."""
         found: dict[str, dict[str, None]] = {}
         for tool, _ in self._found():  # in the order of their ids
             found.setdefault(tool.source, {})[tool.category] = None
-        return Categories.of(found)
+        return BySource.of(found)
 
-    def tools(self, categories: str | Sequence[str]) -> dict[str, Tools]:
+    def tools(self, categories: str | Sequence[str]) -> dict[str, BySource]:
         """List the source files of categories, in the order of the tools' names.
 
         Args:
@@ -85,7 +73,7 @@ class ToolBrowser:
                 # A file may contain several tools.
                 files = listed[tool.category].setdefault(tool.source, {})
                 files[self._roots.shown(path)] = None
-        return {name: Tools.of(found) for name, found in listed.items()}
+        return {name: BySource.of(found) for name, found in listed.items()}
 
     def unmatched(self, patterns: Iterable[str]) -> frozenset[str]:
         """Return the patterns of ids that match no tool, after one scan."""

@@ -23,7 +23,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json
 from toolindex import ToolFilter
 
 from pytools_hybrid.errors import IndexNotReadyError
@@ -36,24 +36,25 @@ from pytools_hybrid.search import (
     MatchType,
     Scope,
     SearchMode,
+    SearchRequest,
     ToolDescription,
     breakdown,
     check_categories,
     reason,
     search_request,
 )
-from pytools_hybrid.serve.browse import Categories, ToolBrowser, Tools
+from pytools_hybrid.serve.browse import BySource, ToolBrowser
 from pytools_hybrid.settings import DEFAULT_LIMIT, MAX_LIMIT, AliasError, renamed
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from mcp.types import CallToolResult
 
     from pytools_hybrid.index import Follower
-    from pytools_hybrid.search import FoundTool, SearchRequest, SearchResponse, ToolSearch
-    from pytools_hybrid.serve.calls import ToolCaller
+    from pytools_hybrid.search import FoundTool, SearchResponse, ToolSearch
+    from pytools_hybrid.serve.calls import CallContext, ToolCaller
     from pytools_hybrid.settings import Roots, Settings
 
 A = TypeVar("A", bound="Arguments")
@@ -85,7 +86,7 @@ _DIGITS = 3
 class Brief:
     """The description of an argument for agents, whose contexts include all of them."""
 
-    text: str
+    text: str = ""
 
 
 class Arguments(BaseModel):
@@ -159,59 +160,43 @@ class NoArguments(Arguments):
 class SearchArguments(Arguments):
     """What to search for, and how."""
 
-    query: Annotated[
-        str,
-        Brief("One need, in plain language"),
-        Field(description="What the tool should do, in plain language"),
-    ]
+    query: Annotated[str, Brief("One need, in plain language")] = Field(
+        description="What the tool should do, in plain language"
+    )
     mode: Annotated[
         Literal["hybrid", "bm25", "vector", "fuzzy"],
         Brief("bm25: words; vector: meaning; hybrid: both; fuzzy: misspelt names"),
-        Field(description="Which channels to search"),
-    ] = "hybrid"
-    scope: Annotated[
-        Literal["all", "gentools", "mcptools"], Brief(""), Field(description="Whose tools")
-    ] = "all"
-    limit: Annotated[
-        int,
-        Brief(""),
-        Field(
-            ge=1,
-            le=MAX_LIMIT,
-            description="Maximum number of results; the default can be configured",
-        ),
-    ] = DEFAULT_LIMIT
-    categories: Annotated[
-        list[str] | None,
-        Brief("Any of these"),
-        Field(description="Only tools of any of these categories"),
-    ] = None
-    tags: Annotated[
-        list[str] | None,
-        Brief("All of these"),
-        Field(description="Only tools with all of these tags"),
-    ] = None
-    max_latency_ms: Annotated[
-        float | None,
-        Brief(""),
-        Field(ge=0, allow_inf_nan=False, description="Maximum median latency"),
-    ] = None
-    min_success_rate: Annotated[
-        float | None, Brief(""), Field(ge=0, le=1, description="Minimum share of successes")
-    ] = None
-    unknown: Annotated[
-        Literal["include", "exclude"],
-        Brief("Without data for these"),
-        Field(description="Tools without recorded calls: include or exclude"),
-    ] = "include"
-    threshold: Annotated[
-        float | None,
-        Brief("Least confidence"),
-        Field(ge=0, le=1, description="Minimum confidence; by default the server's setting"),
-    ] = None
-    detail: Annotated[
-        Literal["full", "summary"], Brief(""), Field(description="How much of each docstring")
-    ] = "full"
+    ] = Field("hybrid", description="Which channels to search")
+    scope: Annotated[Literal["all", "gentools", "mcptools"], Brief()] = Field(
+        "all", description="Whose tools"
+    )
+    limit: Annotated[int, Brief()] = Field(
+        DEFAULT_LIMIT,
+        ge=1,
+        le=MAX_LIMIT,
+        description="Maximum number of results; the default can be configured",
+    )
+    categories: Annotated[list[str] | None, Brief("Any of these")] = Field(
+        None, description="Only tools of any of these categories"
+    )
+    tags: Annotated[list[str] | None, Brief("All of these")] = Field(
+        None, description="Only tools with all of these tags"
+    )
+    max_latency_ms: Annotated[float | None, Brief()] = Field(
+        None, ge=0, allow_inf_nan=False, description="Maximum median latency"
+    )
+    min_success_rate: Annotated[float | None, Brief()] = Field(
+        None, ge=0, le=1, description="Minimum share of successes"
+    )
+    unknown: Annotated[Literal["include", "exclude"], Brief("Without data for these")] = Field(
+        "include", description="Tools without recorded calls: include or exclude"
+    )
+    threshold: Annotated[float | None, Brief("Least confidence")] = Field(
+        None, ge=0, le=1, description="Minimum confidence; by default the server's setting"
+    )
+    detail: Annotated[Literal["full", "summary"], Brief()] = Field(
+        "full", description="How much of each docstring"
+    )
 
     def request(self, settings: Settings) -> SearchRequest:
         """Return the request, with what the settings say about the rest.
@@ -226,61 +211,52 @@ class SearchArguments(Arguments):
             min_success_rate=self.min_success_rate,
             unknown=self.unknown,
         )
-        return search_request(
-            settings,
-            self.query,
+        asked = SearchRequest(
+            text=self.query,
             mode=SearchMode(self.mode),
-            scope=Scope(self.scope),
             where=where,
-            limit=self.limit if "limit" in self.model_fields_set else None,
-            threshold=self.threshold,
+            limit=self.limit if "limit" in self.model_fields_set else settings.limit,
+            min_confidence=settings.threshold if self.threshold is None else self.threshold,
         )
+        return search_request(settings, asked, Scope(self.scope))
 
 
 class DescribeArguments(Arguments):
     """Which tool to describe, and in how much detail."""
 
-    id: Annotated[str, Field(description="Or a name that only one tool has")]
+    id: str = Field(description="Or a name that only one tool has")
     detail: Annotated[
-        Literal["summary", "schema", "full"],
-        Brief("full adds docstring, examples, usage"),
-        Field(description="How much to return"),
-    ] = "schema"
+        Literal["summary", "schema", "full"], Brief("full adds docstring, examples, usage")
+    ] = Field("schema", description="How much to return")
 
 
 class CallArguments(Arguments):
     """Which tool to call, with which arguments."""
 
-    id: Annotated[str, Field(description="From search_tools")]
+    id: str = Field(description="From search_tools")
     arguments: dict[str, Any] = Field({}, description="As the tool's input says")
 
     @field_validator("arguments", mode="before")
     @classmethod
     def _one_text_is_json(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        from pydantic_core import from_json
-
         # Some models write objects as JSON text; other text is refused as usual.
-        try:
-            return from_json(given)
-        except ValueError:
-            return given
+        if isinstance(given, str):
+            with suppress(ValueError):
+                return from_json(given)
+        return given
 
 
 class OutcomeArguments(Arguments):
     """The outcome of using a tool."""
 
     tool_id: str
-    success: Annotated[bool, Brief(""), Field(description="Whether the tool worked")]
-    latency_ms: Annotated[
-        float | None,
-        Brief(""),
-        Field(ge=0, allow_inf_nan=False, description="How long it took"),
-    ] = None
-    search_id: Annotated[
-        str | None, Brief(""), Field(max_length=200, description="The search that found it")
-    ] = None
+    success: Annotated[bool, Brief()] = Field(description="Whether the tool worked")
+    latency_ms: Annotated[float | None, Brief()] = Field(
+        None, ge=0, allow_inf_nan=False, description="How long it took"
+    )
+    search_id: Annotated[str | None, Brief()] = Field(
+        None, max_length=200, description="The search that found it"
+    )
 
 
 class ListArguments(Arguments):
@@ -307,7 +283,16 @@ def offered(
     return create_model(model.__name__, __base__=base, **made)
 
 
-class ToolResult(BaseModel):
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+def tool_results(response: SearchResponse, roots: Roots) -> list[ToolResult]:
+    """Return the tools of a response, best first, with the fields for agents."""
+    return [ToolResult.model_construct(**it) for it in result_values(response, roots, AGENT_FIELDS)]
+
+
+class ToolResult(BaseModel, defer_build=True):
     """A tool that a search has found; each interface includes some of the fields."""
 
     name: str = Field(description="As in 'create_issue'")
@@ -339,19 +324,14 @@ class ToolResult(BaseModel):
     score_breakdown: dict[str, ChannelScore] = Field(description="By channel")
     reason: str = Field(description="Why it was found, in one line")
 
-    def as_dict(self, include: Iterable[str]) -> dict[str, Any]:
-        """Return those of some fields that are set, in that order."""
-        told = self.model_dump(exclude_unset=True)
-        return {name: told[name] for name in include if name in told}
-
 
 _VALUES: Mapping[str, Callable[[FoundTool, Roots], Any]] = {
     "name": lambda found, _: found.name,
     "category": lambda found, _: found.category,
     "source": lambda found, _: found.source,
     "description": lambda found, _: readable(found.description),
-    "score": lambda found, _: round(found.score, _DIGITS),
-    "confidence": lambda found, _: round(found.confidence, _DIGITS),
+    "score": lambda found, _: _rounded(found.score),
+    "confidence": lambda found, _: _rounded(found.confidence),
     "match_type": lambda found, _: found.match_type,
     "path": lambda found, roots: roots.shown(found.entry.path),
     "id": lambda found, _: found.id,
@@ -360,24 +340,23 @@ _VALUES: Mapping[str, Callable[[FoundTool, Roots], Any]] = {
     "duplicates": lambda found, _: list(found.duplicates),
     "tags": lambda found, _: list(found.entry.tags),
     "success_rate": lambda found, _: found.outcomes and round(found.outcomes.success_rate, 6),
-    "avg_latency_ms": lambda found, _: _mean_latency(found),
-    "score_breakdown": lambda found, _: _channels(found),
+    "avg_latency_ms": lambda found, _: found.outcomes and _rounded(found.outcomes.mean_latency_ms),
+    # `asdict` would take ten times as long.
+    "score_breakdown": lambda found, _: {
+        name: {"rank": it.rank, "score": it.score, "contribution": it.contribution}
+        for name, it in breakdown(found).items()
+    },
     "reason": lambda found, _: reason(found),
 }
-
-
-def tool_results(response: SearchResponse, roots: Roots) -> list[ToolResult]:
-    """Return the tools of a response, best first, with the fields for agents.
-
-    Paths begin with the tree, written as in the settings. What does not apply to a tool is not set.
-    """
-    return [ToolResult.model_construct(**it) for it in result_values(response, roots, AGENT_FIELDS)]
 
 
 def result_values(
     response: SearchResponse, roots: Roots, include: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return fields of the tools of a response as JSON values, as `tool_results` has them."""
+    """Return some fields of the tools of a response, best first, as JSON values.
+
+    Paths begin with the tree, written as in the settings. What does not apply to a tool is missing.
+    """
     results: list[dict[str, Any]] = []
     for found in response.tools:
         values = {name: _VALUES[name](found, roots) for name in include}
@@ -385,19 +364,6 @@ def result_values(
             del values["also"]
         results.append(values)
     return results
-
-
-def _channels(found: FoundTool) -> dict[str, dict[str, float]]:
-    # `asdict` would take ten times as long.
-    return {
-        name: {"rank": it.rank, "score": it.score, "contribution": it.contribution}
-        for name, it in breakdown(found).items()
-    }
-
-
-def _mean_latency(found: FoundTool) -> float | None:
-    latency = found.outcomes and found.outcomes.mean_latency_ms
-    return None if latency is None else round(latency, _DIGITS)
 
 
 class CallableDescription(ToolDescription):
@@ -419,7 +385,7 @@ class Outcome(BaseModel):
     )
 
 
-class ListedTools(RootModel[dict[str, Tools]]):
+class ListedTools(RootModel[dict[str, BySource]]):
     """The tools of each category."""
 
 
@@ -513,28 +479,28 @@ async def _describe(
     described = await service.search.describe(arguments.id, DetailLevel(arguments.detail))
     if service.caller is None:
         return described
-    # Its MCP server's schema instead of the Python signature and schema.
     tool = await service.caller.find(described.id)
-    told = described.model_dump(exclude={"signature", "types", "defaults"})
+    told = {**described.model_dump(), "annotations": dict(tool.annotations) or None}
     if tool.refusal:
-        told = described.model_dump() | {"not_callable": tool.refusal}
-    elif described.input_schema is not None:
-        told["input_schema"] = dict(tool.schema or {})
-    return CallableDescription.model_validate(
-        {**told, "annotations": dict(tool.annotations) or None}
-    )
+        told["not_callable"] = tool.refusal
+    else:
+        # Its MCP server's schema instead of the Python signature and schema.
+        told |= dict.fromkeys(("signature", "types", "defaults"))
+        if described.input_schema is not None:
+            told["input_schema"] = dict(tool.schema or {})
+    return CallableDescription.model_validate(told)
 
 
 async def _call(
     service: Service,
     arguments: CallArguments,
     progress: Callable[..., Awaitable[None]] | None = None,
-    **client: Any,  # noqa: ANN401 - those of `ToolCaller.call`
+    context: CallContext | None = None,
 ) -> CallToolResult:
     if service.caller is None:
         raise ValueError("this server calls no tools")
     await service.follower.looked(progress)
-    return await service.caller.call(arguments.id, arguments.arguments, **client)
+    return await service.caller.call(arguments.id, arguments.arguments, context)
 
 
 async def _report(
@@ -559,7 +525,7 @@ async def _list(browser: ToolBrowser, arguments: ListArguments) -> ListedTools:
     return ListedTools(await asyncio.to_thread(browser.tools, arguments.categories))
 
 
-async def _categories(browser: ToolBrowser, _: NoArguments) -> Categories:
+async def _categories(browser: ToolBrowser, _: NoArguments) -> BySource:
     return await asyncio.to_thread(browser.categories)
 
 
@@ -570,4 +536,4 @@ DESCRIBE = Operation(
 CALL = Operation("call_tool", "Call a tool", CallArguments, None, _call)
 REPORT = Operation("report_outcome", "Report an outcome", OutcomeArguments, Outcome, _report)
 LIST = Operation("list_tools", "List tools", ListArguments, ListedTools, _list)
-CATEGORIES = Operation("list_categories", "List categories", NoArguments, Categories, _categories)
+CATEGORIES = Operation("list_categories", "List categories", NoArguments, BySource, _categories)

@@ -1,13 +1,11 @@
-"""A client during a call: its session, progress and log messages, and questions to its user."""
+"""A client during a call of another server's tool: questions to its user, and log messages."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, get_args
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
-from mcp.server.connection import allowed_log_levels
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -20,7 +18,6 @@ from mcp.types import (
     ElicitRequestFormParams,
     ElicitRequestURLParams,
     ElicitResult,
-    EmptyResult,
     ErrorData,
     InputRequiredResult,
     ListRootsResult,
@@ -28,22 +25,21 @@ from mcp.types import (
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
 )
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
+from mcp.types.version import is_version_at_least
 from toolimport.runtime import ClientHandlers, ToolRunner
 
+from pytools_hybrid.serve.calls import PROTOCOL, CallContext
+from pytools_hybrid.serve.mcp import LEVELS, LogLevels
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp.server.connection import Connection
-    from mcp.server.context import ServerRequestContext
     from mcp.server.mcpserver import Context
     from mcp.types import (
         CallToolResult,
         InputRequest,
         InputResponse,
-        SetLevelRequestParams,
     )
 
 # From this version on, a server asks by answering a call with questions, and the client repeats the
@@ -55,84 +51,6 @@ _NOTHING_TO_FILL_IN: dict[str, Any] = {"type": "object", "properties": {}}
 _NO_ADDRESSES = ErrorData(code=INVALID_REQUEST, message="the client cannot open URLs")
 _OVER = "The call that these answers belong to has ended; call the tool again."
 _PROGRESS_TOKENS = ("progressToken", "progress_token")
-_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
-
-
-class InputRequired(Exception):  # noqa: N818 - no error: the protocol's answer to a call
-    """The client has to answer questions, and then repeat the call."""
-
-    def __init__(self, result: InputRequiredResult) -> None:
-        super().__init__()
-        self.result = result
-
-
-def session_of(context: Context[None, Any]) -> str | None:
-    """Return the session id of a call; None if there are no sessions (HTTP with newer protocols).
-
-    Over stdio, a process has one client.
-    """
-    headers = context.headers
-    if headers is None:
-        return "stdio"
-    # Only older protocols have sessions; the SDK has checked their ids.
-    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return None if is_modern else headers.get("mcp-session-id")
-
-
-class Progress:
-    """Reports the progress of a call, if the client asked for it."""
-
-    def __init__(self, context: Context[None, Any] | None) -> None:
-        self.context = context
-
-    async def __call__(self, done: float, doing: str | None, total: float | None = None) -> None:
-        """Report an increasing number, and the current step."""
-        if self.context is not None:
-            await self.context.report_progress(done, total, message=doing)
-
-    @property
-    def session(self) -> str | None:
-        """The id of the client's session; None without sessions."""
-        return None if self.context is None else session_of(self.context)
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """The client's `_meta`, without the keys that are only for this server."""
-        from pytools_hybrid.serve.calls import PROTOCOL
-
-        sent = (self.context and self.context.request_context.meta) or {}
-        return {
-            key: value
-            for key, value in sent.items()
-            if key not in _PROGRESS_TOKENS and not key.startswith(PROTOCOL)
-        }
-
-
-class LogLevels:
-    """Stores the level of each client with an older protocol; newer ones send it with a call."""
-
-    def __init__(self) -> None:
-        self._set: WeakKeyDictionary[Connection, LoggingLevel] = WeakKeyDictionary()
-
-    async def set(
-        self, context: ServerRequestContext[Any, Any], params: SetLevelRequestParams
-    ) -> EmptyResult:
-        """Answer `logging/setLevel`."""
-        self._set[_connection(context.session)] = params.level
-        return EmptyResult()
-
-    def lowest(self, context: Context[None, Any]) -> LoggingLevel | None:
-        """Return a client's minimum level during a call; None for no messages."""
-        request = context.request_context
-        allowed = allowed_log_levels(context.protocol_version or "", request.meta)
-        first: LoggingLevel | None = next((level for level in _LEVELS if level in allowed), None)
-        return None if first is None else self._set.get(_connection(context.session), first)
-
-
-def _connection(session: Any) -> Connection:  # noqa: ANN401 - see below
-    # Nothing public distinguishes connections.
-    connection: Connection = session._connection
-    return connection
 
 
 class ClientQuestions:
@@ -140,16 +58,19 @@ class ClientQuestions:
 
     Args:
         context: The client's call.
+        session: The id of the client's session; None without sessions.
         levels: The clients' minimum log levels.
 
     Attributes:
         context: The client's call, or later the call that repeats it.
     """
 
-    def __init__(self, context: Context[None, Any], levels: LogLevels) -> None:
+    def __init__(self, context: Context[None, Any], session: str | None, levels: LogLevels) -> None:
         self._log_level: LoggingLevel | None = levels.lowest(context)
         version = context.protocol_version
         self.context = context
+        # Without a session, the next call may come from another client.
+        self._client = session or object()
         self._by_answer = version is not None and is_version_at_least(version, _BY_ANSWER)
         self._asked: dict[str, tuple[InputRequest, asyncio.Future[InputResponse]]] = {}
         self._news = asyncio.Event()
@@ -164,25 +85,40 @@ class ClientQuestions:
         self._abilities = frozenset(name for name, it in abilities.items() if it and can_be_asked)
 
     @property
-    def is_held(self) -> bool:
+    def can_suspend(self) -> bool:
         """Whether the client can be asked by answering its call with questions."""
         return self._by_answer and bool(self._abilities)
 
-    def caller(self) -> ClientHandlers:
-        """Return the client as a tool's server sees it."""
-        return ClientHandlers(
+    def call_context(self, search_of: Callable[[str], str | None] | None) -> CallContext:
+        """Return the client's side of the call."""
+        sent = self.context.request_context.meta or {}
+        meta = {
+            key: value
+            for key, value in sent.items()
+            if key not in _PROGRESS_TOKENS and not key.startswith(PROTOCOL)
+        }
+        handlers = ClientHandlers(
             answer=self.ask,
             capabilities=self._abilities,
-            # Without a session, the next call may come from another client.
-            client=session_of(self.context) or object(),
+            client=self._client,
             on_log=self.log,
             log_level=self._log_level,
         )
+        return CallContext(
+            meta=meta or None,
+            on_progress=self._report,
+            confirm=self.confirm,
+            client=handlers,
+            search_of=search_of,
+        )
+
+    async def _report(self, progress: float, total: float | None, message: str | None) -> None:
+        await self.context.report_progress(progress, total, message)
 
     async def log(self, message: LoggingMessageNotificationParams) -> None:
         """Pass a log message of the tool's server on to the client."""
         lowest = self._log_level
-        if lowest is None or _LEVELS.index(message.level) < _LEVELS.index(lowest):
+        if lowest is None or LEVELS.index(message.level) < LEVELS.index(lowest):
             return
         data = message.data
         data = readable(data) if isinstance(data, str) else "" if data is None else data
@@ -191,7 +127,7 @@ class ClientQuestions:
             LoggingMessageNotification(params=params), self.context.request_id
         )
 
-    async def confirmed(self, question: str) -> bool | None:
+    async def confirm(self, question: str) -> bool | None:
         """Ask the user; return whether they agreed, or None if the client cannot ask."""
         able = self._able and self._able.elicitation
         if "elicitation" not in self._abilities or not able or (able.url and able.form is None):
@@ -227,7 +163,7 @@ class ClientQuestions:
         finally:
             del self._asked[key]
 
-    def go_on(self, context: Context[None, Any]) -> None:
+    def resume(self, context: Context[None, Any]) -> None:
         """Accept the answers in the repeated call."""
         self.context = context
         for key, response in (context.input_responses or {}).items():
@@ -249,30 +185,33 @@ class SuspendedCalls:
 
     def __init__(self, levels: LogLevels) -> None:
         self._levels = levels
-        self._held: dict[
+        self._suspended: dict[
             str, tuple[ClientQuestions, asyncio.Task[CallToolResult], asyncio.Handle]
         ] = {}
 
     async def answer(
         self,
         context: Context[None, Any],
+        session: str | None,
         call: Callable[[ClientQuestions], Awaitable[CallToolResult]],
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequiredResult:
         """Make a call, or continue the one that this call repeats.
 
+        Returns:
+            The answer, or questions: the client answers them and repeats the call.
+
         Raises:
-            InputRequired: The client has to answer questions.
             ToolError: The call that this one repeats has ended.
         """
         if context.request_state is not None:
-            if context.request_state not in self._held:
+            if context.request_state not in self._suspended:
                 raise ToolError(_OVER)
-            asker, task, ending = self._held.pop(context.request_state)
+            asker, task, ending = self._suspended.pop(context.request_state)
             ending.cancel()
-            asker.go_on(context)
+            asker.resume(context)
         else:
-            asker = ClientQuestions(context, self._levels)
-            if not asker.is_held:
+            asker = ClientQuestions(context, session, self._levels)
+            if not asker.can_suspend:
                 return await call(asker)
             task = asyncio.ensure_future(call(asker))
         asking = asyncio.create_task(asker.questions())
@@ -288,12 +227,11 @@ class SuspendedCalls:
         state = secrets.token_hex(8)
         later = asyncio.get_running_loop().call_later
         ending = later(_PATIENCE * ToolRunner.call_seconds(), self._give_up, state)
-        self._held[state] = asker, task, ending
-        questions = InputRequiredResult(input_requests=asking.result(), request_state=state)
-        raise InputRequired(questions)
+        self._suspended[state] = asker, task, ending
+        return InputRequiredResult(input_requests=asking.result(), request_state=state)
 
     def _give_up(self, state: str) -> None:
-        _, task, _ = self._held.pop(state)
+        _, task, _ = self._suspended.pop(state)
         task.cancel()
 
 

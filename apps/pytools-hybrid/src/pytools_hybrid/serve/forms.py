@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from pytools_hybrid.serve.operations import ToolResult
 from pytools_hybrid.text import first_sentences, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from pytools_hybrid.serve.calls._caller import CallableTool
+    from pytools_hybrid.serve.calls import CallableTool
 
 CALLABLE_FIELDS = (
     *("id", "description", "confidence", "hints"),
@@ -140,37 +139,40 @@ def _target(reference: str, whole: Mapping[str, Any]) -> object:
     return found
 
 
-def callable_results(
-    results: Sequence[ToolResult], tools: Iterable[CallableTool]
-) -> list[ToolResult]:
-    """Return results with each tool's input: the first tool's schema, one line for the others."""
-    return [
-        _result(result, tool, is_first=place == 0)
-        for place, (result, tool) in enumerate(zip(results, tools, strict=True))
-    ]
+def callable_values(
+    values: Mapping[str, Any], tool: CallableTool, *, is_first: bool
+) -> dict[str, Any]:
+    """Return the values of a result for an agent that calls tools.
 
+    The first result has the tool's input as a schema if it is small, the others in one line.
 
-def _result(result: ToolResult, tool: CallableTool, *, is_first: bool) -> ToolResult:
+    Args:
+        values: The values of `ToolResult`.
+        tool: The tool, as it can be called.
+        is_first: Whether it is the best result.
+    """
     length = _FIRST_DESCRIPTION if is_first else _DESCRIPTION
     told: dict[str, Any] = {
-        "id": result.id,
-        "description": _beginning(result.description, length),
-        "confidence": result.confidence,
+        "id": values["id"],
+        "description": _beginning(values["description"], length),
+        "confidence": values["confidence"],
     }
     if tool.hints:
         told["hints"] = list(tool.hints)
-    if result.also:
-        told["also"] = result.also
     if tool.refusal:
-        return ToolResult.model_construct(**told, not_callable=tool.refusal)
-    if tool.schema is None:
-        return ToolResult.model_construct(**told, input="see describe_tool")
-    if is_first:
-        whole = _without_titles(tool.schema, _DEEPEST_SCHEMA)
-        if len(json.dumps(whole)) <= _WHOLE_CHARACTERS:
-            return ToolResult.model_construct(**told, input_schema=whole)
-    length = _WHOLE_CHARACTERS if is_first else _FORM_CHARACTERS
-    return ToolResult.model_construct(**told, input=compact_form(tool.schema, length=length))
+        told["not_callable"] = tool.refusal
+    elif tool.schema is None:
+        told["input"] = "see describe_tool"
+    else:
+        whole = _without_titles(tool.schema, _DEEPEST_SCHEMA) if is_first else None
+        if whole is not None and len(json.dumps(whole)) <= _WHOLE_CHARACTERS:
+            told["input_schema"] = whole
+        else:
+            length = _WHOLE_CHARACTERS if is_first else _FORM_CHARACTERS
+            told["input"] = compact_form(tool.schema, length=length)
+    if "also" in values:
+        told["also"] = values["also"]
+    return told
 
 
 def _beginning(text: str, length: int) -> str:

@@ -1,45 +1,59 @@
-"""Calling tools, whichever interface a client uses."""
+"""Calling the tools that a search has found, for clients that cannot run code.
+
+A tool that was imported from an MCP server is called on that server, if this user imported it: a
+tree can come from anywhere, and its manifests can name any file and server. Other Python tools only
+run if that is allowed, in a separate process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 import toolscan
-from mcp.types import ElicitRequest, ErrorData
+from mcp.types import (
+    INVALID_REQUEST,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    ErrorData,
+    TextContent,
+)
 from toolimport.runtime import ImportedTool
 from toolindex import ToolFilter
 
 from pytools_hybrid.errors import AmbiguousToolError, ToolRefusedError, UnknownToolError
+from pytools_hybrid.files import own_folder, replace_file
 from pytools_hybrid.search import found_as
-from pytools_hybrid.serve.calls._forms import compact_form
-from pytools_hybrid.serve.calls._python import PythonTool
-from pytools_hybrid.serve.calls._received import received, shown_question
-from pytools_hybrid.serve.calls._trust import is_trusted
+from pytools_hybrid.serve.forms import compact_form
 from pytools_hybrid.serve.operations import META_PREFIX
+from pytools_hybrid.serve.python_tools import PythonTool
 from pytools_hybrid.telemetry import CALLS, observe, request_source
-from pytools_hybrid.text import one_line
+from pytools_hybrid.text import one_line, readable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp.types import CallToolResult, InputRequest, InputResponse
+    from mcp.types import InputRequest, InputResponse
     from toolimport.runtime import ClientHandlers
     from toolindex import ToolEntry
 
     from pytools_hybrid.search import ToolSearch
 
-    Confirm = Callable[[str], Awaitable[bool | None]]
+PROTOCOL = "io.modelcontextprotocol/"
+"""The prefix of `_meta` keys that only concern a client and its own server."""
 
 _FORM_CHARACTERS = 1500
-_QUESTION_CHARACTERS = 2000
-_PROBLEM_CHARACTERS = 2000
+_SHOWN_CHARACTERS = 2000
 # Each may use `python_memory`; further calls wait.
 _PYTHON_CALLS = 8
 _READ_ONLY = "readOnlyHint"
@@ -49,6 +63,10 @@ _SHOWN_HINTS = {
     "destructiveHint": "destructive",
     "idempotentHint": "idempotent",
 }
+_LINKED = (
+    "The linked resources are on the tool's own server; this server passes calls on, and cannot "
+    "read them."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +97,26 @@ class CallableTool:
         return self._callee
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """A client's side of a call.
+
+    Attributes:
+        meta: The client's metadata.
+        on_progress: Called with the progress that the tool reports.
+        confirm: Asks the user, if the settings require confirmation for the tool; None if nobody
+            can be asked.
+        client: Answers questions of the tool's server during the call; None if nobody can be asked.
+        search_of: Returns the id of the search that listed a tool, by the tool's id, or None.
+    """
+
+    meta: Mapping[str, Any] | None = None
+    on_progress: ProgressFnT | None = None
+    confirm: Callable[[str], Awaitable[bool | None]] | None = None
+    client: ClientHandlers | None = None
+    search_of: Callable[[str], str | None] | None = None
+
+
 class ToolCaller:
     """Calls the tools that an open `ToolSearch` can find; hidden tools cannot be called."""
 
@@ -97,28 +135,14 @@ class ToolCaller:
         return await asyncio.to_thread(lambda: [self._looked_up(entry) for entry in entries])
 
     async def call(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        meta: Mapping[str, Any] | None = None,
-        on_progress: ProgressFnT | None = None,
-        confirm: Confirm | None = None,
-        client: ClientHandlers | None = None,
-        search_of: Callable[[str], str | None] | None = None,
+        self, name: str, arguments: Mapping[str, Any], context: CallContext | None = None
     ) -> CallToolResult:
         """Call a tool, and record whether it worked and how long it took.
 
         Args:
             name: The tool, as `ToolSearch.find` takes it.
             arguments: JSON values that match its schema.
-            meta: The client's metadata.
-            on_progress: Called with the progress that the tool reports.
-            confirm: Asks the user, if the settings require confirmation for this tool; None if
-                nobody can be asked.
-            client: Answers questions of the tool's server during the call; None if nobody can be
-                asked.
-            search_of: Returns the id of the search that listed a tool, by the tool's id, or None.
+            context: The client's side, if it takes part in the call.
 
         Returns:
             The server's whole answer, even if it says that the tool failed.
@@ -129,60 +153,73 @@ class ToolCaller:
             ToolRefusedError: It cannot be called here, the arguments are invalid, or nobody agreed.
             ToolCallError: Its server could not be reached, or answered with an error.
         """
+        context = context or CallContext()
         with observe(CALLS, request_source.get(), "") as seen:
             try:
                 tool = await self.find(name)
                 id_ = tool.entry.id
                 seen.labels = request_source.get(), id_.category
                 seen.note(id_.name, {"gen_ai.tool.name": id_.name, "pytools.tool": str(id_)})
-                search_id = search_of(str(id_)) if search_of else None
-                result = await self._called(
-                    tool, arguments, meta, on_progress, confirm, client, search_id
-                )
+                callee = tool.callee()
+                await self._check(tool, callee, arguments, context)
+                result = await self._timed(tool, callee, arguments, context)
             except (ToolRefusedError, UnknownToolError, AmbiguousToolError):
                 seen.outcome = "refused"
                 raise
             seen.outcome = "error" if result.is_error else "ok"
-        return result
+        return result if isinstance(callee, PythonTool) else _passed_on(result)
 
-    async def _called(
+    async def _check(
         self,
         tool: CallableTool,
+        callee: ImportedTool | PythonTool,
         arguments: Mapping[str, Any],
-        meta: Mapping[str, Any] | None,
-        on_progress: ProgressFnT | None,
-        confirm: Confirm | None,
-        client: ClientHandlers | None,
-        search_id: str | None,
-    ) -> CallToolResult:
-        callee = tool.callee()
+        context: CallContext,
+    ) -> None:
+        """Refuse invalid arguments, and a call that the user does not confirm."""
+        id_ = str(tool.entry.id)
         if problems := callee.problems(arguments):
             form = compact_form(callee.input_schema or {}, length=_FORM_CHARACTERS)
-            problem = one_line(" ".join(problems), _PROBLEM_CHARACTERS)
-            raise ToolRefusedError(str(tool.entry.id), f"{problem} It takes {form}.")
-        if self._to_confirm.include and self._to_confirm.passes_id(str(tool.entry.id)):
-            await _agreed(tool, arguments, confirm)
-        timed = _Timed(tool.entry.id.category, client)
+            problem = one_line(" ".join(problems), _SHOWN_CHARACTERS)
+            raise ToolRefusedError(id_, f"{problem} It takes {form}.")
+        if not self._to_confirm.include or not self._to_confirm.passes_id(id_):
+            return
+        given = one_line(json.dumps(arguments, ensure_ascii=False), _SHOWN_CHARACTERS)
+        answer = await context.confirm(f"Call {id_} with {given}?") if context.confirm else None
+        if answer is None:
+            reason = (
+                "its calls must be confirmed (PYTOOLS_CONFIRM), and this client cannot ask its "
+                "user; use a client that supports elicitation"
+            )
+            raise ToolRefusedError(id_, reason)
+        if not answer:
+            raise ToolRefusedError(id_, "declined by the user")
+
+    async def _timed(
+        self,
+        tool: CallableTool,
+        callee: ImportedTool | PythonTool,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+    ) -> CallToolResult:
+        """Make the call, and record its outcome."""
+        id_ = str(tool.entry.id)
+        search_id = context.search_of(id_) if context.search_of else None
+        timer = _Timer(tool.entry.id.category, context.client)
+        record = partial(self._search.index.recorder.outcome, id_, search_id=search_id)
         try:
             result = await callee.call(
-                arguments, meta=meta, on_progress=on_progress, client=timed.caller()
+                arguments,
+                meta=context.meta,
+                on_progress=context.on_progress,
+                client=timer.client(),
             )
         except Exception:
             # Not a cancellation, which says nothing about the tool.
-            self._note(tool, timed, search_id, success=False)
+            record(success=False, latency_ms=1000 * timer.seconds)
             raise
-        self._note(tool, timed, search_id, success=not result.is_error)
-        return result if isinstance(callee, PythonTool) else _without_our_keys(received(result))
-
-    def _note(
-        self, tool: CallableTool, timed: _Timed, search_id: str | None, *, success: bool
-    ) -> None:
-        self._search.index.recorder.outcome(
-            str(tool.entry.id),
-            success=success,
-            latency_ms=1000 * timed.seconds,
-            search_id=search_id,
-        )
+        record(success=not result.is_error, latency_ms=1000 * timer.seconds)
+        return result
 
     def _looked_up(self, entry: ToolEntry) -> CallableTool:
         settings, roots = self._search.settings, self._search.roots
@@ -197,11 +234,10 @@ class ToolCaller:
         if imported.input_schema is None:
             imported = replace(imported, input_schema=_schema(module, root))
         refusal = ""
-        if not is_trusted(imported.servers_file, root):
+        if not _is_trusted(imported.servers_file, root):
             refusal = (
-                f"its server is not started, because {imported.servers_file} was not imported into "
-                f"{root} by this user; if you trust both, run `pytools-hybrid import`, or set "
-                "PYTOOLS_SERVERS to the file that configures the server"
+                f"not started: you have not imported {imported.servers_file} into {root}. If you "
+                f"trust it, run pytools-hybrid import {imported.servers_file}"
             )
         elif settings.read_only and not imported.annotations.get(_READ_ONLY):
             refusal = _ONLY_READ_ONLY
@@ -241,7 +277,7 @@ class ToolCaller:
         return CallableTool(entry=entry, schema=schema, _callee=tool)
 
 
-class _Timed:
+class _Timer:
     """Times a call, without the client's time for answers, and names the server that asks."""
 
     def __init__(self, server: str, client: ClientHandlers | None) -> None:
@@ -255,12 +291,12 @@ class _Timed:
     def seconds(self) -> float:
         return time.perf_counter() - self._started - self._waited
 
-    def caller(self) -> ClientHandlers | None:
+    def client(self) -> ClientHandlers | None:
         return self._client and replace(self._client, answer=self._answer)
 
     async def _answer(self, request: InputRequest) -> InputResponse | ErrorData:
         if isinstance(request, ElicitRequest):
-            shown = shown_question(request, self._server)
+            shown = _shown_question(request, self._server)
             if isinstance(shown, ErrorData):
                 return shown
             request = shown
@@ -278,27 +314,6 @@ class _Timed:
                 self._waited += time.perf_counter() - self._asked_at
 
 
-def _without_our_keys(result: CallToolResult) -> CallToolResult:
-    """Return an answer whose metadata cannot be taken for this server's."""
-    meta = {key: it for key, it in (result.meta or {}).items() if not key.startswith(META_PREFIX)}
-    return result.model_copy(update={"meta": meta or None})
-
-
-async def _agreed(
-    tool: CallableTool, arguments: Mapping[str, Any], confirm: Confirm | None
-) -> None:
-    given = one_line(json.dumps(arguments, ensure_ascii=False), _QUESTION_CHARACTERS)
-    answer = await confirm(f"Call {tool.entry.id} with {given}?") if confirm else None
-    if answer is None:
-        reason = (
-            "its calls must be confirmed (PYTOOLS_CONFIRM), and this client cannot ask its user; "
-            "use a client that supports elicitation"
-        )
-        raise ToolRefusedError(str(tool.entry.id), reason)
-    if not answer:
-        raise ToolRefusedError(str(tool.entry.id), "the user did not agree")
-
-
 def _is_inside(file: os.PathLike[str], root: os.PathLike[str]) -> bool:
     inside, outer = os.path.realpath(file), os.path.realpath(root)
     return os.path.commonpath([inside, outer]) == outer
@@ -311,3 +326,79 @@ def _schema(module: os.PathLike[str], root: os.PathLike[str]) -> Mapping[str, An
     except (toolscan.ToolScanError, OSError):
         return None
     return cast("Mapping[str, Any] | None", toolscan.input_schema(record))
+
+
+def trust(servers_file: Path, root: Path) -> None:
+    """Record in the user's own folder that this user has imported a file of servers into a root."""
+    note = _note(servers_file, root)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    content = {"servers_file": _full(servers_file), "root": _full(root)}
+    replace_file(note, json.dumps(content, indent=1).encode() + b"\n", mode=0o600)
+
+
+def _is_trusted(servers_file: Path, root: Path) -> bool:
+    """Return whether the file was imported, or is overridden by `PYTOOLS_SERVERS`."""
+    return bool(os.environ.get("PYTOOLS_SERVERS")) or _note(servers_file, root).is_file()
+
+
+def _note(servers_file: Path, root: Path) -> Path:
+    pair = json.dumps([_full(servers_file), _full(root)])
+    return own_folder() / "imported" / f"{sha256(pair.encode()).hexdigest()[:32]}.json"
+
+
+def _full(path: Path) -> str:
+    return os.path.realpath(path.expanduser())
+
+
+def _passed_on(result: CallToolResult) -> CallToolResult:
+    """Return a server's answer without metadata that could be taken for ours or for the protocol's.
+
+    Notes on invalid parts, on numbers that JSON lacks and on links follow as texts.
+    """
+    meta = dict(result.meta or {})
+    # The note of toolimport, which no server can set.
+    notes = [str(meta.pop("toolimport/note", ""))]
+    structured = _mapped(result.structured_content, _finite)
+    if structured != result.structured_content:
+        notes.append("NaN and infinite numbers were replaced by text, because JSON has none.")
+    content = list(result.content)
+    if any(block.type == "resource_link" for block in content):
+        content.append(TextContent(type="text", text=_LINKED))
+    if note := " ".join(filter(None, notes)):
+        content.append(TextContent(type="text", text=readable(note)))
+    own = {key: it for key, it in meta.items() if not key.startswith((PROTOCOL, META_PREFIX))}
+    update = {"content": content, "meta": own or None}
+    # Only if it was replaced, because a field that is set counts as present.
+    if structured != result.structured_content:
+        update["structured_content"] = structured
+    return result.model_copy(update=update)
+
+
+def _shown_question(request: ElicitRequest, server: str) -> ElicitRequest | ErrorData:
+    """Return a question to the user that names the server, and is safe to show on a terminal."""
+    asked = request.params
+    update: dict[str, Any] = {"message": f"[{server}] {readable(asked.message)}"}
+    if isinstance(asked, ElicitRequestURLParams):
+        if not asked.url.isprintable():
+            return ErrorData(code=INVALID_REQUEST, message="the address has invisible characters")
+    else:
+        update["requested_schema"] = _mapped(asked.requested_schema, _readable)
+    return request.model_copy(update={"params": asked.model_copy(update=update)})
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - any JSON
+    """Return a JSON value with other texts, numbers and names."""
+    if isinstance(value, list):
+        return [_mapped(it, change) for it in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {change(key): _mapped(it, change) for key, it in items}
+    return change(value)
+
+
+def _finite(value: object) -> object:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _readable(value: object) -> object:
+    return readable(value) if isinstance(value, str) else value
