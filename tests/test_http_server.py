@@ -362,7 +362,8 @@ def test_garbage_is_refused_once_and_the_server_continues(start, tmp_path):
 @pytest.mark.parametrize("method", ["POST", "HEAD"])
 def test_a_refused_request_ends_its_connection_before_its_body(start, tmp_path, method):
     head = f"{method} / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with start(PYTOOLS_CONSOLE="false", PYTOOLS_TOKEN="secret") as (_, url), connection(url) as client:
+    variables = {"PYTOOLS_CONSOLE": "false", "PYTOOLS_TOKEN": "secret"}
+    with start(**variables) as (_, url), connection(url) as client:
         client.sendall(head.encode())
         answer = client.recv(65536)
         with contextlib.suppress(ConnectionError):
