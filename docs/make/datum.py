@@ -290,9 +290,9 @@ others' scores are their shares of it.
 
 def answer(tools: ToolSearch, response: SearchResponse) -> None:
     """Show the answer that an agent gets."""
-    from pytools_hybrid.serve.operations import answer_meta, tool_results
+    from pytools_hybrid.serve.operations import answer_meta, result_values
 
-    first = tool_results(response, tools.roots)[0].model_dump(exclude_unset=True)
+    first = result_values(response, tools.roots)[0]
     first |= {name: round(first[name], 2) for name in ("score", "confidence")}
     meta = answer_meta(response)
     meta |= {"search_id": "…", "generation": "…"}

@@ -434,14 +434,6 @@ async def test_in_read_only_mode_only_tools_annotated_as_read_only_are_called(se
         assert tools["call_tool"].read_only_hint
 
 
-async def test_a_python_tool_is_not_run_by_default(served):
-    async with served() as client:
-        given = {"id": "gentools:tea:taste", "arguments": {"tea": "x"}}
-        result = await client.call_tool("call_tool", given)
-    assert result.is_error
-    assert "this is a Python module" in result.content[0].text
-
-
 async def test_a_pinned_tool_has_its_own_name_and_schema(served):
     pins = "mcptools:shop:brew_time,mcptools:shop:gone,gentools:tea:taste"
     async with served(pin=pins) as client:
@@ -955,25 +947,6 @@ async def test_an_edited_python_tool_runs_with_its_current_code(running, importe
         assert (await run_tool(client, "helped"))[1] == "1"
         edit(helper, "ANSWER = 22\n")
         assert (await run_tool(client, "helped"))[1] == "22"
-
-
-async def test_a_python_tool_edited_during_a_call_runs_with_its_new_code_in_the_next(
-    running, imported, tmp_path
-):
-    module = imported / "tools/gentools/odd/slow/api.py"
-    module.parent.mkdir(parents=True)
-    source = PYTHON["wait"].replace(
-        "    for _", "    pathlib.Path(file + '.begun').touch()\n    for _"
-    )
-    module.write_text(source)
-    go, begun = tmp_path / "go", tmp_path / "go.begun"
-    async with running() as client:
-        running_tool = asyncio.create_task(run_tool(client, "slow", file=str(go), number=1))
-        await until(begun.exists)
-        edit(module, source.replace("return number", "return 22"))
-        go.touch()
-        assert (await running_tool)[1] == "1"
-        assert (await run_tool(client, "slow", file=str(go), number=1))[1] == "22"
 
 
 async def test_a_search_over_http_is_one_trace_from_its_caller_to_the_channels(served, traced):

@@ -255,7 +255,7 @@ def test_status_says_when_the_durable_file_was_restored(settings, root, embedder
             await search.index.tidy()
 
     asyncio.run(use())
-    options = ["--root", str(root), "--db", str(database), "--embedding-model", "none"]
+    options = ["--root", str(root), "--database", str(database)]
     for is_lost in (False, True):
         if is_lost:
             DAMAGES["the first page random"](ToolIndex.files(database).durable)

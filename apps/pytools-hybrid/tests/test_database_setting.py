@@ -105,7 +105,7 @@ def test_a_reader_needs_a_tree_name_but_no_root():
     assert (settings.only_reads, note) == (True, None)
     assert settings.resolved_server(roots).tree == "acme/tools"
     nameless = Settings(database="postgresql://host/db", sync=False)
-    with pytest.raises(SettingsError, match="database status lists the trees"):
+    with pytest.raises(SettingsError, match="status --all lists the trees"):
         nameless.resolved_database(roots)
     with pytest.raises(SettingsError, match="give the folder"):
         Settings(database=ADDRESS).resolved_root()
@@ -129,8 +129,7 @@ def test_each_address_and_tree_has_its_own_copy_in_the_cache_folder(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["database", "status", "--output", "json"], "postgres: this command needs an extra: "),
-        (["migrate", "a.db", "postgresql://host/db"], "postgres: this command needs an extra: "),
+        (["database", "init", "--database", ADDRESS], "postgres: this command needs an extra: "),
         (["status", "--database", ADDRESS], "an index on a server needs the extra postgres: "),
     ],
 )

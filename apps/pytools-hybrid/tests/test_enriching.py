@@ -540,7 +540,7 @@ class TestTheCommand:
             keyboard.write(f"{answer}\n".encode())
             monkeypatch.setattr(sys, "stdin", terminal)
             _, _, err = command("--model", "test", "--root", root)
-        assert "Ask?" in err
+        assert "Send these requests to test?" in err
         assert ("no model was called" in err) == (written == 0)
         assert (len(said_in(root)) if written else (root / FILE_NAME).exists()) == written
 

@@ -1,5 +1,7 @@
 """Which search of a session has listed a tool last."""
 
+import time
+
 from pytools_hybrid.serve.tools import RecentSearches
 
 A, B, C = "mcptools:mail:a", "mcptools:mail:b", "mcptools:mail:c"
@@ -23,15 +25,17 @@ def test_clients_without_a_session_share_no_search():
 
 
 def test_the_tools_listed_first_are_forgotten_first():
-    recent = RecentSearches(most=2)
+    recent = RecentSearches()
     recent.add("one", "1", [A, B])
-    recent.add("one", "2", [A, C])
+    recent.add("one", "2", [A, *(f"mcptools:many:tool_{number}" for number in range(19_999))])
 
-    assert [recent.search_of("one", it) for it in (A, B, C)] == ["2", None, "2"]
+    assert [recent.search_of("one", it) for it in (A, B)] == ["2", None]
 
 
-def test_a_search_is_forgotten_after_a_while():
-    recent = RecentSearches(seconds=0)
+def test_a_search_is_forgotten_after_a_while(monkeypatch):
+    recent = RecentSearches()
     recent.add("one", "1", [A])
+    later = time.monotonic() + 3601
+    monkeypatch.setattr(time, "monotonic", lambda: later)
 
     assert recent.search_of("one", A) is None

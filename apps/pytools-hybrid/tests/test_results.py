@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from pytools_hybrid import Scope, SearchMode, ToolSearch
-from pytools_hybrid.serve.operations import tool_results
+from pytools_hybrid.serve.operations import result_values
 from toolindex import ArgumentError, ToolFilter
 
 CREATE = "mcptools:github:create_issue"
@@ -35,7 +35,7 @@ def test_equal_tools_of_other_servers_are_named_if_there_are_any(settings, root)
     also = ("mcptools:work:create_issue",)
     both = replace(response, tools=(replace(response[0], also=also), response[0]))
 
-    shown, without = (it.model_dump(exclude_unset=True) for it in tool_results(both, roots))
+    shown, without = result_values(both, roots)
     assert shown == without | {"also": list(also)}
     assert "also" not in without
 

@@ -15,7 +15,7 @@ from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
 from pytools_hybrid.learn.evaluate import EvaluationQuery, Evaluator, configurations
 from pytools_hybrid.serve.browse import BySource, ToolBrowser
 from pytools_hybrid.serve.mcp import create_server
-from pytools_hybrid.serve.operations import tool_results
+from pytools_hybrid.serve.operations import result_values
 from pytools_hybrid.settings import Roots
 from toolindex import ForeignDatabaseError, ToolFilter
 from toolscan import scan
@@ -119,7 +119,7 @@ def test_tools_of_all_roots_are_found_each_in_its_own_root(settings, own, shared
         async with ToolSearch([own, shared], settings(), refresh=False) as search:
             await search.index.refresh()
             response = await search.search("letter", mode=SearchMode.BM25)
-            return {it.id: it.path for it in tool_results(response, search.roots)}
+            return {it["id"]: it["path"] for it in result_values(response, search.roots)}
 
     assert asyncio.run(main()) == {
         "mcptools:mail:send": f"{own.as_posix()}/{SEND}",

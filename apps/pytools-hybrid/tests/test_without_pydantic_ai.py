@@ -23,7 +23,7 @@ MODULE = "pydantic_ai"
 # As if it were not installed: both finding and importing it fail.
 COMMAND = (
     f"import sys; sys.modules[{MODULE!r}] = None; from pytools_hybrid.cli import search, main; "
-    f"_search._PATIENCE_SECONDS = {PATIENCE}; main()"
+    f"search._PATIENCE_SECONDS = {PATIENCE}; main()"
 )
 TO_INSTALL = [
     ("openai:x", install_command("pytools-hybrid[openai]")),

@@ -257,6 +257,7 @@ MORE_NAMES = ("Id", "id", "ID", "naïve", "日本", "123", "root", "$", "", "Opt
             for it in ODD_NAMES
         ),
         (object_of({name: {} for name in MORE_NAMES}), dict.fromkeys(MORE_NAMES, 1)),
+        (object_of({"anyOf": True, "allOf": {"type": "string"}}), {"anyOf": 1, "allOf": "x"}),
     ],
 )
 def test_arguments_that_the_schema_allows_arrive_as_they_were_given(schema, given):

@@ -102,19 +102,6 @@ def test_everyone_gets_the_lease_where_files_cannot_be_locked(path, fill, read_o
         pass
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_a_waiting_process_gets_the_lease_of_one_that_is_killed(index, holder):
-    process = holder("files")
-    got = []
-    waiter = threading.Thread(
-        target=lambda: got.append(index.lease("files").acquire(timeout=PATIENCE))
-    )
-    waiter.start()
-    process.send_signal(signal.SIGKILL)
-    waiter.join(PATIENCE)
-    assert got == [True]
-
-
 def test_a_lease_that_was_acquired_without_a_lock_can_be_released(index, path):
     """The lock file cannot be created, because there is a folder at its path."""
     path.with_name("search.db-files.lock").mkdir()

@@ -70,25 +70,6 @@ def test_a_name_key_consists_of_lower_case_letters_and_digits(typed, key):
     assert name_key(typed) == key
 
 
-@pytest.mark.parametrize(
-    ("column", "typed"),
-    [
-        ("name_key", "createpullrequest"),
-        ("name_key", "create-pull-request"),
-        ("qualified_key", "github.createPullRequest"),
-        ("qualified_key", "github create pull request"),
-    ],
-)
-def test_a_tool_is_found_by_its_name_in_any_spelling_style(index, fill, column, typed):
-    id_ = "mcptools:github:create_pull_request"
-    fill(index, {id_: "Ask for a review.", "mcptools:gitlab:create_merge_request": "Ask too."})
-    sql = f"SELECT id FROM entries WHERE {column} = ?"
-    with index.reading() as reader:
-        assert list(reader.connection.execute(sql, (name_key(typed),))) == [(id_,)]
-        (plan,) = reader.connection.execute(f"EXPLAIN QUERY PLAN {sql}", ("",))
-    assert f"entries_by_{column}" in plan[3]
-
-
 def test_the_time_of_the_last_change_is_returned(index, fill, monkeypatch):
     with index.reading() as reader:
         assert reader.changed_at() is None

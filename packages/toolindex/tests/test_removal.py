@@ -46,12 +46,6 @@ def test_an_index_with_content_is_not_removed_if_only_empty_ones_should_be(path,
     assert path.exists()
 
 
-def test_an_empty_index_is_removed_if_only_empty_ones_should_be(path):
-    ToolIndex(path).close()
-
-    assert ToolIndex.remove(path, only_empty=True)
-
-
 def test_removing_only_empty_indexes_keeps_damaged_files(path):
     ToolIndex(path).close()
     aside = path.with_name("search.db.corrupt-20261122T101500")

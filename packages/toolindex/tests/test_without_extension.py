@@ -85,10 +85,6 @@ def test_an_index_without_the_extension_works_and_reports_what_is_missing(
     assert vector_tables(path) == []
 
 
-def test_with_the_extension_no_problem_is_reported(index):
-    assert index.extension_problem == ""
-
-
 @pytest.mark.parametrize(
     "change",
     [

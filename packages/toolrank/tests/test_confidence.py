@@ -46,11 +46,6 @@ def test_a_pasted_document_has_no_more_confidence_than_a_long_request():
     )
 
 
-def test_every_feature_raises_the_confidence():
-    models = _WORDS, _LIKENESS, Calibration().alone, Calibration().with_words
-    assert all(value > 0 for model in models for value in model[1:])
-
-
 @pytest.mark.parametrize("evidence", [Evidence(), Evidence(strength=math.nan)])
 def test_without_evidence_there_is_no_confidence(evidence):
     assert confidence(evidence) == 0.0

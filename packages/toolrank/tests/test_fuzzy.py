@@ -1,17 +1,15 @@
 """Rows are found by words that are misspelt, cut short, or run together."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolrank import Filter, IdColumn, PostingsCache
+from toolrank import IdColumn
 from toolrank._fuzzy import approximate_terms
 from toolrank._query import STOP_WORDS
 from toolrank._spelling import Vocabulary, osa_distance
 from toolrank.errors import RetrievalError
 
-from .lexical import bm25, fuzzy
+from .lexical import fuzzy
 
 CONTENT = IdColumn(table="docs", column="id")
 NAMES = {
@@ -70,18 +68,6 @@ def test_exact_words_rank_before_similar_ones(named):
     assert ask(named, "form") == ["read_form", "read_farm"]
 
 
-def test_a_row_counts_once_for_a_word_with_several_similar_terms(named):
-    (one, *_) = fuzzy(named).retrieve("form", depth=1)
-    (plain, *_) = bm25(named).retrieve("form", depth=1)
-    assert math.isclose(one.score, plain.score)
-
-
-def test_words_without_similar_terms_find_nothing(named):
-    assert ask(named, "xyzzyq") == []
-    assert ask(named, "ab") == []
-    assert ask(named, "x" * 40) == []
-
-
 def test_a_word_in_most_rows_is_skipped_unless_it_is_the_only_one(connection):
     connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (name)")
     for row in range(1, 201):
@@ -96,17 +82,6 @@ def test_a_word_in_most_rows_is_skipped_unless_it_is_the_only_one(connection):
     assert found("tols specal") == ["7"]
     assert len(found("tols")) == 200
     assert len(found("tool")) == 200
-
-
-def test_only_rows_that_pass_the_filter_are_found(named):
-    where = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("%event",))
-    assert ask(named, "creat", where=where) == ["create_event"]
-
-
-def test_cached_postings_do_not_change_the_answer(named):
-    postings = PostingsCache()
-    for text in ("creat isu", "repo", "creat isu"):
-        assert ask(named, text, postings=postings) == ask(named, text)
 
 
 def test_a_table_that_is_not_fts5_is_an_error(connection):

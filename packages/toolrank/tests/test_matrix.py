@@ -12,7 +12,7 @@ import sqlite_vec
 from hypothesis import given
 from hypothesis import strategies as st
 from toolrank import Filter, IdColumn, MatrixRetriever
-from toolrank._vector import VectorRetriever
+from toolrank._vectors import VectorRetriever
 from toolrank.errors import RetrievalError
 
 COUNT = 700
@@ -153,12 +153,6 @@ def test_rows_that_are_no_vectors_are_an_error(connection):
 def test_no_rows_find_nothing(connection):
     held = MatrixRetriever(connection, "SELECT 1, x'00' WHERE 0")
     assert held.nearest((1, 0), depth=3) == []
-
-
-def test_equal_rows_with_the_first_ids_are_kept(store_vectors):
-    connection = store_vectors(dict.fromkeys(range(1, 200), (1, 0)))
-    found = MatrixRetriever(connection, ROWS).nearest((1, 0), depth=3)
-    assert [hit.id for hit in found] == ["1", "10", "100"]
 
 
 def test_a_row_missing_from_its_content_table_is_left_out(store_vectors):

@@ -38,14 +38,6 @@ judgements = st.one_of(
 places = st.integers(min_value=1, max_value=12)
 
 
-@pytest.mark.parametrize("largest", [1e-300, 1.0, 1.7e308])
-def test_ndcg_depends_only_on_the_proportions_of_gains(largest):
-    gains = {"a": largest, "b": largest / 2, "c": largest / 4}
-    assert ndcg(["b", "a", "c"], gains, 3) == pytest.approx(
-        ndcg(["b", "a", "c"], {"a": 4, "b": 2, "c": 1}, 3)
-    )
-
-
 @every_formula
 def test_an_id_listed_twice_counts_once_at_its_first_rank(formula):
     repeated, once = ["x", "a", "a", "x", "b"], ["x", "a", "b"]
@@ -61,22 +53,11 @@ def test_an_id_with_a_gain_of_zero_or_less_is_not_relevant(formula):
 
 
 @every_formula
-def test_an_empty_ranking_scores_zero(formula):
-    assert formula([], {"a"}, 5) == 0.0
-
-
-@every_formula
 @pytest.mark.parametrize("relevant", [[], set(), {}, {"a": 0}])
 def test_a_query_without_relevant_ids_is_an_error(formula, relevant):
     with pytest.raises(RankingArgumentError, match="has no relevant ids") as raised:
         formula(["a"], relevant, 5)
     assert raised.value.argument == "qrels"
-
-
-@every_formula
-def test_k_must_be_at_least_1(formula):
-    with pytest.raises(RankingArgumentError, match="with k from 1"):
-        formula(["a"], {"a"}, 0)
 
 
 @pytest.mark.parametrize("gain", [nan, inf, -inf])
@@ -110,37 +91,10 @@ def test_every_value_is_between_0_and_1(ranked, relevant, k):
         assert 0.0 <= formula(ranked, relevant, k) <= 1.0
 
 
-@given(ranked=rankings, relevant=st.dictionaries(ids, gains, min_size=1), k=places, data=st.data())
-def test_the_order_of_judgements_does_not_matter(ranked, relevant, k, data):
-    shuffled = dict(data.draw(st.permutations(list(relevant.items()))))
-    for formula in FORMULAS:
-        assert formula(ranked, shuffled, k) == formula(ranked, relevant, k)
-
-
 @given(relevant=st.dictionaries(ids, gains, min_size=1), k=places)
 def test_no_ranking_beats_the_one_sorted_by_gain(relevant, k):
     best = sorted(relevant, key=relevant.__getitem__, reverse=True)
     assert ndcg(best, relevant, k) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("text", "formula"),
-    [
-        ("recall@2", recall),
-        ("precision@2", precision),
-        ("hit@2", hit),
-        ("ndcg@2", ndcg),
-        ("completeness@2", completeness),
-        ("mrr@2", reciprocal_rank),
-    ],
-)
-@given(ranked=rankings, relevant=judgements)
-def test_a_measure_computes_its_formula(text, formula, ranked, relevant):
-    assert _formula(text)(ranked, relevant) == formula(ranked, relevant, 2)
-
-
-def test_mrr_without_k_considers_every_rank():
-    assert reciprocal_rank([*"xyzuvwst", "a"], {"a"}) == 1 / 9
 
 
 @pytest.mark.parametrize(

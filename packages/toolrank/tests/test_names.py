@@ -6,7 +6,7 @@ import apsw
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from toolrank import Filter, IdColumn, name_key
+from toolrank import IdColumn, name_key
 from toolrank._names import NameRetriever, name_share
 from toolrank.errors import RankingArgumentError, RetrievalError
 
@@ -78,10 +78,6 @@ def test_an_identifier_within_a_longer_request_is_a_mention(named, text):
     assert find(named, text) == [(id_, 0.5) for id_, _ in BOTH]
 
 
-def test_an_id_within_a_longer_request_is_a_mention(named):
-    assert find(named, "run github:search now") == [("github:search", 0.5)]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -105,23 +101,6 @@ def test_a_pasted_document_is_not_searched_for_names(named):
     text = "use create_pull_request " * 21
     assert find(named, text[:480])
     assert find(named, text) == []
-
-
-def test_a_query_that_is_a_name_scores_above_one_that_mentions_it(connection):
-    connection.execute("CREATE TABLE docs (id TEXT UNIQUE, name_key TEXT, full_key TEXT)")
-    for id_, name in (("a", "list_all"), ("b", "use list_all")):
-        connection.execute("INSERT INTO docs VALUES (?, ?, '')", (id_, name_key(name)))
-    assert find(connection, "use list_all") == [("b", 1.0), ("a", 0.5)]
-
-
-def test_rows_with_one_name_are_ordered_by_id_up_to_the_depth(named):
-    assert find(named, "search") == [("github:search", 1.0), ("jira:search", 1.0)]
-    assert find(named, "search", depth=1) == [("github:search", 1.0)]
-
-
-def test_only_rows_that_the_filter_allows_are_found(named):
-    where = Filter(sql="SELECT rowid FROM docs WHERE id LIKE ?", parameters=("jira%",))
-    assert find(named, "search", where=where) == [("jira:search", 1.0)]
 
 
 def test_an_index_on_the_keys_is_used(named):

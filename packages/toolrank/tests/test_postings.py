@@ -28,13 +28,6 @@ POSTINGS = st.lists(
 )
 
 
-def test_a_posting_is_cached_under_its_key():
-    postings, first = PostingsCache(), posting({1: 0.5})
-    assert postings.get("merge") is None
-    postings.put("merge", first)
-    assert postings.get("merge") is first
-
-
 def test_postings_of_recent_queries_are_not_read_again():
     postings, read = PostingsCache(), []
 
@@ -59,13 +52,6 @@ def test_the_least_recently_used_terms_are_evicted_first():
     assert postings.rows == 2 * 132
 
 
-def test_terms_without_rows_take_space_too():
-    postings = PostingsCache(max_rows=320)
-    for number in range(1000):
-        postings.put(number, posting({}))
-    assert postings.rows == 320
-
-
 def test_a_posting_larger_than_the_cache_is_not_kept():
     postings = PostingsCache(max_rows=0)
     postings.put("a", posting({1: 1.0}))
@@ -77,17 +63,6 @@ def test_a_negative_bound_is_refused():
     with pytest.raises(RankingArgumentError, match="below zero") as caught:
         PostingsCache(max_rows=-1)
     assert caught.value.argument == "max_rows"
-
-
-def test_a_value_is_read_only_on_first_use():
-    postings, read = PostingsCache(), []
-
-    def size():
-        read.append(1)
-        return 7
-
-    assert [postings.cached_fact("size", size), postings.cached_fact("size", size)] == [7, 7]
-    assert len(read) == 1
 
 
 def test_threads_share_the_cache():

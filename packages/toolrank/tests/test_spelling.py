@@ -41,15 +41,6 @@ def test_the_distance_is_the_edit_distance_up_to_the_limit(a, b, limit):
     assert min(distance, limit + 1) == min(defined(a, b), limit + 1)
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "distance"),
-    [("issue", "isue", 1), ("issue", "issuue", 1), ("issue", "isseu", 1), ("issue", "ixsue", 1),
-     ("ca", "abc", 3), ("", "ab", 2), ("same", "same", 0)],
-)  # fmt: skip
-def test_a_missing_added_wrong_or_swapped_letter_is_one_edit(a, b, distance):
-    assert osa_distance(a, b, limit=5) == distance
-
-
 def terms(vocabulary, word):
     return [similar.term for similar in vocabulary.similar(word)]
 
@@ -101,11 +92,6 @@ def test_the_nearest_terms_are_ordered_by_frequency():
     assert {similar.similarity for similar in found} == {0.75}
 
 
-def test_at_most_three_terms_are_returned():
-    vocabulary = Vocabulary({f"wor{letter}": 1 for letter in "abcdefg"})
-    assert terms(vocabulary, "worx") == ["wora", "worb", "worc"]
-
-
 def test_a_word_matches_terms_that_begin_with_it():
     (found,) = STEMS.similar("repo")
     assert (found.term, found.similarity) == ("repositori", 4 / 11)
@@ -131,11 +117,6 @@ def test_similar_terms_are_from_the_vocabulary_and_ordered(vocabulary, word):
     )
     assert all(documents[each.term] == each.documents for each in found)
     assert all(0 < each.similarity < 1 for each in found)
-
-
-def test_the_terms_of_a_table_are_read_with_their_row_counts(documents):
-    (issue,) = full_text(documents).vocabulary().similar("isue")
-    assert (issue.term, issue.documents) == ("issu", 2)
 
 
 def test_reading_the_vocabulary_leaves_no_temporary_table(documents):

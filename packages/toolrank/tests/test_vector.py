@@ -4,7 +4,7 @@ import math
 
 import pytest
 from toolrank import Filter, IdColumn, MatrixRetriever
-from toolrank._vector import VectorRetriever
+from toolrank._vectors import VectorRetriever
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 
@@ -62,19 +62,6 @@ def test_zero_vectors_are_not_found_and_do_not_count_towards_the_depth(find, sto
     assert ids(find(connection, (1, 0), depth=2)) == ["8", "7"]
 
 
-def test_ids_come_from_the_content_table(find, store_vectors):
-    connection = store_vectors({1: (1, 0), 2: (0, 1)})
-    connection.execute("CREATE TABLE docs (id TEXT UNIQUE)")
-    connection.execute("INSERT INTO docs (rowid, id) VALUES (1, 'right'), (2, 'up')")
-    found = find(connection, (0, 1), content=IdColumn(table="docs", column="id"))
-    assert ids(found) == ["up", "right"]
-
-
-def test_a_depth_beyond_sqlite_vecs_limit_is_reduced(find, store_vectors):
-    connection = store_vectors({1: (1, 0)})
-    assert ids(find(connection, (1, 0), depth=5000)) == ["1"]
-
-
 def test_a_filter_never_starves_the_result(find, store_vectors):
     """Five allowed rows, the farthest of a thousand, are all found by a search for five."""
     vectors = {rowid: (1, rowid / 1000) for rowid in range(1, 1001)}
@@ -102,11 +89,6 @@ def test_a_wrong_number_of_dimensions_is_a_retrieval_error(find, store_vectors, 
     with pytest.raises(RetrievalError, match="'vector' failed") as caught:
         find(connection, vector)
     assert caught.value.retriever == "vector"
-
-
-def test_a_missing_table_is_a_retrieval_error(find, load_vec):
-    with pytest.raises(RetrievalError):
-        find(load_vec, (1.0, 0.0))
 
 
 def test_names_that_are_not_plain_identifiers_are_refused(connection):

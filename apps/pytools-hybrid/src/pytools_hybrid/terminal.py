@@ -25,6 +25,7 @@ __all__ = [
     "Progress",
     "counted",
     "fail",
+    "first",
     "is_terminal",
     "print_issues",
     "print_json",
@@ -152,6 +153,12 @@ def print_sync(
     )
 
 
+def first(texts: Sequence[str], most: int) -> list[str]:
+    """Return the first of some texts, and how many more there are."""
+    more = len(texts) - most
+    return [*texts[:most], *[f"… {more} more"] * (more > 0)]
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless there is one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
@@ -159,10 +166,9 @@ def counted(number: int, noun: str) -> str:
 
 def print_issues(report: SyncReport, roots: Roots) -> None:
     """List files that were left out, with the reasons."""
-    for issue in report.issues[:_SHOWN_ISSUES]:
-        say(f"  left out {roots.brief(issue.path)}: {issue.detail}")
-    if len(report.issues) > _SHOWN_ISSUES:
-        say(f"  … and {len(report.issues) - _SHOWN_ISSUES} more")
+    texts = [f"left out {roots.brief(it.path)}: {it.detail}" for it in report.issues]
+    for text in first(texts, _SHOWN_ISSUES):
+        say(f"  {text}")
 
 
 @contextmanager

@@ -94,15 +94,10 @@ class Manifest:
         return bool(self.files) and all(self.is_ours(folder, name) for name in self.files)
 
 
-def hash_bytes(content: bytes) -> str:
-    """Return the hash of some content, as in manifests."""
-    return sha256(content).hexdigest()
-
-
 def hash_of(file: Path) -> str | None:
     """Hash the file at a path; return `None` if nothing is there, "" if it is not a file."""
     try:
-        return hash_bytes(read_regular_file(file))
+        return sha256(read_regular_file(file)).hexdigest()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
@@ -121,7 +116,7 @@ class Written:
 
 def digest(value: Any) -> str:  # noqa: ANN401 - any JSON
     """Hash a JSON value."""
-    return hash_bytes(json.dumps(value, sort_keys=True, ensure_ascii=True).encode())
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def write_package(
@@ -138,7 +133,7 @@ def write_package(
     with _alone(folder.parent):
         known = Manifest.read(folder) or Manifest(server="", source="", state="")
         data = {name: text.encode() for name, text in files.items()}
-        hashes = {name: hash_bytes(content) for name, content in data.items()}
+        hashes = {name: sha256(content).hexdigest() for name, content in data.items()}
         there = {name: hash_of(folder / name) for name in {*data, *known.files}}
         edited = {
             name

@@ -11,7 +11,6 @@ from toolrank._confidence import RECOMMENDED_CONFIDENCE as RECOMMENDED_CONFIDENC
 from toolrank._confidence import Calibration as Calibration
 from toolrank._fusion import linear_fusion as linear_fusion
 from toolrank._fusion import reciprocal_rank_fusion as reciprocal_rank_fusion
-from toolrank._matrix import MatrixRetriever as MatrixRetriever
 from toolrank._names import name_key as name_key
 from toolrank._postings import PostingsCache as PostingsCache
 from toolrank._query import Query as Query
@@ -24,4 +23,5 @@ from toolrank._search import HybridSearch as HybridSearch
 from toolrank._search import RankExplanation as RankExplanation
 from toolrank._search import SearchResult as SearchResult
 from toolrank._tables import Tables as Tables
+from toolrank._vectors import MatrixRetriever as MatrixRetriever
 from toolrank.errors import ToolRankError as ToolRankError

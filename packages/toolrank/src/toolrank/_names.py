@@ -206,17 +206,12 @@ def names_an_action(request: str) -> bool:
     return bool(_requested_actions(request))
 
 
-def verb_prior(request: str, name: str) -> float:
-    """Return the factor by which a name's verb changes a score.
-
-    It is 1 - `VERB_PENALTY` where the request begins with a verb, politeness left out, or with a
-    question word, and the name has verbs of other actions only; 1.0 where either has no verb.
-    """
-    return next(verb_priors(request, (name,)))
-
-
 def verb_priors(request: str, names: Iterable[str]) -> Iterator[float]:
-    """Yield `verb_prior` of a request and each of some names."""
+    """Yield the factors by which the verbs of some names change their scores.
+
+    A factor is 1 - `VERB_PENALTY` where the request begins with a verb, politeness left out, or
+    with a question word, and the name has verbs of other actions only; 1.0 where either has none.
+    """
     wanted = _requested_actions(request)
     for told in map(_actions_of_name, names):
         yield 1 - VERB_PENALTY if wanted and told and not wanted & told else 1.0

@@ -11,15 +11,15 @@ from toolrank._full_text import FullTextTable
 from toolrank._fuzzy import FuzzyRetriever
 from toolrank._names import NameRetriever
 from toolrank._postings import PostingsCache
-from toolrank._vector import VectorRetriever
+from toolrank._vectors import VectorRetriever
 from toolrank.errors import RankingArgumentError, RetrievalError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
     from toolrank._bm25 import TermMatch
-    from toolrank._matrix import MatrixRetriever
     from toolrank._records import Filter, Hit, IdColumn
+    from toolrank._vectors import MatrixRetriever
     from toolrank.protocols import Candidates, Connection
 
 _NAMED = 50

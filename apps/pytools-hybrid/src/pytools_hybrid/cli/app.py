@@ -93,15 +93,9 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class _Flag(NamedTuple):
-    """The option of a setting.
+    """The option of a setting: its name, the type of its values, and its help.
 
-    Attributes:
-        option: Its name.
-        kind: The type of its value.
-        text: What it is for.
-        default: The default, as text.
-        metavar: What stands for its value.
-        variable: The environment variable, if it is not named after the setting.
+    The default is text; the variable is only given if it is not named after the setting.
     """
 
     option: str

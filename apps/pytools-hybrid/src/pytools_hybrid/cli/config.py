@@ -55,19 +55,13 @@ def config(
         typer.echo(_as_toml(settings, rows), nl=False)
         return
     shown = [
-        row
-        | {"value": _shown(row["value"])}
-        | dict(zip(("bold", "cyan", "dim"), _styles(row["origin"]), strict=True))
+        row | {"value": _shown(row["value"]), "tone": "dim" * (row["origin"] == _DEFAULT)}
         for row in rows
     ]
-    columns = [("setting", "{name}", "{bold}"), ("value", "{value}", "{cyan}")]
-    columns += [("from", "{origin}", "{dim}"), ("variable", "{variable}", "dim")]
+    columns = [("setting", "{name}", "{tone}"), ("value", "{value}", "{tone}")]
+    columns += [("from", "{origin}", "{tone}"), ("variable", "{variable}", "dim")]
     line = "{name} = {value}  ({origin}; {variable})"
     terminal.print_rows(shown, output, line=line, columns=columns, value=rows)
-
-
-def _styles(origin: str) -> tuple[str, str, str]:
-    return ("", "", "dim") if origin == _DEFAULT else ("bold", "cyan", "")
 
 
 def _resolved(settings: Settings) -> dict[str, Any]:

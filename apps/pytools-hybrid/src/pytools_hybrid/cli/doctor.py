@@ -55,9 +55,9 @@ def doctor(
     ] = False,
     output: app.Output = "text",
 ) -> None:
-    """Checks the installation, the settings, the trees of tools and the index.
+    """Check the installation, the settings, the folders of tools and the index.
 
-    Also calls the embedding model, checks whether the system can watch the trees, and starts the
+    Also call the embedding model, check whether the system can watch the folders, and start the
     MCP server.
     """
     if call_providers and not models:

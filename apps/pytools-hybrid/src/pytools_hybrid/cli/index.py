@@ -67,7 +67,7 @@ def index(
     yes: app.Yes = False,
     output: app.Output = "text",
 ) -> None:
-    """Reports what changed, and lists files that were left out with the reason."""
+    """Report what changed, and list the files that were left out, with the reason."""
     for option, is_given in (("--output", output == "json"), ("--strict", strict)):
         if watch and is_given:
             raise SettingsError(f"--watch / {option}", "use only one: --watch scans forever")

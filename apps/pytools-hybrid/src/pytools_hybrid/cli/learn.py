@@ -74,7 +74,7 @@ def evaluate(
     ] = None,
     output: Annotated[Literal["table", "json"], typer.Option(help="Output format.")] = "table",
 ) -> None:
-    """On your own queries, to compare modes or models.
+    """Use your own queries to compare modes or models.
 
     Searches run one after the other, each query once per mode; the latency is that of the whole
     search, including embedding the query. If pytools-hybrid tune has written a file, the table also
@@ -85,8 +85,10 @@ def evaluate(
     from pytools_hybrid.search import SearchMode
 
     models = model or []
-    only = models[0] if len(models) == 1 else None
-    settings = app.settings_from(**flags, database=database, embedding_model=only)
+    checked = [
+        app.settings_from(**flags, database=database, embedding_model=it) for it in models or [None]
+    ]
+    settings = checked[0]
     tools = app.existing_roots(settings)
     asked = evaluation.read_queries(queries, by=group_by)
     depths = evaluation.recall_depths(recall_at)
@@ -94,7 +96,7 @@ def evaluate(
     # A tuning file is found beside an index, and the temporary indexes have none.
     tuned = settings.model_copy(update={"tuning": settings.resolved_tuning(tools) or Path("none")})
     if len(models) > 1:
-        compared = evaluation.of_models(tuned, _checked(models), chosen)
+        compared = evaluation.of_models(tuned, models, chosen)
     else:
         compared = evaluation.configurations(tuned, chosen)
     index = settings.db_path if database is not None else None
@@ -106,17 +108,6 @@ def evaluate(
         terminal.print_json(figures.as_json(report))
     else:
         terminal.print_lines(figures.as_text(report))
-
-
-def _checked(models: list[str]) -> list[str]:
-    from toolembed.providers import check_model_name, check_provider
-
-    for model in models:
-        try:
-            check_provider(check_model_name(model))
-        except ValueError as error:
-            raise SettingsError("--model", str(error)) from error
-    return models
 
 
 @app.command(
@@ -148,7 +139,7 @@ def tune(
     yes: app.Yes = False,
     undo: Annotated[bool, typer.Option("--undo", help="Remove the file again.")] = False,
 ) -> None:
-    """Prints how good searches are before and after, and writes a file if they are better.
+    """Print how good searches are before and after, and write a file if they are better.
 
     Each request is tested on what was learned from the others. Nothing is written unless the
     improvement is statistically significant.
@@ -198,11 +189,9 @@ def _recorded(settings: Settings, since: float | None, *, yes: bool) -> list[Eva
     from pytools_hybrid.learn.tune import recorded
 
     found = recorded(*usage.usage_records(settings, since))
-    for each in found[:_SHOWN_REQUESTS]:
-        say(f"  {each.text} → {', '.join(each.gold)}")
-    more = len(found) - _SHOWN_REQUESTS
-    if more > 0:
-        say(f"  … and {more} more")
+    texts = [f"{each.text} → {', '.join(each.gold)}" for each in found]
+    for text in terminal.first(texts, _SHOWN_REQUESTS):
+        say(f"  {text}")
     say(f"{len(found)} recorded requests were followed by a successful use of a tool")
     if found and not yes and not app.confirm("Learn from them?"):
         raise typer.Abort
@@ -238,7 +227,7 @@ def enrich(
         bool, typer.Option("--dry-run", help="Show the cost and the tools, and exit.")
     ] = False,
 ) -> None:
-    """Requests and synonyms, so that searches find the tools.
+    """The model writes requests and synonyms, so that searches find the tools.
 
     They are written to capabilities.toml in the root, where you can review and change them; every
     search then uses them. Unchanged tools that already have an entry are skipped, and so are
@@ -323,9 +312,7 @@ def _say_result(report: EnrichmentReport) -> None:
         f"{spent.input_tokens:,} input tokens and {spent.output_tokens:,} output tokens, {cost}"
     )
     if report.missing:
-        ids = ", ".join(report.missing[:_SHOWN_IDS])
-        more = len(report.missing) - _SHOWN_IDS
-        rest = f" and {more} more" if more > 0 else ""
-        say(f"{len(report.missing)} tools have no answer ({ids}{rest}); run it again to ask again")
+        ids = ", ".join(terminal.first(report.missing, _SHOWN_IDS))
+        say(f"{len(report.missing)} tools have no answer ({ids}); run it again to ask again")
         for reason in report.reasons:
             say(f"  {reason}")

@@ -11,7 +11,7 @@ import typer
 from pytools_hybrid import terminal
 from pytools_hybrid.cli import app
 from pytools_hybrid.errors import SettingsError
-from pytools_hybrid.serve.operations import SearchArguments, tool_results
+from pytools_hybrid.serve.operations import SearchArguments, result_values
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def search(
     ] = None,
     **given: Any,  # noqa: ANN401 - each field has its own type
 ) -> None:
-    """The best comes first. The index is updated with the files before."""
+    """The best match comes first. The index is updated before the search."""
     output = "python" if output == "types" else output
     if why is not None and output in {"ids", "python"}:
         raise SettingsError(
@@ -153,8 +153,8 @@ def _as_json(
     from pytools_hybrid.search import breakdown, reason
 
     tools: list[dict[str, Any]] = []
-    for result, found in zip(tool_results(response, roots), response.tools, strict=True):
-        values = result.model_dump(exclude_unset=True) | {
+    for result, found in zip(result_values(response, roots), response.tools, strict=True):
+        values = result | {
             "summary": found.entry.summary,
             "tags": list(found.entry.tags),
             "duplicates": list(found.duplicates),
@@ -195,9 +195,8 @@ def _details(found: FoundTool, terms: Terms | None) -> Iterator[str]:
         line = f"{name:<7}#{score.rank:<4}{score.score:>8.3f}  ({score.contribution:+.3f})"
         matched = terms.get(str(found.entry.id)) if name != "vector" else None
         if matched:
-            shown = [f"{term} {score:.1f}" for term, score in list(matched.items())[:_TERMS]]
-            more = len(matched) - len(shown)
-            line += f"  {', '.join([*shown, f'… {more} more'] if more > 0 else shown)}"
+            texts = [f"{term} {part:.1f}" for term, part in matched.items()]
+            line += f"  {', '.join(terminal.first(texts, _TERMS))}"
         yield line
     yield f"confidence {found.confidence:.2f}"
 

@@ -18,9 +18,9 @@ from pytools_hybrid.installation import install_command
 from pytools_hybrid.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from toolimport import ImportOptions, ServerReport
+    from toolimport import ImportOptions, ServerReport, ToolImportError
     from toolimport.clients import Client, ServersFile
 
     from pytools_hybrid.settings import Settings
@@ -117,6 +117,8 @@ async def _import_into(
     file: Path, into: Path, settings: Settings, options: ImportOptions, *, as_json: bool
 ) -> tuple[tuple[ServerReport, ...], bool]:
     """Import the servers and report what was done; also return whether the index is complete."""
+    from toolimport import ToolImportError, import_servers
+
     from pytools_hybrid.search import ToolSearch
 
     started = time.perf_counter()
@@ -136,7 +138,12 @@ async def _import_into(
                 line = f"{report.server}: {_summary(report)}"
                 (say if as_json else terminal.print_lines)(line)
 
-            reports = await _imported(file, into, options, on_stage=stage, on_done=done)
+            try:
+                reports = await import_servers(
+                    file, into, options, on_stage=stage, on_done=done, problem_of=_problem_of
+                )
+            except ToolImportError as error:
+                raise _setting_error(error) from None
             if options.runtime == "pytools":
                 _trust(file, into)
             index_error = (await tools.index.bring_up_to_date()).error
@@ -162,27 +169,13 @@ async def _import_into(
     return reports, index_error is None
 
 
-async def _imported(
-    file: Path,
-    into: Path,
-    options: ImportOptions,
-    *,
-    on_stage: Callable[[str, str], object],
-    on_done: Callable[[ServerReport], Awaitable[object]],
-) -> tuple[ServerReport, ...]:
-    from toolimport import ToolImportError, import_servers
-
-    try:
-        return await import_servers(
-            file, into, options, on_stage=on_stage, on_done=on_done, problem_of=_problem_of
-        )
-    except ToolImportError as error:
-        if error.subject == "generate":
-            extra = install_command("pytools-hybrid[import]")
-            raise SettingsError("import", f"needs the extra 'import': {extra}") from None
-        is_option = error.subject in ("only", "root")
-        subject = f"--{error.subject}" if is_option else error.subject
-        raise SettingsError(subject, error.reason) from None
+def _setting_error(error: ToolImportError) -> SettingsError:
+    """Return the error for the option that an error of an import is about."""
+    if error.subject == "generate":
+        extra = install_command("pytools-hybrid[import]")
+        return SettingsError("import", f"needs the extra 'import': {extra}")
+    is_option = error.subject in ("only", "root")
+    return SettingsError(f"--{error.subject}" if is_option else error.subject, error.reason)
 
 
 def _trust(file: Path, into: Path) -> None:
@@ -259,10 +252,8 @@ def _say_details(reports: tuple[ServerReport, ...], options: ImportOptions) -> N
     for report in reports:
         lines: list[str] = []
         for what, texts in (("was left out", report.failed), ("is simplified", report.notes)):
-            shown = list(texts.items())[:_SHOWN]
-            lines += [f"{tool} {what}: {text}" for tool, text in shown]
-            if len(texts) > _SHOWN:
-                lines.append(f"{len(texts) - _SHOWN} more; --output json has them all")
+            listed = [f"{tool} {what}: {text}" for tool, text in texts.items()]
+            lines += terminal.first(listed, _SHOWN)
         if report.switched_off:
             lines.append(f"switched off in the file: {', '.join(report.switched_off)}")
         lines += report.warnings if report.status != "skipped" else ()
@@ -316,7 +307,7 @@ def setup(
         bool, typer.Option("--undo", help="Restore the clients' original files.")
     ] = False,
 ) -> None:
-    """They then find their tools through pytools-hybrid.
+    """The clients then find their tools through pytools-hybrid.
 
     Without --root, the tools are written to a folder beside the servers file.
     """

@@ -46,7 +46,7 @@ def list_(
         Literal["table", "json", "ids"], typer.Option(help="Output format.")
     ] = "table",
 ) -> None:
-    """Each category has the number of its tools."""
+    """Without an argument, each category is printed with its number of tools."""
     settings = app.settings_from(**flags)
     roots = app.existing_roots(settings)
 
@@ -309,9 +309,8 @@ def _largest(categories: tuple[CategoryCount, ...]) -> str:
     for it in categories:
         counts[it.category] += it.tools
     largest = sorted(counts.items(), key=lambda it: (-it[1], it[0]))
-    shown = [f"{category} {tools}" for category, tools in largest[:_SHOWN_CATEGORIES]]
-    more = len(largest) - len(shown)
-    return ", ".join([*shown, f"… {more} more"] if more > 0 else shown)
+    texts = [f"{category} {tools}" for category, tools in largest]
+    return ", ".join(terminal.first(texts, _SHOWN_CATEGORIES))
 
 
 def _ago(at: float) -> str:

@@ -57,7 +57,7 @@ def report(
         typer.Option(help="Output format. [default: text; csv for --export]"),
     ] = None,
 ) -> None:
-    """Their number, outcomes and latency, and the tools that were used."""
+    """Print their number, outcomes and latency, and the tools that were used."""
     from toolindex import OutcomeRecord, SearchRecord
 
     from pytools_hybrid.reports import usage

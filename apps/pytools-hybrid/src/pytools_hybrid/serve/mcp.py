@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pytools_hybrid.search import ToolSearch
     from pytools_hybrid.settings import RootsLike, Settings
 
+__all__ = ["ToolServer", "create_server"]
+
 LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 """The levels of log messages, the lowest first."""
 

@@ -287,11 +287,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, _DIGITS)
 
 
-def tool_results(response: SearchResponse, roots: Roots) -> list[ToolResult]:
-    """Return the tools of a response, best first, with the fields for agents."""
-    return [ToolResult.model_construct(**it) for it in result_values(response, roots, AGENT_FIELDS)]
-
-
 class ToolResult(BaseModel, defer_build=True):
     """A tool that a search has found; each interface includes some of the fields."""
 
@@ -351,7 +346,7 @@ _VALUES: Mapping[str, Callable[[FoundTool, Roots], Any]] = {
 
 
 def result_values(
-    response: SearchResponse, roots: Roots, include: Collection[str]
+    response: SearchResponse, roots: Roots, include: Collection[str] = AGENT_FIELDS
 ) -> list[dict[str, Any]]:
     """Return some fields of the tools of a response, best first, as JSON values.
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytools_hybrid")
 
 _FLUSH_SECONDS = 0.5
-# Some clients start a server long before they send a message.
-_GREETING_SECONDS = 2.0
 # How long HTTP requests in progress may take to finish.
 _FINISH_SECONDS = 2.0
 
@@ -41,7 +39,11 @@ class ServerProcess:
     Attributes:
         server: The server, which answers `initialize` before it has tools.
         follower: Keeps the index up to date; None before it is created, and in profile `basic`.
+        greeting_seconds: How long the first request after `initialize` is waited for: some clients
+            start a server long before they send a message.
     """
+
+    greeting_seconds: float = 2.0
 
     def __init__(self, settings: Settings, roots: Roots) -> None:
         self.server: ToolServer = ToolServer(settings)
@@ -80,7 +82,7 @@ class ServerProcess:
         so long that clients give up.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GREETING_SECONDS):
+            async with asyncio.timeout(self.greeting_seconds):
                 await self.server.greeted.wait()
         async with self._opened():
             await asyncio.Event().wait()

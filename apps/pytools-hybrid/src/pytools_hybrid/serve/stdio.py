@@ -70,9 +70,11 @@ async def stdio_streams() -> AsyncGenerator[
 
     def read(stdin: int) -> None:
         # The descriptor stays open, because this thread may wait for a line until the process ends.
-        with open(stdin, "rb", closefd=False) as lines, suppress(RuntimeError):
+        # The loop may end before, which is a RuntimeError.
+        with suppress(OSError), open(stdin, "rb", closefd=False) as lines, suppress(RuntimeError):
             while line := lines.readline():
                 loop.call_soon_threadsafe(receive, line)
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(receive, b"")
 
     with (

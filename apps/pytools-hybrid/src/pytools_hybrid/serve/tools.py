@@ -311,7 +311,7 @@ class IndexTools:
     async def _search(self, arguments: SearchArguments, client: ClientCall) -> CallToolResult:
         service = self.service
         response = await SEARCH.run(service, arguments, client)
-        hits = result_values(response, service.search.roots, AGENT_FIELDS)
+        hits = result_values(response, service.search.roots)
         whole: list[str] = []
         for tool, hit in zip(response.tools, hits, strict=True):
             if arguments.detail == "summary":

@@ -43,22 +43,17 @@ _MOST_PAGES = 1000
 _ABOUT = 2000
 
 
+@dataclass(eq=False)
 class Importer:
     """An import run: what all servers share. The arguments are those of `import_servers`."""
 
-    def __init__(
-        self,
-        folder: Path,
-        options: ImportOptions,
-        on_stage: Callable[[str, Stage], object],
-        on_done: Callable[[ServerReport], Awaitable[object]] | None,
-        problem_of: Callable[[str], str],
-    ) -> None:
-        self._folder = folder
-        self._options = options
-        self._on_stage = on_stage
-        self._on_done = on_done
-        self._problem_of = problem_of
+    folder: Path
+    options: ImportOptions
+    on_stage: Callable[[str, Stage], object]
+    on_done: Callable[[ServerReport], Awaitable[object]] | None
+    problem_of: Callable[[str], str]
+
+    def __post_init__(self) -> None:
         # A single thread: the generator keeps a processor busy, and caches what it has read.
         self._generator = ThreadPoolExecutor(1, thread_name_prefix="generator")
         self._worker = ModelWorker()
@@ -69,8 +64,8 @@ class Importer:
 
     async def run(self, file: Path) -> tuple[ServerReport, ...]:
         """Import the servers in a file."""
-        only = self._options.only
-        if only and self._options.prune:
+        only = self.options.only
+        if only and self.options.prune:
             raise ToolImportError(
                 "only",
                 "names some servers, and prune removes tools of servers that are not in the file; "
@@ -83,18 +78,18 @@ class Importer:
             listed = ", ".join(names) or "none at all"
             raise ToolImportError("only", f"{file} has no server {unknown[0]!r}; it has {listed}")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            problem = f"{self._folder} cannot be a folder: a file is there"
+            problem = f"{self.folder} cannot be a folder: a file is there"
             raise ToolImportError("root", problem) from None
-        clear_leftovers(self._folder)
+        clear_leftovers(self.folder)
         source = str(full_path(file))
         # Existing folders keep their names, which programs import.
         known = {it.server: folder.name for folder, it in self._manifests() if it.source == source}
         categories = distinct_names(names, known)
         asked = [entry for entry in entries if not only or entry.name in only]
         try:
-            if any(Manifest.read(self._folder / categories[entry.name]) is None for entry in asked):
+            if any(Manifest.read(self.folder / categories[entry.name]) is None for entry in asked):
                 # The generator loads while the servers start.
                 self._worker.start()
             jobs = (self._one(entry, categories[entry.name]) for entry in asked)
@@ -115,16 +110,16 @@ class Importer:
         return tuple(reports)
 
     def _manifests(self) -> list[tuple[Path, Manifest]]:
-        found = ((it, Manifest.read(it)) for it in sorted(self._folder.iterdir()))
+        found = ((it, Manifest.read(it)) for it in sorted(self.folder.iterdir()))
         return [(folder, manifest) for folder, manifest in found if manifest is not None]
 
     async def _one(self, entry: ServerEntry, category: str) -> ServerReport:
         """Import one server; its errors become part of the report."""
         report = ServerReport(server=entry.name, category=category, status="disabled")
         if entry.disabled:
-            known = Manifest.read(self._folder / category)
+            known = Manifest.read(self.folder / category)
             if known is not None and known.source == str(entry.file):
-                removed = self._removed(report, self._folder / category, known)
+                removed = self._removed(report, self.folder / category, known)
                 report = removed if removed.error else replace(removed, status="disabled")
         elif reason := (
             entry.skipped
@@ -134,7 +129,7 @@ class Importer:
         ):
             report = replace(report, status="skipped", warnings=(reason,))
         else:
-            self._on_stage(entry.name, "waiting")
+            self.on_stage(entry.name, "waiting")
             async with self._turns:
                 started = time.perf_counter()
                 report = await self._imported(entry, report)
@@ -145,7 +140,7 @@ class Importer:
 
     def _imported_from(self, entry: ServerEntry) -> str:
         """Return why a server of another import is skipped, or an empty string."""
-        for _, known in () if self._options.force else self._manifests():
+        for _, known in () if self.options.force else self._manifests():
             if known.source == str(entry.file):
                 continue
             other = _entry_of(known)
@@ -167,14 +162,14 @@ class Importer:
                 status="gone",
                 tools=len(manifest.tools),
             )
-            if self._options.prune:
+            if self.options.prune:
                 report = self._removed(report, folder, manifest)
             reports.append(await self._reported(report))
         return reports
 
     def _removed(self, report: ServerReport, folder: Path, manifest: Manifest) -> ServerReport:
         try:
-            written = remove_package(folder, manifest, force=self._options.force)
+            written = remove_package(folder, manifest, force=self.options.force)
         except OSError as error:
             problem = f"{folder} cannot be removed: {refusal(error)}"
             return replace(report, status="failed", error=problem)
@@ -183,16 +178,16 @@ class Importer:
         )
 
     async def _imported(self, entry: ServerEntry, report: ServerReport) -> ServerReport:
-        folder = self._folder / report.category
+        folder = self.folder / report.category
         try:
             self._check_owner(folder, entry)
-            self._on_stage(entry.name, "connecting")
+            self.on_stage(entry.name, "connecting")
             started = time.monotonic()
-            listing = await list_tools(entry, self._options.seconds)
-            left = self._options.seconds - (time.monotonic() - started)
+            listing = await list_tools(entry, self.options.seconds)
+            left = self.options.seconds - (time.monotonic() - started)
             if not listing.tools:
                 raise ServerError(entry.name, "lists no tools")
-            self._on_stage(entry.name, "generating")
+            self.on_stage(entry.name, "generating")
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(
                 self._generator, self._written, entry, report, listing, left
@@ -206,7 +201,7 @@ class Importer:
     def _written(
         self, entry: ServerEntry, report: ServerReport, listing: Listing, seconds: float
     ) -> ServerReport:
-        folder, options = self._folder / report.category, self._options
+        folder, options = self.folder / report.category, self.options
         known = Manifest.read(folder)
         earlier = {name: module for module, name in known.tools.items()} if known else {}
         modules = distinct_names([it.name for it in listing.tools], earlier)
@@ -246,7 +241,7 @@ class Importer:
             except ValueError as error:
                 failed[tool.name] = str(error)
                 continue
-            if problem := self._problem_of(source):
+            if problem := self.problem_of(source):
                 failed[tool.name] = problem
                 continue
             made.append(tool)
@@ -286,7 +281,7 @@ class Importer:
 
     def _check_owner(self, folder: Path, entry: ServerEntry) -> None:
         """Refuse to write to a folder that was not generated from this file."""
-        if self._options.force or not folder.exists():
+        if self.options.force or not folder.exists():
             return
         known = Manifest.read(folder)
         if known is None:
@@ -303,10 +298,10 @@ class Importer:
             )
 
     async def _reported(self, report: ServerReport) -> ServerReport:
-        if self._on_done is not None:
+        if self.on_done is not None:
             async with self._reporting:
                 try:
-                    await self._on_done(report)
+                    await self.on_done(report)
                 except Exception as error:  # noqa: BLE001 - raised when all are finished
                     self._failure = self._failure or error
         return report

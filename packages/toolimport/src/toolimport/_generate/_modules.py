@@ -60,7 +60,8 @@ def module_name(name: str) -> str:
     made = "".join(char if f"a{char}".isidentifier() else "_" for char in composed).lstrip("_")
     if len(made.encode("utf-8", "replace")) > _LONGEST:
         digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        made = f"{_cut(made, _LONGEST - 9).rstrip('_')}_{digest}"
+        made = made.encode()[: _LONGEST - 9].decode(errors="ignore")
+        made = f"{made.rstrip('_')}_{digest}"
     if not made.isidentifier():
         made = f"tool_{made}" if made else "tool"
     if keyword.iskeyword(made) or _TAKEN.fullmatch(made):
@@ -95,10 +96,6 @@ def distinct_names(
         used.add(made)
         given[name] = made
     return {name: given[name] for name in names}
-
-
-def _cut(text: str, length: int) -> str:
-    return text.encode()[:length].decode(errors="ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

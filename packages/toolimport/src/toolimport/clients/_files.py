@@ -29,6 +29,7 @@ from toolimport.clients._texts import (
     member,
     move_members,
     parse,
+    quoted,
 )
 from toolimport.system import read_regular_file
 
@@ -338,8 +339,8 @@ class ClientFile:
     def _edited_toml(self, entry: dict[str, Any]) -> str:
         """Return the text with a block of ours at its end."""
         table = f"agent.mcp_servers.{NAME}"
-        env = (f"{key} = {_quoted(value)}" for key, value in entry["env"].items())
-        command, args = _quoted(entry["command"]), ", ".join(map(_quoted, entry["args"]))
+        env = (f"{key} = {quoted(value)}" for key, value in entry["env"].items())
+        command, args = quoted(entry["command"]), ", ".join(map(quoted, entry["args"]))
         lines = (f"[{table}]", f"command = {command}", f"args = [{args}]", "", f"[{table}.env]")
         block = "\n".join((*lines, *env, ""))
         before = _BLOCK.sub("", self.text)
@@ -630,11 +631,6 @@ def _handed_on(entries: Sequence[ServerEntry], client: Client) -> dict[str, str]
                     entry.variables().rewritten(part, names.append)
                 needed |= {it: reference.format(it) for it in names if it not in needed}
     return needed
-
-
-def _quoted(text: str) -> str:
-    # A string of JSON is one of TOML too.
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _at(content: Mapping[str, Any], place: Place) -> dict[str, Any]:

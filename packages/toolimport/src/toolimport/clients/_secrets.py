@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pydantic import JsonValue
 
 _BETWEEN = re.compile(r"[\s,](?=[^\s,]*://)")
-_HOST = re.compile(r"[^/?#]*")
 _PORT = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*):(?:\d*|\$\{\w+\})")
 # As in `/@scope/name` and `?to=a@x.org`.
 _NO_USER = re.compile(r"/@|[?&][\w.-]+=[^?&#/]*@")
@@ -48,42 +46,16 @@ _HARMLESS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """A part of a text with one address; its fields joined are the whole part, `@` included."""
-
-    before: str
-    user: str = ""
-    password: str = ""
-    after: str = ""
-
-
-def addresses(text: str) -> Iterator[Address]:
-    """Split a text so that each part has at most one address."""
-    start = 0
-    for found in (*_BETWEEN.finditer(text), None):
-        end = len(text) if found is None else found.end()
-        scheme, mark, rest = text[start:end].partition("://")
-        length = _user_length(scheme, rest)
-        user, _, password = rest[:length].partition(":")
-        yield Address(scheme + mark, user, password, rest[length:])
-        start = end
-
-
 def _user_length(scheme: str, rest: str) -> int:
     """Return the length of user and password; if it is uncertain, err on the long side."""
-    found = _HOST.match(rest)
-    host = found[0] if found else ""
+    host = re.split("[/?#]", rest, maxsplit=1)[0]
     behind = rest[len(host) :]
     may_be_secret = "@" in _NO_USER.sub("", behind) and not _VERSIONED.search(scheme)
     if "@" in host:
         user = host.rpartition("@")[0]
         return rest.rindex("@") if may_be_secret and ":" in user else len(user)
-    if ":" not in host or "@" not in behind:
-        return 0
-    if _PORT.fullmatch(host) and not may_be_secret:
-        return 0
-    return rest.rindex("@")
+    is_port = _PORT.fullmatch(host) and not may_be_secret
+    return 0 if is_port or ":" not in host or "@" not in behind else rest.rindex("@")
 
 
 class Redactor:
@@ -105,13 +77,11 @@ class Redactor:
                 is_choice = is_word and _CHOOSES.search(name)
                 if looks_random(form) or (NAMES_A_SECRET.search(name) and not is_choice):
                     written.setdefault(form, name)
-        self._shown = _pattern(shown), shown
-        self._written = _pattern(written), written
-        self._certain = _pattern(certain), certain
+        self._shown, self._written, self._certain = map(_replacing, (shown, written, certain))
 
     def text(self, text: str) -> str:
         """Redact all values in a text that is to be shown, even those that look harmless."""
-        return _replaced(text, *self._shown)
+        return self._shown(text)
 
     def listing(self, value: JsonValue, *, is_exact: bool = False) -> JsonValue:
         """Redact what looks like a secret in a JSON value that is to be written.
@@ -121,10 +91,10 @@ class Redactor:
         expects.
         """
         if isinstance(value, str):
-            return _replaced(value, *(self._certain if is_exact else self._written))
+            return self._certain(value) if is_exact else self._written(value)
         if isinstance(value, dict):
             return {
-                _replaced(key, *self._certain): self.listing(
+                self._certain(key): self.listing(
                     item, is_exact=key in _EXACT and not isinstance(item, dict)
                 )
                 for key, item in value.items()
@@ -136,13 +106,18 @@ class Redactor:
     @staticmethod
     def of_address(address: str) -> Iterator[tuple[str, str]]:
         """Yield the secrets in addresses: users and passwords, and those in paths and queries."""
-        for found in addresses(address):
-            for name, value in (("password", found.password), ("user", found.user)):
+        start = 0
+        for found in (*_BETWEEN.finditer(address), None):
+            end = len(address) if found is None else found.end()
+            scheme, _, rest = address[start:end].partition("://")
+            start, length = end, _user_length(scheme, rest)
+            user, _, password = rest[:length].partition(":")
+            for name, value in (("password", password), ("user", user)):
                 # Errors about an odd password may quote parts of it.
                 forms = (value, unquote(value), *_ODD.split(value))
                 yield from ((name, form) for form in dict.fromkeys(forms) if form)
             try:
-                parts = urlsplit(f"//{found.after.lstrip('@')}")
+                parts = urlsplit(f"//{rest[length:].lstrip('@')}")
                 yield from parse_qsl(parts.query)
                 for part in parts.path.split("/"):
                     if looks_random(part):
@@ -223,11 +198,9 @@ def _is_key(text: str) -> bool:
     return _WORD.fullmatch(text) is not None and any(map(looks_random, re.split("[-_]", text)))
 
 
-def _pattern(names: Iterable[str]) -> re.Pattern[str] | None:
+def _replacing(names: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what replaces some values in a text by their names."""
     # The longest first, because one may be part of another.
-    ordered = sorted(set(names), key=lambda form: (-len(form), form))
-    return re.compile("|".join(map(re.escape, ordered))) if ordered else None
-
-
-def _replaced(text: str, pattern: re.Pattern[str] | None, names: Mapping[str, str]) -> str:
-    return text if pattern is None else pattern.sub(lambda found: f"[{names[found[0]]}]", text)
+    ordered = sorted(names, key=lambda form: (-len(form), form))
+    pattern = re.compile("|".join(map(re.escape, ordered)) or r"\Z\A.")
+    return lambda text: pattern.sub(lambda found: f"[{names[found[0]]}]", text)

@@ -346,16 +346,18 @@ class ServerEntry:
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of strings as in the file; raise `ServerError` for anything else."""
         value: JsonValue = self.definition.get(key) or []
-        if not isinstance(value, list) or not all(_is_plain(it) for it in value):
-            raise self._wrong(key, "must be a list of strings")
-        return tuple(map(_plain, value))
+        with suppress(TypeError):
+            if isinstance(value, list):
+                return tuple(map(_plain, value))
+        raise self._wrong(key, "must be a list of strings")
 
     def mapping(self, key: str) -> dict[str, str]:
         """Return a mapping of strings as written in the file; null becomes an empty string."""
         value: JsonValue = self.definition.get(key) or {}
-        if not isinstance(value, dict) or not all(_is_plain(it) for it in value.values()):
-            raise self._wrong(key, "must be an object of strings")
-        return {name: _plain(it) for name, it in value.items()}
+        with suppress(TypeError):
+            if isinstance(value, dict):
+                return {name: _plain(it) for name, it in value.items()}
+        raise self._wrong(key, "must be an object of strings")
 
     def file_variables(self, variables: Variables) -> dict[str, str]:
         """Return the variables in the entry's `envFile`, a key of VS Code."""
@@ -533,11 +535,7 @@ def _is_one(tool: str, patterns: Iterable[object]) -> bool:
     return any(fnmatchcase(tool, str(it).partition("(")[0]) for it in patterns)
 
 
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, str | int | float)
-
-
 def _plain(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else str(value)
+    if isinstance(value, dict | list):
+        raise TypeError
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

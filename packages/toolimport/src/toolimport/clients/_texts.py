@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from toolimport._errors import ServersFileError
 from toolimport.system import read_regular_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -49,49 +49,26 @@ def parse(text: str, file: Path) -> JsonValue:
     """Parse the text of a file in the format of its suffix; errors show none of it."""
     match file.suffix.lower():
         case ".toml":
-            import tomllib
-
-            try:
-                return _plain_values(tomllib.loads(text))
-            except (ValueError, RecursionError) as error:
-                raise ServersFileError(file, f"is not valid TOML: {error}") from None
+            kind, loads = "TOML", tomllib.loads
         case ".yaml" | ".yml":
-            return _parse_yaml(text, file)
+            kind, loads = "YAML", _yaml_loader(file)
         case _:
             return _parse_json(text, file)
+    try:
+        # Dates become texts, as in JSON.
+        plain: JsonValue = json.loads(json.dumps(loads(text), default=str))
+    except (ValueError, TypeError, RecursionError) as error:
+        reason = f": {error}" if kind == "TOML" else ""
+        raise ServersFileError(file, f"is not valid {kind}{reason}") from None
+    return plain
 
 
-def _parse_yaml(text: str, file: Path) -> JsonValue:
+def _yaml_loader(file: Path) -> Callable[[str], Any]:
+    """Return what reads YAML 1.2, as clients do; in 1.1, `yes` is true and 22:22 a number."""
     try:
         import yaml
     except ImportError:
         raise ServersFileError(file, "is YAML; install PyYAML to read it") from None
-    loader = _yaml_loader()(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        if _length(node, {}) > len(text) + _MOST_REPEATED:
-            raise ValueError("its aliases repeat too much")
-        return _plain_values(loader.construct_document(node))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise ServersFileError(
-            file,
-            f"is not valid YAML here: {error.problem}",
-            line=mark.line + 1 if mark else None,
-            column=mark.column + 1 if mark else None,
-        ) from None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        raise ServersFileError(file, "is not valid YAML") from None
-    finally:
-        loader.dispose()
-
-
-@cache
-def _yaml_loader() -> Any:  # noqa: ANN401 - a class of an optional library
-    """Return a loader by version 1.2, as clients have; in 1.1, `yes` is true and 22:22 a number."""
-    import yaml
 
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers = {}  # noqa: RUF012 - as in the base class
@@ -106,7 +83,26 @@ def _yaml_loader() -> Any:  # noqa: ANN401 - a class of an optional library
         cast("Any", Loader).add_implicit_resolver(
             f"tag:yaml.org,2002:{tag}", re.compile(rf"(?:{pattern})\Z"), [*first]
         )
-    return Loader
+
+    def loads(text: str) -> Any:  # noqa: ANN401 - any JSON
+        loader: Any = Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is not None and _length(node, {}) > len(text) + _MOST_REPEATED:
+                raise ValueError("its aliases repeat too much")
+            return node and loader.construct_document(node)
+        except yaml.MarkedYAMLError as error:
+            mark, problem = error.problem_mark, f"is not valid YAML here: {error.problem}"
+            if mark is None:
+                raise ServersFileError(file, problem) from None
+            line, column = mark.line + 1, mark.column + 1
+            raise ServersFileError(file, problem, line=line, column=column) from None
+        except yaml.YAMLError:
+            raise ValueError from None
+        finally:
+            loader.dispose()
+
+    return loads
 
 
 def _length(node: Any, known: dict[Any, int]) -> int:  # noqa: ANN401 - a node of YAML
@@ -127,12 +123,6 @@ def _length(node: Any, known: dict[Any, int]) -> int:  # noqa: ANN401 - a node o
         own = len(node.value) if node.id == "scalar" else 0
         known[node] = 1 + own + sum(_length(it, known) for it in inner)
     return known[node]
-
-
-def _plain_values(value: object) -> JsonValue:
-    """Return a value with its dates as text, as in JSON."""
-    plain: JsonValue = json.loads(json.dumps(value, default=str))
-    return plain
 
 
 def _parse_json(text: str, file: Path) -> JsonValue:
@@ -213,7 +203,7 @@ def add_members(text: str, path: Sequence[str], members: Sequence[str]) -> str:
     if not members:
         return text
     if _find(text, path) is None:
-        text = add_members(text, path[:-1], [f"{_quoted(path[-1])}: {{}}"])
+        text = add_members(text, path[:-1], [f"{quoted(path[-1])}: {{}}"])
     inner = _newline_of(text) + _indent_of(text) * (len(path) + 1)
     return _with_inner(text, path, f",{inner}".join(members))
 
@@ -222,10 +212,11 @@ def member(key: str, value: object, text: str, depth: int) -> str:
     """Return the text of a new member, indented for a depth of a document."""
     made = json.dumps(value, indent=_indent_of(text), ensure_ascii=False)
     indented = made.replace("\n", _newline_of(text) + _indent_of(text) * depth)
-    return f"{_quoted(key)}: {indented}"
+    return f"{quoted(key)}: {indented}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as a string of JSON, which is one of TOML too."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -261,7 +252,7 @@ def move_members(text: str, place: Sequence[str], source: str, target: str) -> s
         return text
     path = (*place, target)
     if _find(text, path) is None:
-        text = add_members(text, place, [f"{_quoted(target)}: {{}}"])
+        text = add_members(text, place, [f"{quoted(target)}: {{}}"])
     members, _ = _object(cut.value, 0)
     return _with_inner(text, path, inner.strip(), has_members=bool(members))
 

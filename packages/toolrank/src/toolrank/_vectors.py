@@ -1,11 +1,13 @@
-"""Semantic retrieval: exact nearest neighbours by products with vectors that are held in memory."""
+"""Semantic retrieval: exact nearest neighbours, by sqlite-vec or by products in memory."""
 
 from __future__ import annotations
 
+import math
+from array import array
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolrank._arguments import json_array
+from toolrank._arguments import identifier, json_array
 from toolrank._full_text import ids_of_rows
 from toolrank._records import Hit
 from toolrank.errors import RankingArgumentError, RetrievalError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+# The most that sqlite-vec gives in one search.
+_MAX_NEIGHBOURS = 4096
 # The blobs of a portion are objects on the heap, which keeps their memory: 4,096 vectors of 256
 # numbers leave 7 MB there.
 _PORTION = 512
@@ -33,6 +37,75 @@ _UNSPLIT = 1 << 17
 _ROUNDING = 1e-5
 # For each number of a vector, how far roundings may move a row from its place.
 _ROUNDED = 4 * 2.0**-24
+
+
+class VectorRetriever:
+    """Rank the rows of a sqlite-vec `vec0` table by cosine similarity to a vector.
+
+    Args:
+        connection: An open connection with sqlite-vec loaded.
+        table: The `vec0` table, its vector column declared with `distance_metric=cosine`.
+        column: The vector column.
+        content: Where hits get their ids; without it an id is the rowid in digits.
+        where: The rows to search among.
+
+    Raises:
+        RankingArgumentError: A table or column name that is not plain.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        table: str,
+        *,
+        column: str = "embedding",
+        content: IdColumn | None = None,
+        where: Filter | None = None,
+    ) -> None:
+        identifier(table, argument="vectors")
+        identifier(column, argument="column")
+        allowed = f" AND rowid IN ({where.sql})" if where else ""
+        # A row of zeros or of NaN has no distance, and comes first unless a bound keeps it out;
+        # the distance of opposite vectors is 2.
+        self._sql = (
+            f"SELECT rowid AS row, distance FROM {table} "  # noqa: S608
+            f"WHERE {column} MATCH ? AND k = ? AND distance < 3{allowed} ORDER BY distance"
+        )
+        if content is not None:
+            self._sql = (
+                f"SELECT content.{content.column}, nearest.distance FROM ({self._sql}) AS nearest "  # noqa: S608
+                f"JOIN {content.table} AS content ON content.rowid = nearest.row"
+            )
+        self._connection = connection
+        self._where_parameters = where.parameters if where else ()
+
+    def nearest(
+        self, vector: Sequence[float], /, *, depth: int, then: Sequence[Sequence[float]] = ()
+    ) -> list[Hit]:
+        """Return the `depth` rows (at most 4096) nearest to a vector.
+
+        Scores are cosine similarities in [-1, 1]. A vector of zeros, which has no direction, finds
+        nothing, and a row without a direction is not found.
+
+        Raises:
+            RankingArgumentError: The vector holds a value that is not finite.
+            RetrievalError: The table is missing, or the dimensions differ.
+        """
+        if not any(vector):
+            return []
+        if not all(map(math.isfinite, vector)):
+            raise RankingArgumentError("vector", "it holds a value that is not finite")
+        # Scaled so that no value overflows.
+        largest = max(map(abs, vector))
+        blob = array("f", [value / largest for value in vector]).tobytes()
+        parameters = (blob, min(depth, _MAX_NEIGHBOURS), *self._where_parameters)
+        try:
+            rows = list(self._connection.execute(self._sql, parameters))
+        except Exception as error:
+            # Each driver has its own errors, without a common base class below Exception.
+            raise RetrievalError("vector", error) from error
+        hits = (Hit(str(id_), 1.0 - float(distance)) for id_, distance in rows)
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 
 class _Rows(NamedTuple):
