@@ -87,6 +87,7 @@ Unknown variables that begin with `PYTOOLS_` are reported on stderr, with the mo
 an unknown key in a file is an error. The token is never printed."""
 
 _MEANINGS = {
+    "dir": "freeact's name",
     "alpha": "the weight of meaning, from 0 to 1; words have the rest",
 }
 

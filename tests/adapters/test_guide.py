@@ -19,7 +19,7 @@ PROGRAMS = re.findall(
     r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", GUIDE.read_text("utf-8"), re.M | re.S
 )
 # Run by Python at its start: a busy machine may need longer than this limit for the vectors.
-PATIENT = f"from pytools_hybrid.agents import _corpus; _corpus._EMBEDDING_SECONDS = {PATIENCE}"
+PATIENT = f"from pytools_hybrid.agents import corpus; corpus._EMBEDDING_SECONDS = {PATIENCE}"
 USAGE = {"input_tokens": 1, "output_tokens": 1}
 
 

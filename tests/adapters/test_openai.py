@@ -18,9 +18,9 @@ from pydantic import TypeAdapter  # noqa: E402
 from pytools_hybrid import ToolSearch, load_tool, result_text  # noqa: E402
 from pytools_hybrid.agents.adapters.openai import (  # noqa: E402
     ClientToolSearch,
-    asked,
     function_tool,
     search_output,
+    search_query,
     search_tool,
 )
 
@@ -124,7 +124,7 @@ async def test_the_functions_can_come_from_a_tree(examples, provider, forget_mod
             call = first.output[0]
             functions = {
                 function.name: function
-                for function in map(load_tool, await tools.search(asked(call), limit=1))
+                for function in map(load_tool, await tools.search(search_query(call), limit=1))
             }
             answer = search_output(call, map(function_tool, functions.values()))
             second = await client.responses.create(

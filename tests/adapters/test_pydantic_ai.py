@@ -97,7 +97,7 @@ async def test_invalid_arguments_are_returned_to_the_model(examples, forget_modu
     ]
     assert told.outcome == "retried"
     assert "value: Input should be a valid number" in told.content
-    assert "to_unit: Field required" in told.content
+    assert "to_unit: Missing required" in told.content
 
 
 async def test_a_test_model_can_call_every_tool_that_was_found(write_tree, forget_modules):

@@ -82,7 +82,7 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
 
 # How long the product waits before it answers with less, such as with words instead of vectors.
 PATIENCE_OF_THE_PRODUCT = (
-    "pytools_hybrid.agents._corpus._EMBEDDING_SECONDS",
+    "pytools_hybrid.agents.corpus._EMBEDDING_SECONDS",
     "pytools_hybrid.cli.search._PATIENCE_SECONDS",
     "pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS",
     "pytools_hybrid.index._first_sync._FIRST_TOOLS_SECONDS",

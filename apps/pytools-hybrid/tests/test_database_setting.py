@@ -15,7 +15,7 @@ ADDRESS = f"postgresql://me:{SECRET}@db.example:5432/tools?sslmode=verify-full&t
 SHOWN = "postgresql://me@db.example:5432/tools?sslmode=verify-full&tree=acme/tools"
 
 
-@pytest.mark.parametrize("name", ["database", "db_path", "database_path"])
+@pytest.mark.parametrize("name", ["database", "db_path"])
 def test_a_file_can_be_given_under_every_name_of_the_setting(name, monkeypatch, tmp_path):
     (tmp_path / "pytools.toml").write_text(f'{name} = "of_file.db"\n', encoding="utf-8")
     assert Settings.from_flags({}).database == tmp_path / "of_file.db"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pytools_hybrid import BlockingToolSearch, SettingsError
 from pytools_hybrid.cli import main
-from pytools_hybrid.settings import Roots, meant_folder, no_tools
+from pytools_hybrid.settings import Roots, missing, no_tools
 
 
 @pytest.mark.parametrize("wrong", ["semantic", "VECTOR", "", None])
@@ -88,8 +88,8 @@ def test_a_misspelt_root_is_answered_with_the_nearest_folder(root, capsys):
     # While it follows the files, the folder may still be created.
     with BlockingToolSearch(wrong, follow=True) as tools:
         assert tools.search("merge files").notes[0] == told
-    assert meant_folder(wrong / "mcptools") == root / "mcptools"
-    assert meant_folder(root.with_name("quite-another")) is None
+    assert f"did you mean {root / 'mcptools'}?" in missing(wrong / "mcptools")
+    assert "give the folder" in missing(root.with_name("quite-another"))
 
 
 def test_a_root_that_is_a_file_is_refused(root):

@@ -19,7 +19,7 @@ from pytools_hybrid.search import (
     SearchRequest,
     hybrid_search,
 )
-from pytools_hybrid.settings import check_model_name
+from pytools_hybrid.settings import check_language_model
 from toolembed import Backoff
 
 from .conftest import PATIENCE
@@ -236,21 +236,21 @@ def test_a_model_that_cannot_be_used_is_reported_in_the_note(rerank, monkeypatch
      "gateway/openai:gpt-5-mini", "cerebras:x"],
 )  # fmt: skip
 def test_a_name_with_a_known_provider_is_accepted(name):
-    assert check_model_name(name) == name
+    assert check_language_model(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5-mini", ":x", "openai:", "opnai:gpt-5-mini"])
 def test_a_name_without_a_known_provider_is_refused(name):
     with pytest.raises(ValueError, match="provider"):
-        check_model_name(name)
+        check_language_model(name)
 
 
 def test_nothing_is_imported_before_the_first_use():
     code = (
         "import sys\n"
-        "from pytools_hybrid.settings._models import check_model_name\n"
+        "from pytools_hybrid.settings import check_language_model\n"
         "from pytools_hybrid.search._rerank import Reranking\n"
-        "Reranking(check_model_name('openai:gpt-5-mini'))\n"
+        "Reranking(check_language_model('openai:gpt-5-mini'))\n"
         "assert 'pydantic_ai' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)

@@ -417,7 +417,7 @@ def test_an_index_of_several_roots_cannot_be_opened_for_one_of_them(tmp_path, ow
 
 @pytest.mark.parametrize("path", ["mcptools/mail/send.py", "7/mcptools/x/y.py", "x", ""])
 def test_a_path_from_an_index_of_other_roots_is_located_in_the_first_root(path):
-    assert Roots.of(["one", "two"]).locate(path) == (Path("one"), path)
+    assert Roots.of(["one", "two"]).resolve(path) == (Path("one"), path)
 
 
 def test_an_evaluation_says_why_a_gold_tool_of_any_root_is_missing(settings, own, shared):

@@ -242,4 +242,5 @@ def test_the_commonly_guessed_variable_for_the_root_works_too(monkeypatch):
     assert settings.origins == {"root": "PYTOOLS_ROOT"}
     assert Settings.unknown_variables() == {}
     monkeypatch.setenv("PYTOOLS_DIR", "named")
-    assert Settings.from_flags({}).root == (Path("named"),)
+    with pytest.raises(SettingsError, match="PYTOOLS_DIR: is another name for root"):
+        Settings.from_flags({})

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import Settings, SettingsError
-from pytools_hybrid.settings import find_settings_file, read_settings_file
 
 TABLE = '[tool.pytools]\nlimit = 7\n[tool.other]\nlimit = "x"\n'
 
@@ -41,33 +40,32 @@ def test_each_setting_shows_its_source(write, monkeypatch):
     file = write("pytools.toml", "limit = 7\nthreshold = 0.5\n")
     monkeypatch.setenv("PYTOOLS_THRESHOLD", "0.25")
 
-    origins = Settings.from_flags({"db_path": "x.db", "bm25_weight": 2}).origins
+    origins = Settings.from_flags({"database": "x.db", "bm25_weight": 2}).origins
 
     assert origins == {
         "limit": str(file),
         "threshold": "PYTOOLS_THRESHOLD",
         "database": "--database",
-        "bm25_weight": "the caller",
+        "bm25_weight": "the argument bm25_weight",
     }
 
 
 def test_the_nearest_file_is_used(write, monkeypatch, tmp_path):
-    outer = write("pytools.toml", "limit = 7")
-    inner = write("a/pytools.toml", "limit = 8")
+    write("pytools.toml", "limit = 7")
+    write("a/pytools.toml", "limit = 8")
     (tmp_path / "a" / "b").mkdir()
 
-    assert find_settings_file(tmp_path / "a" / "b") == inner
-    assert find_settings_file(tmp_path) == outer
+    assert Settings.from_flags({}).limit == 7
     monkeypatch.chdir(tmp_path / "a" / "b")
     assert Settings.from_flags({}).limit == 8
 
 
-def test_a_table_in_pyproject_is_read(write, tmp_path):
+@pytest.mark.parametrize("other", ["[tool.other]\n", "[tool.pytools-other]\n# [tool.pytools]\n"])
+def test_the_nearest_table_in_a_pyproject_is_read(write, tmp_path, monkeypatch, other):
     write("pyproject.toml", TABLE)
+    monkeypatch.chdir(write("inner/pyproject.toml", other).parent)
 
     assert Settings.from_flags({}).limit == 7
-    write("inner/pyproject.toml", "[tool.other]\n")
-    assert find_settings_file(tmp_path / "inner") == tmp_path / "pyproject.toml"
     write("pytools.toml", "limit = 6")
     assert Settings.from_flags({}).limit == 6
 
@@ -157,13 +155,6 @@ def test_a_table_is_read_in_any_toml_notation(write, text):
     write("pyproject.toml", text)
 
     assert Settings.from_flags({}).limit == 7
-
-
-def test_a_table_with_a_similar_name_is_ignored(write):
-    write("pytools.toml", "limit = 7")
-    write("inner/pyproject.toml", "[tool.pytools-other]\n# [tool.pytools]\n")
-
-    assert find_settings_file(write("inner/x", "").parent).name == "pytools.toml"
 
 
 def test_a_string_is_one_folder_even_with_separators(write, tmp_path):
@@ -290,4 +281,4 @@ def test_any_text_is_settings_or_a_clear_error(tmp_path_factory, text):
     file.write_bytes(text.encode("utf-8", "replace"))
 
     with suppress(SettingsError):
-        read_settings_file(file, known=Settings.model_fields)
+        Settings.from_flags({}, file=file)

@@ -14,7 +14,7 @@ from pytools_hybrid.index import configured_embedder
 from pytools_hybrid.installation import install_command
 from pytools_hybrid.reports.models import model_choices
 from pytools_hybrid.search import Reranking
-from pytools_hybrid.settings import check_model_name
+from pytools_hybrid.settings import check_language_model
 from toolembed import EmbeddingError, FailureKind
 
 from .conftest import PATIENCE
@@ -104,7 +104,7 @@ def test_the_first_use_of_a_model_says_what_to_install(absent, model, command):
         asyncio.run(embedder.embed_query("merge"))
     assert refused.value.kind is FailureKind.UNAVAILABLE
     assert str(refused.value).endswith(f"; {command}")
-    assert check_model_name(model) == model
+    assert check_language_model(model) == model
     why = asyncio.run(Reranking(model).prepare())
     assert why.startswith("its package is missing")
     assert why.endswith(f"; {command}")

@@ -196,14 +196,6 @@ def test_a_row_with_the_quoted_phrase_ranks_first(connection):
     assert ids(find(connection, 'the "merge pull request" one')) == ["2", "1"]
 
 
-def test_equal_rows_at_the_limit_are_ordered_by_id(connection):
-    connection.execute("CREATE VIRTUAL TABLE docs_fts USING fts5 (text)")
-    for rowid in (2, 3, 10):
-        connection.execute("INSERT INTO docs_fts (rowid, text) VALUES (?, 'same')", (rowid,))
-    assert ids(find(connection, "same", depth=1)) == ["10"]
-    assert ids(find(connection, "same", depth=2)) == ["10", "2"]
-
-
 def test_a_row_missing_from_the_content_table_is_not_found(documents):
     documents.execute("DELETE FROM docs WHERE id = 'pdf:merge'")
     assert find(documents, "merge", content=CONTENT) == []

@@ -1,6 +1,5 @@
 """How far apart two spellings are, and which terms a misspelt word may stand for."""
 
-import string
 from contextlib import closing
 from functools import cache
 
@@ -106,17 +105,6 @@ def test_short_words_and_words_with_digits_match_nothing_else(word):
 def test_stop_words_and_digits_are_never_corrections():
     assert terms(STEMS, "withh") == []
     assert len(STEMS) == 12
-
-
-@given(st.lists(st.text(string.ascii_lowercase, max_size=9)), st.text(max_size=12))
-def test_similar_terms_are_from_the_vocabulary_and_ordered(vocabulary, word):
-    documents = {term: len(term) for term in vocabulary}
-    found = Vocabulary(documents).similar(word)
-    assert [(-each.similarity, -each.documents, each.term) for each in found] == sorted(
-        (-each.similarity, -each.documents, each.term) for each in found
-    )
-    assert all(documents[each.term] == each.documents for each in found)
-    assert all(0 < each.similarity < 1 for each in found)
 
 
 def test_reading_the_vocabulary_leaves_no_temporary_table(documents):

@@ -31,16 +31,9 @@ if TYPE_CHECKING:
     from toolembed import Embedder
     from toolindex import ToolFilter
 
-    from pytools_hybrid.agents import (
-        BlockingIndex,
-        BlockingToolSearch,
-        FoundFunction,
-        ToolCorpus,
-        ToolDefinition,
-        ToolFunction,
-        load_tool,
-        result_text,
-    )
+    from pytools_hybrid.agents.blocking import BlockingIndex, BlockingToolSearch
+    from pytools_hybrid.agents.corpus import ToolCorpus, ToolDefinition
+    from pytools_hybrid.agents.functions import FoundFunction, ToolFunction, load_tool, result_text
     from pytools_hybrid.errors import (
         AmbiguousToolError,
         PytoolsError,
@@ -66,17 +59,25 @@ if TYPE_CHECKING:
     )
     from pytools_hybrid.settings import Roots, RootsLike, Settings
 else:
-    # The command line must show its help without importing what the help does not need.
+    # The command line must show its help without importing what the help does not need. Each of
+    # these imports those before it.
+    _ROOMS = (
+        *("pytools_hybrid.errors", "toolindex", "toolembed", "pytools_hybrid.settings"),
+        *("pytools_hybrid.index", "pytools_hybrid.search", "pytools_hybrid.agents.functions"),
+        *("pytools_hybrid.agents.corpus", "pytools_hybrid.agents.blocking"),
+    )
+
     def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-        return value
+        for room in _ROOMS if name in __all__ else ():
+            if (value := getattr(import_module(room), name, None)) is not None:
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *_HOMES})
+        return sorted({*globals(), *__all__})
 
 
 __all__ = [
@@ -117,33 +118,3 @@ __all__ = [
     "open_store",
     "result_text",
 ]
-
-_HOMES = {
-    name: module
-    for module, names in {
-        "toolembed": "Embedder",
-        "toolindex": "ToolFilter",
-        "pytools_hybrid.agents._blocking": "BlockingIndex BlockingToolSearch",
-        "pytools_hybrid.agents._calling": "load_tool result_text",
-        "pytools_hybrid.agents._corpus": "ToolCorpus",
-        "pytools_hybrid.agents._definitions": "ToolDefinition",
-        "pytools_hybrid.agents._functions": "FoundFunction",
-        "pytools_hybrid.agents._tool_function": "ToolFunction",
-        "pytools_hybrid.errors": "AmbiguousToolError PytoolsError RootUnreadableError "
-        "SettingsError ToolArgumentsError ToolLoadError UnknownToolError",
-        "pytools_hybrid.index._catch_up": "IndexState",
-        "pytools_hybrid.index._follow": "Follower",
-        "pytools_hybrid.index._index": "Index",
-        "pytools_hybrid.index._opening": "open_store",
-        "pytools_hybrid.index._usage": "Recording",
-        "pytools_hybrid.search._describe": "DetailLevel ToolDescription",
-        "pytools_hybrid.search._explain": "Placement",
-        "pytools_hybrid.search._lookup": "CategoryCount",
-        "pytools_hybrid.search._tool_search": "ToolSearch",
-        "pytools_hybrid.search._types": "FoundTool MatchType RerankReport "
-        "Scope SearchMode SearchResponse",
-        "pytools_hybrid.settings._roots": "Roots RootsLike",
-        "pytools_hybrid.settings._settings": "Settings",
-    }.items()
-    for name in names.split()
-}

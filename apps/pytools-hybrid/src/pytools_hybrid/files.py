@@ -13,8 +13,10 @@ __all__ = ["discard_unfinished", "newline_of", "own_folder", "replace_file"]
 
 
 def own_folder() -> Path:
-    """Return the folder for the user's decisions: `$XDG_CONFIG_HOME/pytools-hybrid`."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pytools-hybrid"
+    """Return the folder for the user's decisions, such as `~/.config/pytools-hybrid`."""
+    from platformdirs import user_config_path
+
+    return user_config_path("pytools-hybrid")
 
 
 def replace_file(path: Path, content: bytes, *, mode: int | None = None) -> None:

@@ -166,7 +166,7 @@ def counted(number: int, noun: str) -> str:
 
 def print_issues(report: SyncReport, roots: Roots) -> None:
     """List files that were left out, with the reasons."""
-    texts = [f"left out {roots.brief(it.path)}: {it.detail}" for it in report.issues]
+    texts = [f"left out {roots.short_path(it.path)}: {it.detail}" for it in report.issues]
     for text in first(texts, _SHOWN_ISSUES):
         say(f"  {text}")
 

@@ -176,7 +176,7 @@ def _as_json(
         "unchanged": report.unchanged,
         "embedded": embedded,
         "left_out": [
-            {"path": tools.roots.brief(it.path), "reason": it.reason, "detail": it.detail}
+            {"path": tools.roots.short_path(it.path), "reason": it.reason, "detail": it.detail}
             for it in report.issues
         ],
         "without_vector": refused,

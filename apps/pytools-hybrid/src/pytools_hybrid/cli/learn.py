@@ -234,10 +234,10 @@ def enrich(
     entries that you wrote yourself. Running it again continues an interrupted run.
     """
     from pytools_hybrid.learn.enrich import ModelClient, plan_enrichment
-    from pytools_hybrid.settings import REMEDIES, check_model_name
+    from pytools_hybrid.settings import REMEDIES, check_language_model
 
     try:
-        check_model_name(model)
+        check_language_model(model)
     except ValueError as error:
         raise SettingsError("--model", str(error)) from error
     if find_spec("pydantic_ai") is None:

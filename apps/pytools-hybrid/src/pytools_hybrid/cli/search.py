@@ -212,7 +212,7 @@ def _rows(
         tone = "green" if found.confidence >= RECOMMENDED_CONFIDENCE else "yellow"
         first = _row(f"{score}  {id_}  {found.match_type}", f"{id_}  {found.match_type}", "cyan")
         yield {**first, "rank": f"{rank:>2}", "score": f"{score}{_bar(found.score)}", "tone": tone}
-        path = roots.shown(found.entry.path)
+        path = roots.display_path(found.entry.path)
         yield _row(f"      {found.entry.summary}", found.entry.summary)
         yield _row(f"      {path}", path, "dim")
         for line in _details(found, terms):

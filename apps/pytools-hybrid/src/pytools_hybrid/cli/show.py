@@ -74,7 +74,7 @@ def list_(
                 "id": str(it.id),
                 "summary": it.summary,
                 "signature": it.signature,
-                "path": roots.shown(it.path),
+                "path": roots.display_path(it.path),
             }
             for it in entries
         ]

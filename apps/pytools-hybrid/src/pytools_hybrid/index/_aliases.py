@@ -90,7 +90,7 @@ class Annotator:
     def _annotate_by_root(self, store: ToolStore) -> int:
         ids: dict[Path, list[str]] = {root: [] for root in self._sources}
         for entry in store.stored(reader_version="").entries.values():
-            ids[self._roots.locate(entry.path)[0]].append(entry.id)
+            ids[self._roots.resolve(entry.path)[0]].append(entry.id)
         aliases: dict[str, tuple[str, ...]] = {}
         keep: list[str] = []
         for root, source in self._sources.items():

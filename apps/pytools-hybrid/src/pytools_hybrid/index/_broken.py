@@ -60,11 +60,11 @@ def suspects(issues: Iterable[ScanIssue], former: Collection[str]) -> list[ScanI
 
 def broken_tool(issue: ScanIssue, text: str, roots: Roots) -> BrokenTool | None:
     """Return the tool of a broken file, with its text; None if no layout has tools there."""
-    _, relative = roots.locate(issue.path)
+    _, relative = roots.resolve(issue.path)
     for layout in roots.layouts:
         if (values := layout.values(relative)) is not None and not layout.hides(relative):
             id_ = f"{layout.source}:{values['category']}:{values.get('name', '*')}"
             line = _LINE.match(issue.detail)
-            place = roots.shown(issue.path) + (f":{line[1]}" if line else "")
+            place = roots.display_path(issue.path) + (f":{line[1]}" if line else "")
             return BrokenTool(id_, place, line[2] if line else issue.detail, text)
     return None

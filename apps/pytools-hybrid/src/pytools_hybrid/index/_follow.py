@@ -195,7 +195,9 @@ class Follower(FirstSync):
                 if self._on_sync is not None and (is_changed or news):
                     self._on_sync(report)
                 for issue in sorted(news, key=lambda it: it.path):
-                    _log.info("left out %s: %s", self._index.roots.brief(issue.path), issue.detail)
+                    _log.info(
+                        "left out %s: %s", self._index.roots.short_path(issue.path), issue.detail
+                    )
                 self._warn_of_broken()
                 if is_changed and self._synced.is_set():
                     await self._warn_of_idle_patterns()

@@ -63,7 +63,7 @@ def open_file(roots: Roots, settings: Settings) -> SQLiteStore:
             database,
             aside,
         )
-    store = bound(open_sqlite(database, field_weights), roots.full_names)
+    store = bound(open_sqlite(database, field_weights), roots.identity)
     if is_in_our_cache(database):
         _remove_leftovers(database)
     return store

@@ -120,7 +120,7 @@ def refresh(
     report = portions.added_to(report)
     if report.rescan:
         # Where files cannot be locked, another process changed what this scan had skipped.
-        relative = sorted({roots.locate(path)[1] for path in report.rescan})
+        relative = sorted({roots.resolve(path)[1] for path in report.rescan})
         paths = roots.stored_everywhere(relative)
         stored = store.stored(reader_version=roots.reader_version, within=paths)
         rescanned, others = scan_roots(
@@ -180,7 +180,7 @@ def scan_roots(
         )
     except NotADirectoryError:
         return ScanReport(), ()
-    places = {roots.stored(number, ""): root for number, root in enumerate(roots)}
+    places = {roots.stored_path(number, ""): root for number, root in enumerate(roots)}
     unreadable = tuple(
         RootUnreadableError(places[issue.path], issue.detail)
         for issue in report.issues
@@ -273,7 +273,7 @@ class _Portions:
         )
 
     def _commit(self) -> None:
-        places = [self._roots.locate(record.path)[1] for record in self._records]
+        places = [self._roots.resolve(record.path)[1] for record in self._records]
         report = self._store.sync(
             ScanReport(records=tuple(self._records)),
             reader_version=self._roots.reader_version,

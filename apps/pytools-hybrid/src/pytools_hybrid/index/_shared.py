@@ -60,7 +60,7 @@ def open_shared(roots: Roots, settings: Settings) -> ToolStore:
     copy = open_sqlite(_writable(settings.resolved_database(roots)), settings.field_weights)
     store = server.open(copy, read_only=only_reads)
     # If files are never scanned, the copy does not belong to a root.
-    return bound(store, str(server) if only_reads else roots.full_names)
+    return bound(store, str(server) if only_reads else roots.identity)
 
 
 def _writable(database: Path) -> Path:

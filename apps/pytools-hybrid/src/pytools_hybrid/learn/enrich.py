@@ -7,19 +7,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import re
 import tempfile
-import tomllib
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+import tomlkit
 from platformdirs import user_cache_path
 from pydantic import BaseModel, Field
 from toolembed import Backoff
@@ -90,8 +88,6 @@ _REASON_LENGTH = 300
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _AT_ONCE = 4
 _PATIENCE_SECONDS = 10.0
-_KEYS = "use_cases", "synonyms", "text_hash"
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 # The prompt, and the answer
@@ -254,7 +250,7 @@ def plan_enrichment(
     wanted: defaultdict[tuple[Path, str, str], list[ToolPrompt]] = defaultdict(list)
     unchanged = by_hand = taken = left = 0
     for record in sorted(scanned.records, key=lambda each: str(each.id)):
-        root, _ = roots.locate(record.path)
+        root, _ = roots.resolve(record.path)
         if not _is_wanted(record, policy, categories):
             continue
         said = known[root].get(str(record.id))
@@ -452,78 +448,56 @@ async def enrich(
             it became invalid in the meantime.
     """
     for root in dict.fromkeys(request.root for request in plan.requests):
-        ids = (each.id for it in plan.requests if it.root == root for each in it.tools)
-        CapabilityFile(root).check(ids)
-    work = _Work(plan, client, progress)
+        CapabilityFile(root).check()
+    left = list(reversed(plan.requests))
+    written: dict[str, None] = {}
+    files: dict[Path, None] = {}
+    missing: list[str] = []
+    reasons: dict[str, None] = {}
+    spent = ModelUsage()
+    failures = 0
+
+    async def send_until_none_is_left() -> None:
+        nonlocal spent, failures
+        while left:
+            request = left.pop()
+            made: Mapping[str, Capability] = {}
+            reason = "the model gave no answer for some tools"
+            try:
+                answer = await client.ask(request.tools)
+                made = answer.made
+                spent += answer.spent
+            except NoAnswerError as error:
+                spent += error.spent
+                failures += 1
+                reason = error.reason
+            if made:
+                file = CapabilityFile(request.root)
+                file.add(made)
+                files[file.path] = None
+                written.update(dict.fromkeys(made))
+            if without := [tool.id for tool in request.tools if tool.id not in made]:
+                missing.extend(without)
+                reasons[reason] = None
+            if failures >= _AT_ONCE and not written:
+                missing.extend(tool.id for each in left for tool in each.tools)
+                left.clear()
+            progress(len(written) + len(missing), len(plan.ids))
+
     try:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(min(_AT_ONCE, len(plan.requests))):
-                tasks.create_task(work.ask_on())
+                tasks.create_task(send_until_none_is_left())
     except* Exception as errors:  # noqa: BLE001
         # All later requests would fail for the same reason.
         raise errors.exceptions[0] from None
-    return work.report()
-
-
-class _Work:
-    """The remaining requests, and the results of those that were sent."""
-
-    def __init__(
-        self, plan: EnrichmentPlan, client: ModelClient, progress: Callable[[int, int], None]
-    ) -> None:
-        self._client = client
-        self._progress = progress
-        self._total = len(plan.ids)
-        self._left = list(reversed(plan.requests))
-        self._written: dict[str, None] = {}
-        self._files: dict[Path, None] = {}
-        self._missing: list[str] = []
-        self._reasons: dict[str, None] = {}
-        self._spent = ModelUsage()
-        self._failures = 0
-
-    async def ask_on(self) -> None:
-        """Send one request after another until none is left."""
-        while self._left:
-            request = self._left.pop()
-            try:
-                answer = await self._client.ask(request.tools)
-            except NoAnswerError as error:
-                self._spent += error.spent
-                self._failures += 1
-                self._miss(request, set(), error.reason)
-                if self._failures >= _AT_ONCE and not self._written:
-                    self._give_up()
-            else:
-                self._spent += answer.spent
-                if answer.made:
-                    file = CapabilityFile(request.root)
-                    file.add(answer.made)
-                    self._files[file.path] = None
-                    self._written |= dict.fromkeys(answer.made)
-                self._miss(request, set(answer.made), "the model gave no answer for some tools")
-            self._progress(len(self._written) + len(self._missing), self._total)
-
-    def report(self) -> EnrichmentReport:
-        """Return the report so far."""
-        return EnrichmentReport(
-            written=len(self._written),
-            files=tuple(self._files),
-            missing=tuple(self._missing),
-            reasons=tuple(self._reasons),
-            spent=self._spent,
-        )
-
-    def _miss(self, request: Request, made: set[str], reason: str) -> None:
-        missing = [each.id for each in request.tools if each.id not in made]
-        if missing:
-            self._missing += missing
-            self._reasons[reason] = None
-
-    def _give_up(self) -> None:
-        for request in self._left:
-            self._missing += [tool.id for tool in request.tools]
-        self._left.clear()
+    return EnrichmentReport(
+        written=len(written),
+        files=tuple(files),
+        missing=tuple(missing),
+        reasons=tuple(reasons),
+        spent=spent,
+    )
 
 
 # The file
@@ -539,20 +513,17 @@ class CapabilityFile:
         """Return the current entries."""
         return parse_capabilities(read_text(self.path), self.path)
 
-    def check(self, ids: Iterable[str]) -> None:
+    def check(self) -> None:
         """Check that entries can be added, before money is spent on them.
 
         Raises:
-            CapabilitiesError: The file is invalid or cannot be written, or has an entry in a form
-                that cannot be changed.
+            CapabilitiesError: The file is invalid or cannot be written.
         """
         if self.path.is_symlink() and not self.path.exists():
             # Otherwise, a tree from elsewhere could make this create a file in any folder.
             raise CapabilitiesError(self.path, "is a broken link; remove it")
         text = read_text(self.path)
-        known = parse_capabilities(text, self.path).entries
-        trial = Capability(synonyms=("trial",), text_hash="trial")
-        with_capabilities(text, {id_: trial for id_ in ids if id_ in known}, self.path)
+        parse_capabilities(text, self.path)
         folder = Path(os.path.realpath(self.path)).parent
         try:
             # Permissions do not show whether a file system is full or read-only.
@@ -592,109 +563,29 @@ class CapabilityFile:
 
 
 def with_capabilities(text: str, made: Mapping[str, Capability], path: Path) -> str:
-    """Return the text of a file with entries added or replaced, and everything else unchanged.
+    """Return the text of a file with entries added at its end, or replaced.
 
-    New entries are sorted by id among those that a model wrote; entries and comments that people
-    wrote keep their place.
+    Entries that people wrote, comments and everything else stay as they are.
     """
-    before = parse_capabilities(text, path).entries
-    mark = "\ufeff" if text.startswith("\ufeff") else ""
-    newline = newline_of(text)
-    blocks = _tables(text.removeprefix(mark))
-    keys = [next(iter(tomllib.loads(block)), "") for block in blocks]
-    keys[0] = ""
-    expected = dict(before)
+    expected = dict(parse_capabilities(text, path).entries)
+    mark, newline = "\ufeff" * text.startswith("\ufeff"), newline_of(text)
+    document = tomlkit.parse(text.removeprefix(mark).replace("\r\n", "\n") or _PREAMBLE)
     for id_, capability in sorted(made.items()):
-        known = before.get(id_)
-        if known is not None and known.text_hash is None:
+        if id_ in expected and expected[id_].text_hash is None:
             continue
+        if id_ not in expected:
+            document.add(id_, tomlkit.table())
+        entry = cast("dict[str, Any]", document[id_])
+        # One use case per line keeps diffs readable.
+        entry["use_cases"] = cases = tomlkit.item(list(capability.use_cases))
+        cases.multiline(multiline=bool(capability.use_cases))
+        entry["synonyms"] = list(capability.synonyms)
+        entry["text_hash"] = capability.text_hash
         expected[id_] = capability
-        written = _written(capability, newline)
-        if known is not None and id_ in keys:
-            place = keys.index(id_)
-            blocks[place] = _rewritten(blocks[place], written)
-        elif known is None:
-            place = _place(id_, keys, expected)
-            blocks[place - 1] = _ended(blocks[place - 1], newline)
-            ending = newline if place < len(blocks) else ""
-            blocks.insert(place, f"[{_quoted(id_)}]{newline}{written}{ending}")
-            keys.insert(place, id_)
-    preamble = "" if text else _PREAMBLE
-    changed = f"{mark}{preamble}{''.join(blocks)}"
+    changed = mark + document.as_string().replace("\n", newline)
     if dict(parse_capabilities(changed, path).entries) != expected:
-        raise CapabilitiesError(
-            path, "cannot be changed in one place only; write each id as a separate table"
-        )
+        raise CapabilitiesError(path, "cannot be changed; write each id as a separate table")
     return changed
-
-
-def _tables(text: str) -> list[str]:
-    """Split a valid document before each table and its comments; the first part may be empty."""
-    blocks, above = [""], ""
-    for statement in _statements(text):
-        if statement.lstrip(" \t").startswith("#"):
-            above += statement
-            continue
-        if statement.lstrip(" \t").startswith("["):
-            blocks.append("")
-        blocks[-1] += above + statement
-        above = ""
-    blocks[-1] += above
-    return blocks
-
-
-def _statements(text: str) -> Iterator[str]:
-    """Yield the headers, pairs, comments and empty lines of a valid document.
-
-    A statement ends where the lines so far are a valid document.
-    """
-    statement = ""
-    for line in _LINE.findall(text):
-        statement += line
-        with suppress(tomllib.TOMLDecodeError):
-            tomllib.loads(statement)
-            yield statement
-            statement = ""
-
-
-def _place(id_: str, keys: list[str], entries: Mapping[str, Capability]) -> int:
-    for place, key in enumerate(keys):
-        if place and key > id_ and entries[key].text_hash is not None:
-            return place
-    return len(keys)
-
-
-def _ended(block: str, newline: str) -> str:
-    """End a block with an empty line, to separate it from the next table."""
-    if not block or block.endswith(newline * 2):
-        return block
-    return f"{block}{newline}" if block.endswith(newline) else f"{block}{newline * 2}"
-
-
-def _rewritten(block: str, written: str) -> str:
-    """Replace a table's values, and keep comments on separate lines."""
-    kept: list[str] = []
-    place = None
-    for statement in _statements(block):
-        if tomllib.loads(statement).keys() & set(_KEYS):
-            place = len(kept) if place is None else place
-        else:
-            kept.append(statement)
-    kept.insert(len(kept) if place is None else place, written)
-    return "".join(kept)
-
-
-def _written(capability: Capability, newline: str) -> str:
-    # One use case per line keeps diffs readable.
-    cases = "".join(f"    {_quoted(text)},{newline}" for text in capability.use_cases)
-    synonyms = ", ".join(map(_quoted, capability.synonyms))
-    lines = [
-        f"use_cases = [{newline}{cases}]" if cases else "use_cases = []",
-        f"synonyms = [{synonyms}]",
-    ]
-    if capability.text_hash is not None:
-        lines.append(f"text_hash = {_quoted(capability.text_hash)}")
-    return "".join(f"{line}{newline}" for line in lines)
 
 
 def _lease(path: Path) -> Lease:
@@ -708,8 +599,3 @@ def _lease(path: Path) -> Lease:
 
 def _cannot_write(path: Path, error: OSError) -> CapabilitiesError:
     return CapabilitiesError(path, f"cannot be written: {refusal(error)}")
-
-
-def _quoted(text: str) -> str:
-    # JSON strings are valid in TOML, except for a character that TOML requires to be escaped.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -497,7 +497,7 @@ def _look_up(
 ) -> tuple[int, UnknownGold]:
     """Count the tools, and find gold ids that are not among them."""
     gold = {id_ for query in queries for id_ in query.gold}
-    issues = [replace(it, path=tools.roots.locate(it.path)[1]) for it in issues]
+    issues = [replace(it, path=tools.roots.resolve(it.path)[1]) for it in issues]
     with tools.index.store.reading() as reader:
         known = reader.entries([*gold])
         return reader.coverage("").tools, unknown_gold(queries, known, issues, tools.roots.layouts)

@@ -139,7 +139,6 @@ async def tune(
     roots: Roots,
     requests: Sequence[EvaluationQuery],
     *,
-    by: str | None = None,
     embedder: Embedder | None = None,
 ) -> TuningResult:
     """Learn from requests, and measure the benefit by cross validation; nothing is written.
@@ -169,7 +168,7 @@ async def tune(
         selected_by={},
     )
     evaluator = Evaluator(roots, database=database, embedder=model)
-    report = await evaluator.evaluate(requests, [untuned], recall_at=_RECALL_AT, by=by)
+    report = await evaluator.evaluate(requests, [untuned], recall_at=_RECALL_AT)
     before = report.figures[0]
     with temporary_folder() as folder:
         copy = folder / "index.db"

@@ -378,7 +378,7 @@ def _database(trees: _Trees) -> Finding:
         )
     try:
         with ToolIndex(database, read_only=True) as index:
-            index.bind(os.fsencode(trees.roots.full_names).decode("utf-8", "backslashreplace"))
+            index.bind(os.fsencode(trees.roots.identity).decode("utf-8", "backslashreplace"))
             return _opened(index, database, command)
     except ForeignDatabaseError as error:
         return _failed(str(error), _OTHER_PATH)

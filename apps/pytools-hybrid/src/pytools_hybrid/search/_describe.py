@@ -132,7 +132,7 @@ def describe(
             "examples": list(Docstring(description).examples),
             "tags": list(record.tags if record else entry.tags),
             "stub": readable(toolscan.stub(record)) if record else None,
-            "path": roots.shown(entry.path) if stored is None else entry.path,
+            "path": roots.display_path(entry.path) if stored is None else entry.path,
             "usage": _usage(usage),
         }
     )
@@ -158,7 +158,7 @@ def short(text: str, length: int) -> str:
 
 def _read(entry: ToolEntry, roots: Roots, *, outside_links: bool) -> tuple[ToolRecord | None, str]:
     """Read a tool's file, or say why it was not read."""
-    root, path = roots.locate(entry.path)
+    root, path = roots.resolve(entry.path)
     try:
         record = toolscan.read_tool(
             path, root, name=entry.id.name, layouts=roots.layouts, outside_links=outside_links

@@ -190,7 +190,7 @@ def _imported(roots: Roots) -> dict[str, _Names]:
         for it in imported_servers(root, folders.replace("{category}", "*")):
             inside = it.folder.relative_to(root).as_posix()
             names = _names_in(layout, inside, it.name, tuple(it.tools.items()))
-            found |= {roots.stored(number, path): it for path, it in names.items()}
+            found |= {roots.stored_path(number, path): it for path, it in names.items()}
     return found
 
 

@@ -164,12 +164,12 @@ class FoundTool:
     @property
     def root(self) -> Path:
         """Its tree, as given to `ToolSearch`."""
-        return Path() if self.roots is None else self.roots.locate(self.entry.path)[0]
+        return Path() if self.roots is None else self.roots.resolve(self.entry.path)[0]
 
     @property
     def path(self) -> Path:
         """Its file, in that tree."""
-        return Path() if self.roots is None else Path(*self.roots.locate(self.entry.path))
+        return Path() if self.roots is None else Path(*self.roots.resolve(self.entry.path))
 
     @property
     def layouts(self) -> tuple[Layout, ...]:

@@ -72,7 +72,7 @@ class ToolBrowser:
             if tool.category in listed:
                 # A file may contain several tools.
                 files = listed[tool.category].setdefault(tool.source, {})
-                files[self._roots.shown(path)] = None
+                files[self._roots.display_path(path)] = None
         return {name: BySource.of(found) for name, found in listed.items()}
 
     def unmatched(self, patterns: Iterable[str]) -> frozenset[str]:
@@ -87,7 +87,7 @@ class ToolBrowser:
         found: dict[ToolId, str] = {}
         for number, root in enumerate(self._roots):
             for tool, path in self._below(root).items():
-                found.setdefault(tool, self._roots.stored(number, path))
+                found.setdefault(tool, self._roots.stored_path(number, path))
         for tool, path in sorted(found.items()):
             if self._policy.passes_id(str(tool)):
                 yield tool, path

@@ -223,7 +223,7 @@ class ToolCaller:
 
     def _looked_up(self, entry: ToolEntry) -> CallableTool:
         settings, roots = self._search.settings, self._search.roots
-        root, relative = roots.locate(entry.path)
+        root, relative = roots.resolve(entry.path)
         module = root / relative
         if not settings.outside_links and not _is_inside(module, root):
             refusal = "its file is outside the root, behind a symbolic link"
@@ -250,7 +250,7 @@ class ToolCaller:
         )
 
     def _python_tool(self, entry: ToolEntry, root: Path, relative: str) -> CallableTool:
-        settings, shown = self._search.settings, self._search.roots.shown(entry.path)
+        settings, shown = self._search.settings, self._search.roots.display_path(entry.path)
         if not settings.run_python or settings.read_only:
             refusal = (
                 _ONLY_READ_ONLY

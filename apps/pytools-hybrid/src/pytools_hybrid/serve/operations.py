@@ -328,7 +328,7 @@ _VALUES: Mapping[str, Callable[[FoundTool, Roots], Any]] = {
     "score": lambda found, _: _rounded(found.score),
     "confidence": lambda found, _: _rounded(found.confidence),
     "match_type": lambda found, _: found.match_type,
-    "path": lambda found, roots: roots.shown(found.entry.path),
+    "path": lambda found, roots: roots.display_path(found.entry.path),
     "id": lambda found, _: found.id,
     "signature": lambda found, _: readable(found.signature),
     "also": lambda found, _: list(found.also) or None,

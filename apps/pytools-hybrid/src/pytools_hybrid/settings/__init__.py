@@ -1,54 +1,27 @@
 """Settings (flags over environment over file over defaults) and the roots that they name."""
 
-from pytools_hybrid.settings._aliases import ALIASES, AliasError, renamed
-from pytools_hybrid.settings._fields import DEFAULT_LIMIT, MAX_LIMIT
-from pytools_hybrid.settings._file import (
-    find_settings_file,
-    is_allowed_in_found,
-    read_settings_file,
-)
-from pytools_hybrid.settings._layouts import shown_layouts
-from pytools_hybrid.settings._models import REMEDIES, check_model_name, why_unusable
-from pytools_hybrid.settings._nearby import (
-    check_roots,
-    fitting_layouts,
-    is_folder,
-    meant_folder,
-    missing,
-    no_tools,
-    without_tools,
-)
-from pytools_hybrid.settings._roots import DEFAULT_ROOT, Roots, RootsLike
-from pytools_hybrid.settings._server import is_address
-from pytools_hybrid.settings._settings import IDLE_PATTERN, Settings, flag, tuned_path, variable
-
-__all__ = [
-    "ALIASES",
-    "DEFAULT_LIMIT",
-    "DEFAULT_ROOT",
-    "IDLE_PATTERN",
-    "MAX_LIMIT",
-    "REMEDIES",
-    "AliasError",
-    "Roots",
-    "RootsLike",
-    "Settings",
-    "check_model_name",
-    "check_roots",
-    "find_settings_file",
-    "fitting_layouts",
-    "flag",
-    "is_address",
-    "is_allowed_in_found",
-    "is_folder",
-    "meant_folder",
-    "missing",
-    "no_tools",
-    "read_settings_file",
-    "renamed",
-    "shown_layouts",
-    "tuned_path",
-    "variable",
-    "why_unusable",
-    "without_tools",
-]
+from pytools_hybrid.settings.fields import ALIASES as ALIASES
+from pytools_hybrid.settings.fields import DEFAULT_LIMIT as DEFAULT_LIMIT
+from pytools_hybrid.settings.fields import MAX_LIMIT as MAX_LIMIT
+from pytools_hybrid.settings.fields import REMEDIES as REMEDIES
+from pytools_hybrid.settings.fields import AliasError as AliasError
+from pytools_hybrid.settings.fields import check_language_model as check_language_model
+from pytools_hybrid.settings.fields import is_address as is_address
+from pytools_hybrid.settings.fields import renamed as renamed
+from pytools_hybrid.settings.fields import why_unusable as why_unusable
+from pytools_hybrid.settings.load import IDLE_PATTERN as IDLE_PATTERN
+from pytools_hybrid.settings.load import Settings as Settings
+from pytools_hybrid.settings.load import flag as flag
+from pytools_hybrid.settings.load import is_allowed_in_found as is_allowed_in_found
+from pytools_hybrid.settings.load import tuned_path as tuned_path
+from pytools_hybrid.settings.load import variable as variable
+from pytools_hybrid.settings.roots import DEFAULT_ROOT as DEFAULT_ROOT
+from pytools_hybrid.settings.roots import Roots as Roots
+from pytools_hybrid.settings.roots import RootsLike as RootsLike
+from pytools_hybrid.settings.roots import check_roots as check_roots
+from pytools_hybrid.settings.roots import fitting_layouts as fitting_layouts
+from pytools_hybrid.settings.roots import is_folder as is_folder
+from pytools_hybrid.settings.roots import missing as missing
+from pytools_hybrid.settings.roots import no_tools as no_tools
+from pytools_hybrid.settings.roots import shown_layouts as shown_layouts
+from pytools_hybrid.settings.roots import without_tools as without_tools

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytools_hybrid.agents._corpus import ToolCorpus
-from pytools_hybrid.agents._definitions import ToolDefinition
+from pytools_hybrid.agents.corpus import SEARCH_DESCRIPTION, ToolCorpus, ToolDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,14 +16,9 @@ if TYPE_CHECKING:
         ToolUseBlock,
     )
 
-    from pytools_hybrid.agents._tool_function import ToolFunction
+    from pytools_hybrid.agents.functions import ToolFunction
 
 __all__ = ["ClientToolSearch", "tool_param"]
-
-_DESCRIPTION = (
-    "Find tools by what they should do, in plain language. The tools that are found can be called "
-    "afterwards. Search before saying that something cannot be done."
-)
 
 
 class ClientToolSearch:
@@ -78,7 +72,7 @@ class ClientToolSearch:
         }
         search: ToolParam = {
             "name": self.name,
-            "description": _DESCRIPTION,
+            "description": SEARCH_DESCRIPTION,
             "input_schema": schema,
         }
         return [search, *self._deferred]

@@ -8,8 +8,7 @@ from fastmcp.server.context import Context  # noqa: TC002 - FastMCP reads the an
 from fastmcp.server.transforms.search.base import BaseSearchTransform
 from fastmcp.tools.base import Tool
 
-from pytools_hybrid.agents._corpus import ToolCorpus
-from pytools_hybrid.agents._definitions import ToolDefinition
+from pytools_hybrid.agents.corpus import ToolCorpus, ToolDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

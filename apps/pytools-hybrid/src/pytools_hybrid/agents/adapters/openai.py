@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pytools_hybrid.agents._corpus import ToolCorpus
-from pytools_hybrid.agents._definitions import ToolDefinition
+from pytools_hybrid.agents.corpus import SEARCH_DESCRIPTION, ToolCorpus, ToolDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,14 +18,9 @@ if TYPE_CHECKING:
         ResponseToolSearchOutputItemParamParam as ToolSearchOutput,
     )
 
-    from pytools_hybrid.agents._tool_function import ToolFunction
+    from pytools_hybrid.agents.functions import ToolFunction
 
-__all__ = ["ClientToolSearch", "asked", "function_tool", "search_output", "search_tool"]
-
-_DESCRIPTION = (
-    "Find tools by what they should do, in plain language. The tools that are found can be called "
-    "afterwards. Search before saying that something cannot be done."
-)
+__all__ = ["ClientToolSearch", "function_tool", "search_output", "search_query", "search_tool"]
 
 
 class ClientToolSearch:
@@ -62,7 +56,7 @@ class ClientToolSearch:
 
     async def output(self, call: ResponseToolSearchCall) -> ToolSearchOutput:
         """Answer a search with the definitions of the functions that fit."""
-        names = await self._corpus.rank(asked(call), self._definitions, limit=self._limit)
+        names = await self._corpus.rank(search_query(call), self._definitions, limit=self._limit)
         return search_output(call, (self._tools[name] for name in names))
 
 
@@ -71,7 +65,7 @@ def search_tool() -> ToolSearchToolParam:
     return {
         "type": "tool_search",
         "execution": "client",
-        "description": _DESCRIPTION,
+        "description": SEARCH_DESCRIPTION,
         "parameters": {
             "type": "object",
             "properties": {"query": {"type": "string"}},
@@ -81,7 +75,7 @@ def search_tool() -> ToolSearchToolParam:
     }
 
 
-def asked(call: ResponseToolSearchCall) -> str:
+def search_query(call: ResponseToolSearchCall) -> str:
     """Return the query of a search."""
     if not isinstance(call.arguments, dict):
         return ""

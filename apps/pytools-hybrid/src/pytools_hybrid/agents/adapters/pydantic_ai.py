@@ -6,10 +6,8 @@ import logging
 from itertools import chain, count, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from pytools_hybrid.agents._calling import load_tool
-from pytools_hybrid.agents._corpus import ToolCorpus
-from pytools_hybrid.agents._definitions import ToolDefinition
-from pytools_hybrid.agents._tool_function import NAME_LENGTH, ToolFunction
+from pytools_hybrid.agents.corpus import ToolCorpus, ToolDefinition
+from pytools_hybrid.agents.functions import NAME_LENGTH, ToolFunction, load_tool
 from pytools_hybrid.errors import ToolArgumentsError, ToolLoadError
 from pytools_hybrid.settings import REMEDIES
 

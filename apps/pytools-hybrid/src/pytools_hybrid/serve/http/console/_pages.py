@@ -223,7 +223,9 @@ async def catalogue_page(service: Service, request: Request) -> Mapping[str, Any
         "pages": max(-(-len(listed) // _ON_A_PAGE), 1),
         "tools": len(listed) if arguments.category else sum(it.tools for it in categories),
         "listed": listed[first : first + _ON_A_PAGE],
-        "issues": [(search.roots.shown(it.path), it.detail) for it in issues[:_SHOWN_ISSUES]],
+        "issues": [
+            (search.roots.display_path(it.path), it.detail) for it in issues[:_SHOWN_ISSUES]
+        ],
         "more_issues": len(issues[_SHOWN_ISSUES:]),
     }
 
@@ -254,7 +256,7 @@ async def tool_page(service: Service, request: Request) -> Mapping[str, Any]:
     tool = await search.describe(id_, DetailLevel.FULL)
     similar = await search.similar(id_)
     explanation = await search.place(search_request, id_) if arguments.query.strip() else None
-    file = search.roots.locate(entry.path)[0] / FILE_NAME
+    file = search.roots.resolve(entry.path)[0] / FILE_NAME
     refused = (await search.index.refused()).get(id_)
     return {
         **await _history(search, id_),
@@ -283,7 +285,7 @@ async def tool_page(service: Service, request: Request) -> Mapping[str, Any]:
 
 
 def _changed(search: ToolSearch, path: str) -> str:
-    root, below = search.roots.locate(path)
+    root, below = search.roots.resolve(path)
     try:
         seconds = (root / below).stat().st_mtime
     except OSError:

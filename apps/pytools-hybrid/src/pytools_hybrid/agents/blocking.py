@@ -30,53 +30,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", covariant=True)
 
-_NAME = "pytools-hybrid"
-
-
-class _Running:
-    """An open search, running in its own event loop and thread until it is closed."""
-
-    def __init__(self, tools: ToolSearch) -> None:
-        self._process = os.getpid()
-        self._closing = threading.Lock()
-        with ExitStack() as stack:
-            self.portal: BlockingPortal = stack.enter_context(start_blocking_portal(name=_NAME))
-            stack.enter_context(self.portal.wrap_async_context_manager(tools))
-            self._stack = stack.pop_all()
-        _register()
-        _all_running.add(self)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be used; not after the main thread has ended, and not in a fork."""
-        return self in _all_running and self._process == os.getpid()
-
-    def close(self) -> None:
-        """Close the search and end the thread, which a fork does not have."""
-        if self._process != os.getpid():
-            return
-        with self._closing:
-            try:
-                self._stack.close()
-            finally:
-                _all_running.discard(self)
-
-
-_all_running: set[_Running] = set()
-
-
-@cache
-def _register() -> None:
-    def close_all() -> None:
-        for running in list(_all_running):
-            running.close()
-
-    # When atexit runs, worker threads no longer accept work, and closing needs one. This is what
-    # concurrent.futures itself uses; no public function runs as early.
-    register = getattr(threading, "_register_atexit", atexit.register)
-    with suppress(RuntimeError):
-        register(close_all)
-
 
 class _Loop:
     """The event loop of a search, in a thread, from `open` to `close`."""
@@ -84,27 +37,48 @@ class _Loop:
     def __init__(self, tools: ToolSearch) -> None:
         self._tools = tools
         self._lock = threading.Lock()
-        self.running: _Running | None = None
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+        self._process = 0
+
+    @property
+    def portal(self) -> BlockingPortal | None:
+        """What calls into the loop while it is open; a fork has no thread, and so no loop."""
+        return self._portal if self._process == os.getpid() else None
 
     def open(self) -> None:
-        with self._lock:
-            if self.running is not None:
+        with self._lock, ExitStack() as stack:
+            if self._portal is not None:
                 raise RuntimeError("this BlockingToolSearch is already open; create another one")
-            self.running = _Running(self._tools)
+            portal = stack.enter_context(start_blocking_portal(name="pytools-hybrid"))
+            stack.enter_context(portal.wrap_async_context_manager(self._tools))
+            self._stack, self._portal, self._process = stack.pop_all(), portal, os.getpid()
+        _close_at_exit()
+        _open_loops.add(self)
 
     def close(self) -> None:
         with self._lock:
-            running, self.running = self.running, None
-            if running is not None:
-                running.close()
+            portal, self._portal = self.portal, None
+            if portal is not None:
+                try:
+                    self._stack.close()
+                finally:
+                    _open_loops.discard(self)
 
-    def call(self, method: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        if (running := self.running) is None or not running.is_open:
-            raise RuntimeError(
-                "this BlockingToolSearch is not open: use it inside "
-                "`with BlockingToolSearch(…) as tools:`, or call its `open`"
-            )
-        return running.portal.call(partial(method, *args, **kwargs))
+
+_open_loops: set[_Loop] = set()
+
+
+@cache
+def _close_at_exit() -> None:
+    def close_all() -> None:
+        for loop in list(_open_loops):
+            loop.close()
+
+    # When atexit runs, worker threads no longer accept work, and closing needs one. This is what
+    # concurrent.futures itself uses; no public function runs as early.
+    with suppress(RuntimeError):
+        getattr(threading, "_register_atexit", atexit.register)(close_all)
 
 
 class _Blocking(Generic[S]):
@@ -120,7 +94,12 @@ class _Blocking(Generic[S]):
         Raises:
             RuntimeError: The search is not open in this process.
         """
-        return self._loop.call(method, *args, **kwargs)
+        if (portal := self._loop.portal) is None:
+            raise RuntimeError(
+                "this BlockingToolSearch is not open: use it inside "
+                "`with BlockingToolSearch(…) as tools:`, or call its `open`"
+            )
+        return portal.call(partial(method, *args, **kwargs))
 
 
 def _waiting(
@@ -198,14 +177,13 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
 
     def __del__(self) -> None:
         loop = getattr(self, "_loop", None)
-        running = None if loop is None else loop.running
-        if running not in _all_running:
+        if loop is None or loop.portal is None:
             return
         message = f"the search of {self.roots} was never closed"
         warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
         # Not waited for: this may be the very thread that has to do it.
         with suppress(RuntimeError):
-            threading.Thread(target=running.close).start()
+            threading.Thread(target=loop.close).start()
 
     def open(self) -> Self:
         """Open the index, and bring it up to date."""
