@@ -51,9 +51,9 @@ async def measure(folder: Path, tools: int) -> None:
             "search, 50 results": [f"/?q={query}&limit=50" for query in asked],
             "search, no request yet": ["/"] * REQUESTS,
             "catalogue": ["/console/tools"] * REQUESTS,
-            "use, 7 days, the first time": ["/console/use"],
-            "use, 30 days, the first time": ["/console/use?days=30"],
-            "use, 30 days, again": ["/console/use?days=30"] * REQUESTS,
+            "usage, 7 days, the first time": ["/console/usage"],
+            "usage, 30 days, the first time": ["/console/usage?days=30"],
+            "usage, 30 days, again": ["/console/usage?days=30"] * REQUESTS,
             "health": ["/console/health"] * REQUESTS,
             "tool": [f"/console/tools/{id_}" for id_ in shown],
             "tool, and its place": [

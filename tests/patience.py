@@ -32,7 +32,7 @@ _INDEX = {
 _OTHER_WORK = {
     "pytools_hybrid.index.sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
     "pytools_hybrid.reports.doctor": ["_SERVER_SECONDS"],
-    "pytools_hybrid.serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
+    "pytools_hybrid.serve.http._app": ["_BODY_SECONDS"],
     "toolimport._generate._worker": ["_LOAD_SECONDS"],
 }
 _VECTORS = {
@@ -59,8 +59,8 @@ def wait_for_work() -> None:
     _raise(_OTHER_WORK)
     from pytools_hybrid.reports import doctor
 
-    finding = doctor._finding
-    doctor._finding = lambda check: finding(replace(check, seconds=2 * SECONDS))
+    run = doctor._run
+    doctor._run = lambda check: run(replace(check, seconds=2 * SECONDS))
 
 
 def wait_for_vectors() -> None:

@@ -228,10 +228,10 @@ def test_a_change_between_two_batches_still_embeds_every_tool(use, openai, write
 def test_doctor_compares_the_models_vectors_with_those_in_the_index(openai, settings, root):
     checked = checks(settings(root=[root], embedding_model=MODEL))
     (check,) = [it for it in checked if it.name == "embedder"]
-    assert check.look().status is Status.OK
+    assert check.run().status is Status.OK
 
     openai.dimensions = THEN
-    verdict = check.look()
+    verdict = check.run()
     assert verdict.status is Status.WARNING
     assert re.search("32 dimensions in .* the 4 vectors in the index have 37", verdict.message)
     assert verdict.remedy.startswith("pytools-hybrid index --root")

@@ -398,7 +398,7 @@ def test_doctor_says_what_searches_use_while_the_model_fails(openai, settings, r
     checked = checks(settings(root=[root], embedding_model=MODEL))
 
     (check,) = [it for it in checked if it.name == "embedder"]
-    assert "searches use static" in check.look().message
+    assert "searches use static" in check.run().message
 
 
 async def _embed_offline(settings, root):
