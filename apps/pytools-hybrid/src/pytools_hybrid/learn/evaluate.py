@@ -121,7 +121,7 @@ def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
         )
     if by is not None and by not in keys:
         there = ", ".join(sorted(keys - set(_Line.model_fields))) or "none"
-        raise SettingsError("--by", f"no query has the key {by!r}; they have: {there}")
+        raise SettingsError("--group-by", f"no query has the key {by!r}; they have: {there}")
     return list(queries.values())
 
 

@@ -1,7 +1,7 @@
 """The usage record, as figures for people or as single records for programs.
 
-`usage_report` computes figures from the records in `toolindex.UsageLog`; `as_text`, `as_json` and
-`days_as_csv` present them. `outcome_days` computes the figures of one tool.
+`usage_report` computes figures from the records of a `toolindex.UsageStore`; `as_text`, `as_json`
+and `days_as_csv` present them. `outcome_days` computes the figures of one tool.
 `records_table` returns the records themselves, which `table_as_csv` and `table_as_json` write.
 """
 
