@@ -93,7 +93,7 @@ def one_file(root: Path, database: Path, paths: list[str]) -> list[Figure]:
 
 def watched(root: Path, database: Path, paths: list[str]) -> list[Figure]:
     """Write files while a service runs, and search until each is found."""
-    settings = Settings.from_flags({"db_path": database, "usage_log": False})
+    settings = Settings.from_flags({"database": database, "usage_log": False})
     found = asyncio.run(_watched(settings, root, paths))
     beyond = Times([wall - _STEP_SECONDS for wall in found.wall], found.cpu)
     p50, p95, cpu = beyond.figures("write → found by search, beyond the debounce")

@@ -50,7 +50,7 @@ async def measure(
     results: dict[str, tuple[float, ...]] = {}
     for variant, (mode, fusion) in VARIANTS.items():
         embedder = StaticEmbedder(weights=weights)
-        settings = Settings(db_path=database, fusion=fusion)
+        settings = Settings(database=database, fusion=fusion)
         async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
             report = (await search.index.update(vectors=False)).report
             started = time.process_time()

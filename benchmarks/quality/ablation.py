@@ -94,7 +94,7 @@ VARIANTS = {
 async def measured(collection: Collection, variant: Variant, database: Path) -> Evaluation:
     is_new = not database.exists()
     chosen = {"embedding_model": "static", "fusion": variant.fusion}
-    settings = Settings(db_path=database).model_copy(update=chosen)
+    settings = Settings(database=database).model_copy(update=chosen)
     run: dict[str, list[str]] = {}
     with variant.patched():
         async with ToolSearch(

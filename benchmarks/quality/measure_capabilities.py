@@ -54,7 +54,7 @@ class Measurement:
     async def runs(self, database: Path, *, weight: float | None) -> dict[SearchMode, Run]:
         """Search for all queries in each mode; without a weight, without aliases."""
         embedder = StaticEmbedder(weights=self.model)
-        settings = Settings(db_path=database, usage_log=False)
+        settings = Settings(database=database, usage_log=False)
         columns = {"alias_words": weight or 0.0}
         async with AsyncExitStack() as stack:
             # The weights are read when a store is opened.

@@ -35,7 +35,7 @@ class PytoolsHybrid(Method):
     def index(self, tools: Sequence[Tool], tree: Path) -> None:
         database = Path(self._folder.name, "index.db")
         settings = Settings.from_flags(
-            {"db_path": database, "fusion": self._fusion, "usage_log": False}
+            {"database": database, "fusion": self._fusion, "usage_log": False}
         )
         self._runner.run(self._fill(ToolSearch(tree, settings, refresh=False), len(tools)))
 
