@@ -48,7 +48,7 @@ async def main() -> None:
 
     root = Path("examples", "tools")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(db_path=Path(folder, "index.db"), embedding_model="static")
+        settings = Settings(database=Path(folder, "index.db"), embedding_model="static")
         async with ToolSearch(root, settings) as tools:
             await tools.index.update()
             response = await tools.search(QUERY, limit=3)
