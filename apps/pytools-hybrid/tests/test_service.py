@@ -70,7 +70,7 @@ def test_a_request_with_unknown_words_returns_an_empty_answer_with_advice(settin
     response = use(settings(), root, job)
 
     assert response.tools == ()
-    assert "try other words" in response.notes[0]
+    assert "Rephrase the query" in response.notes[0]
 
 
 def test_a_moved_tree_keeps_its_index_and_vectors(settings, root, tmp_path):
