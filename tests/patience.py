@@ -43,7 +43,7 @@ _VECTORS = {
 }
 _END = {
     "pytools_hybrid.serve.process": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
-    "toolindex.usage": ["_PATIENCE_MS"],
+    "toolindex._usage": ["_PATIENCE_MS"],
 }
 _TRACES = {"pytools_hybrid.telemetry": ["_END_SECONDS"]}
 

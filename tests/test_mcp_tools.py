@@ -321,7 +321,7 @@ async def test_categories_tags_threshold_and_detail_narrow_an_answer(served, tre
         (line,) = none.content
         assert none.structured_content == {"result": []}
         assert [line.text] == [f"Note: {note}" for note in none.meta["pytools/notes"]]
-        assert "passes the filters" in line.text
+        assert "matches the query and the filters" in line.text
         assert none.is_error is False
 
         full, summary = await search(), await search(detail="summary")

@@ -423,7 +423,7 @@ async def test_calls_are_in_the_usage_record_without_their_arguments(served):
 @pytest.mark.parametrize("hiding", [{"exclude": "*:*:empty*"}, {"include": "*:*:brew*"}])
 async def test_a_hidden_tool_cannot_be_called_by_guessing_its_id(served, hiding):
     async with served(**hiding) as client:
-        assert "no tool" in await refusal(client, "empty_shelf", shelf="7")
+        assert "Unknown tool" in await refusal(client, "empty_shelf", shelf="7")
 
 
 async def test_in_read_only_mode_only_tools_annotated_as_read_only_are_called(served):

@@ -19,10 +19,10 @@ from pytools_hybrid.search.explain import RankExplanation as RankExplanation
 from pytools_hybrid.search.explain import breakdown as breakdown
 from pytools_hybrid.search.explain import channel_shares as channel_shares
 from pytools_hybrid.search.explain import reason as reason
+from pytools_hybrid.search.notes import why_no_tools as why_no_tools
 from pytools_hybrid.search.rerank import Reranking as Reranking
 from pytools_hybrid.search.tool_search import ToolSearch as ToolSearch
 from pytools_hybrid.search.tool_search import search_request as search_request
-from pytools_hybrid.search.tool_search import why_no_tools as why_no_tools
 from pytools_hybrid.search.types import FoundTool as FoundTool
 from pytools_hybrid.search.types import MatchType as MatchType
 from pytools_hybrid.search.types import RerankReport as RerankReport

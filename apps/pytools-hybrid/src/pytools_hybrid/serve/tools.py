@@ -45,7 +45,7 @@ from pytools_hybrid.serve.operations import (
     offered,
     result_values,
 )
-from pytools_hybrid.serve.schemas import arguments_schema, result_schema
+from pytools_hybrid.serve.short_schemas import arguments_schema, result_schema
 from pytools_hybrid.settings import ALIASES, DEFAULT_LIMIT, Roots
 from pytools_hybrid.text import first_sentences, json_text, one_line, readable
 

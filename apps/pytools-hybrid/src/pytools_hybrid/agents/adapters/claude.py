@@ -46,9 +46,7 @@ class ClientToolSearch:
         name: str = "search_tools",
     ) -> None:
         if any(tool["name"] == name for tool in tools):
-            raise ValueError(
-                f"a tool has the name of the search, {name!r}; choose another one"
-            )
+            raise ValueError(f"a tool has the name of the search, {name!r}; choose another one")
         self.name = name
         self._limit = limit
         self._corpus = corpus or ToolCorpus()
