@@ -149,7 +149,7 @@ def test_a_policy_that_hides_everything_is_reported(settings, root):
     assert "the settings include and exclude hide all of them" in use(
         settings(exclude=("*",)), root, job
     )
-    assert "none of the 1 tools" in use(settings(include=("*:pdf:*",)), root, job)
+    assert "No tool matches" in use(settings(include=("*:pdf:*",)), root, job)
 
 
 def test_patterns_that_match_no_tool_are_listed(settings, root):

@@ -135,7 +135,7 @@ def test_a_server_embeds_everything_again_by_itself(use, openai, tmp_path, monke
                 await asyncio.sleep(0.05)
         return first
 
-    assert "dimensions" in use(job, refresh=True, follow=True).notes[0]
+    assert "-dimensional vectors" in use(job, refresh=True, follow=True).notes[0]
     assert counts(tmp_path) == {5: 0, THEN: 4, FIRST: 4}
 
 
