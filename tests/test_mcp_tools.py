@@ -272,7 +272,7 @@ async def test_invalid_arguments_get_an_error_that_says_what_is_allowed(served, 
         unknown = await client.call_tool("find_tools", {"query": "x"})
         assert unknown.is_error is True
         assert unknown.content[0].text == (
-            "There is no tool 'find_tools'; there are search_tools, describe_tool, report_outcome."
+            "Unknown tool 'find_tools'. Available: search_tools, describe_tool, report_outcome."
         )
         long = await client.call_tool("search_tools", {"query": "x", "mode": "y" * 10_000})
         assert len(long.content[0].text) < 200

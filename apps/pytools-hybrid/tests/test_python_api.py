@@ -568,7 +568,7 @@ def test_a_tool_cannot_end_the_program(trees, settings):
     with pytest.raises(ToolLoadError, match="cannot be imported: SystemExit: 7"):
         load_tool(hit(root, settings, "at import"))
     for query in ("at once", "later"):
-        with pytest.raises(RuntimeError, match="wanted to end the program"):
+        with pytest.raises(RuntimeError, match="tried to exit the program"):
             call(load_tool(hit(root, settings, query)))
 
 
@@ -932,7 +932,7 @@ def test_functions_with_the_same_name_are_distinguished_and_none_is_listed_twice
 
 
 def test_an_object_that_cannot_be_called_is_refused():
-    with pytest.raises(TypeError, match="'merge_pdfs' cannot be called: give functions"):
+    with pytest.raises(TypeError, match="'merge_pdfs' is not callable; pass functions"):
         ToolCorpus(["merge_pdfs"])
 
 

@@ -70,7 +70,7 @@ def index(
     """Report what changed, and list the files that were left out, with the reason."""
     for option, is_given in (("--output", output == "json"), ("--strict", strict)):
         if watch and is_given:
-            raise SettingsError(f"--watch / {option}", "use only one: --watch scans forever")
+            raise SettingsError(f"--watch / {option}", "use only one: --watch runs until Ctrl-C")
     if check and rebuild:
         raise SettingsError(
             "--check / --rebuild", "use only one of these flags: --rebuild replaces everything"
@@ -92,7 +92,7 @@ def index(
         _index(settings, roots, check=check, rebuild=rebuild, watch=watch, output=output)
     )
     if strict and problems:
-        say(f"{problems} files were left out, which --strict does not allow")
+        say(f"{terminal.counted(problems, 'file')} left out, which --strict does not allow")
         raise typer.Exit(1)
 
 

@@ -487,7 +487,7 @@ def _why_unknown(id_: str, left_out: Mapping[str, str], layouts: Sequence[Layout
                 return f"{path} was left out: {left_out[path]}"
             if layout.holds_several:
                 return f"{path} contains no tool {tool.name}"
-            return f"the tree has no tool at {path}"
+            return f"no tool at {path}"
     sources = ", ".join(layout.source for layout in layouts)
     return f"the layouts have no source {tool.source!r}, only {sources}"
 
