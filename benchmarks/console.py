@@ -36,8 +36,7 @@ async def measure(folder: Path, tools: int) -> None:
     settings = Settings.from_flags({"database": folder / "index.db", "watch": False})
     root, embedder = folder / "tools", StaticEmbedder()
     async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
-        await search.index.refresh()
-        await search.index.embed_pending()
+        await search.index.update()
         follower = Follower(search.index)
         following = asyncio.create_task(follower.run())
         server = create_server(search, follower, settings=settings, root=root)
@@ -52,9 +51,9 @@ async def measure(folder: Path, tools: int) -> None:
             "search, 50 results": [f"/?q={query}&limit=50" for query in asked],
             "search, no request yet": ["/"] * REQUESTS,
             "catalogue": ["/console/tools"] * REQUESTS,
-            "use, 7 days, the first time": ["/console/use"],
-            "use, 30 days, the first time": ["/console/use?days=30"],
-            "use, 30 days, again": ["/console/use?days=30"] * REQUESTS,
+            "usage, 7 days, the first time": ["/console/usage"],
+            "usage, 30 days, the first time": ["/console/usage?days=30"],
+            "usage, 30 days, again": ["/console/usage?days=30"] * REQUESTS,
             "health": ["/console/health"] * REQUESTS,
             "tool": [f"/console/tools/{id_}" for id_ in shown],
             "tool, and its place": [

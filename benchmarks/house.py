@@ -149,17 +149,16 @@ def print_definitions() -> None:
     def defines(node: ast.AST, names: tuple[str, ...]) -> bool:
         return sum(not fields(node).isdisjoint(it.split("|")) for it in names) >= LEAST_FIELDS
 
-    functions = ast.FunctionDef | ast.AsyncFunctionDef
-    for what, names, kinds in (
-        ("a search's parameters", PARAMETERS, ast.ClassDef | functions),
-        ("a found tool", TOOL_FIELDS, ast.ClassDef),
-    ):
-        found = [
-            f"{where}{node.name}"
-            for where, node in nodes
-            if isinstance(node, kinds) and defines(node, names)
-        ]
-        print(f"definitions of {what}: {len(found)} ({', '.join(found)})")
+    found = defaultdict[str, list[str]](list)
+    for where, node in nodes:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if defines(node, PARAMETERS):
+            found["a search's parameters"].append(f"{where}{node.name}")
+        if isinstance(node, ast.ClassDef) and defines(node, TOOL_FIELDS):
+            found["a found tool"].append(f"{where}{node.name}")
+    for what, names in found.items():
+        print(f"definitions of {what}: {len(names)} ({', '.join(names)})")
 
 
 def print_commands() -> None:
@@ -233,7 +232,7 @@ async def print_traces(tree: Path, trace: Trace, *, lists: bool) -> None:
     server = create_server(search, follower, settings=settings, root=tree)
     async with search:
         following = asyncio.create_task(follower.run())
-        await follower.ready()
+        await follower.wait_until_ready()
         for query in ("send a message to a channel", "merge two pdf files", "open an issue"):
             await server.call_tool("search_tools", {"query": query})
         await asyncio.sleep(PAUSE_SECONDS)

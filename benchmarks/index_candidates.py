@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 from index_figures import Figure, Times
 from pytools_hybrid.index import SQLiteReader, SQLiteStore
+from pytools_hybrid.index.store import StoreCache
 from toolembed import StaticEmbedder
 from toolindex import IndexReader, ToolFilter
 from toolrank import Query
@@ -78,7 +78,7 @@ def _first(store: SQLiteStore, vectors: Vectors) -> Times:
     times = Times()
     for vector in vectors:
         with store.reading() as state:
-            reader = SQLiteReader(state, {}, {}, {}, count())
+            reader = SQLiteReader(state, StoreCache(word_weights=(), fuzzy_weights=()))
             ask = partial(reader.nearest, vector.tolist(), model_id=_MODEL_ID)
             times.add(partial(ask, where=_ALL, depth=_DEPTH))
     return times

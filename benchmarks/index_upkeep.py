@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import toolscan
 from index_figures import Figure, Times, best
 from pytools_hybrid import SearchMode, Settings, ToolSearch
-from pytools_hybrid.index import Follower, SQLiteStore, refresh
+from pytools_hybrid.index import Follower, SQLiteStore, TreeSync
 from tool_tree import reword
 from toolembed import StaticEmbedder, embed_pending
 
@@ -32,7 +32,7 @@ def cold(root: Path, database: Path, tools: int) -> list[Figure]:
     """Scan, index and embed a tree in an empty database, which the other measurements use."""
     (scanning,) = best(1, lambda: toolscan.scan(root))
     with SQLiteStore(database) as store:
-        (indexing,) = best(1, lambda: refresh(store, root))
+        (indexing,) = best(1, lambda: TreeSync(store, root).scan())
         embedder = StaticEmbedder()
         embedder.encode_queries(["loads the model"])
         (embedding,) = best(1, lambda: asyncio.run(embed_pending(store, embedder)))
@@ -61,7 +61,7 @@ def restart(root: Path, database: Path, *, repeat: int) -> list[Figure]:
 
     def start() -> None:
         with SQLiteStore(database) as store:
-            report = refresh(store, root)
+            report = TreeSync(store, root).scan()
         if report.added or report.updated or report.removed:
             raise SystemExit("the tree has changed")
 
@@ -86,14 +86,14 @@ def one_file(root: Path, database: Path, paths: list[str]) -> list[Figure]:
         for path in paths:
             reword(root / path, "reworded")
             within = [PurePosixPath(path)]
-            changed.add(partial(refresh, store, root, within))
+            changed.add(partial(TreeSync(store, root).scan, within))
             scanned.add(partial(toolscan.scan, root, within=[path]))
     return changed.figures("one file → searchable", "its scan", scanned)
 
 
 def watched(root: Path, database: Path, paths: list[str]) -> list[Figure]:
     """Write files while a service runs, and search until each is found."""
-    settings = Settings.from_flags({"db_path": database, "usage_log": False})
+    settings = Settings.from_flags({"database": database, "usage_log": False})
     found = asyncio.run(_watched(settings, root, paths))
     beyond = Times([wall - _STEP_SECONDS for wall in found.wall], found.cpu)
     p50, p95, cpu = beyond.figures("write → found by search, beyond the debounce")
@@ -109,7 +109,7 @@ async def _watched(settings: Settings, root: Path, paths: list[str]) -> Times:
     async with ToolSearch(root, settings, refresh=False) as search:
         follower = Follower(search.index)
         following = asyncio.create_task(follower.run())
-        await follower.ready()
+        await follower.wait_until_ready()
         await _until(partial(_is_embedded, search))
         for number, path in enumerate(paths):
             await asyncio.sleep(_APART_SECONDS)

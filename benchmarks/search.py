@@ -50,11 +50,11 @@ async def measure(
     results: dict[str, tuple[float, ...]] = {}
     for variant, (mode, fusion) in VARIANTS.items():
         embedder = StaticEmbedder(weights=weights)
-        settings = Settings(db_path=database, fusion=fusion)
+        settings = Settings(database=database, fusion=fusion)
         async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
-            report = await search.index.refresh()
+            report = (await search.index.update(vectors=False)).report
             started = time.process_time()
-            embedded = await search.index.embed_pending()
+            embedded = (await search.index.update(files=False)).embedded
             seconds = time.process_time() - started
             if embedded:
                 print(f"{tree}: {report.added} tools, {len(judged)} queries")

@@ -100,7 +100,7 @@ async def searches(root: Path, index: Path, folder: Path, asked: Sequence[str]) 
         for name in (_IN_PROCESS, "stdio", "mcp", "api"):
             # Use a separate copy, because the index caches the vectors of queries.
             databases[name] = Path(shutil.copy(index, folder / f"{name}.db"))
-        settings = Settings.from_flags({"db_path": databases[_IN_PROCESS]})
+        settings = Settings.from_flags({"database": databases[_IN_PROCESS]})
         product = await stack.enter_async_context(ToolSearch(root, settings, refresh=False))
         stdio = stack.enter_context(over_stdio(root, databases["stdio"]))
         pid, url = stack.enter_context(over_http(root, databases["mcp"], folder / "mcp.log"))
@@ -220,10 +220,9 @@ def _together(what: str, wall: Sequence[float], spent: float) -> list[Figure]:
 
 async def _index(root: Path, database: Path) -> None:
     async with ToolSearch(
-        root, Settings.from_flags({"db_path": database}), refresh=False
+        root, Settings.from_flags({"database": database}), refresh=False
     ) as search:
-        await search.index.refresh()
-        await search.index.embed_pending()
+        await search.index.update()
 
 
 def measure(root: Path, tools: int, folder: Path) -> list[Figure]:

@@ -131,7 +131,7 @@ class Api:
 
     def search(self, query: str) -> int:
         """Search, and return the number of tools."""
-        asked = urlencode({"query": query, "top_k": RESULTS})
+        asked = urlencode({"query": query, "limit": RESULTS})
         path = f"/api/v1/tools/search?{asked}"
         return len(json.loads(_exchange(self._connection, "GET", path)[1])["results"])
 

@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 QUERY = "open an issue on github"
 FOUND = "mcptools:github:create_issue"
+_OF_EXTRAS = ("toolembed_accurate-", "toolindex_postgres-")
 
 
 def main() -> None:
@@ -59,17 +60,17 @@ def main() -> None:
 def install(folder: Path, package: str = "pytools-hybrid") -> Path:
     """Make an environment with a package, and return the folder of its commands."""
     wheels, environment, locked = folder / "wheels", folder / "environment", folder / "locked.txt"
-    # A library needs only its own wheel; the app needs its siblings.
-    chosen = "*.whl" if package == "pytools-hybrid" else f"{package}-*.whl"
     _uv("build", "--all-packages", "--wheel", "--no-sources", f"--out-dir={wheels}")
     _uv(
         "export", "--frozen", f"--package={package}", "--no-dev", "--no-hashes",
         "--no-emit-workspace", f"--output-file={locked}",
     )  # fmt: skip
+    # A library needs only its own wheel; the app needs its siblings, except for those of extras.
+    chosen = "*.whl" if package == "pytools-hybrid" else f"{package}-*.whl"
+    built = sorted(it for it in wheels.glob(chosen) if not it.name.startswith(_OF_EXTRAS))
     _uv("venv", f"--python={sys.executable}", str(environment))
     _uv(
-        "pip", "install", f"--python={environment}", f"--requirements={locked}",
-        *map(str, sorted(wheels.glob(chosen))),
+        "pip", "install", f"--python={environment}", f"--requirements={locked}", *map(str, built)
     )  # fmt: skip
     return environment / ("Scripts" if os.name == "nt" else "bin")
 

@@ -32,7 +32,7 @@ async def main(tools: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "tools")
         write_tree(root, tools)
-        settings = Settings(db_path=Path(folder, "index.db"), embedding_model="accurate")
+        settings = Settings(database=Path(folder, "index.db"), embedding_model="accurate")
         times: dict[str, list[float]] = {}
         started, used = time.perf_counter(), time.process_time()
         async with ToolSearch(root, settings, follow=True) as search:

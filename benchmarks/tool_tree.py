@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolscan import Parameter, ToolId, ToolRecord
-from toolscan._extract import hash_bytes, hash_text
+from toolscan._extract import hash_text
+from toolscan._source import hash_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

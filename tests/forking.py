@@ -93,7 +93,7 @@ def _import_all(installed: str) -> dict[str, Callable[[], None]]:
     import filelock
     import numpy
     import platformdirs
-    import pytools_hybrid.index._follow
+    import pytools_hybrid.index.follow
     import pytools_hybrid.learn.evaluate
     import pytools_hybrid.reports.doctor
     import pytools_hybrid.search

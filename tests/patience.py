@@ -25,21 +25,21 @@ patience.wait_for_vectors()
 
 # Time limits, by module.
 _INDEX = {
-    "pytools_hybrid.index._first_sync": [
+    "pytools_hybrid.index.follow": [
         "_OPENING_SECONDS", "_FIRST_SYNC_SECONDS", "_FIRST_TOOLS_SECONDS",
     ],
 }  # fmt: skip
 _OTHER_WORK = {
-    "pytools_hybrid.index._sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
+    "pytools_hybrid.index.sync": ["_LEASE_SECONDS", "_REBUILD_SECONDS", "_OTHERS_SECONDS"],
     "pytools_hybrid.reports.doctor": ["_SERVER_SECONDS"],
-    "pytools_hybrid.serve.http._limits": ["_BODY_SECONDS", "_DISCARD_SECONDS"],
+    "pytools_hybrid.serve.http._app": ["_BODY_SECONDS"],
     "toolimport._generate._worker": ["_LOAD_SECONDS"],
 }
 _VECTORS = {
     "pytools_hybrid.cli.search": ["_PATIENCE_SECONDS"],
-    "pytools_hybrid.index._first_sync": ["_FIRST_EMBEDDING_SECONDS"],
-    "pytools_hybrid.index._index": ["_ENTERING_SECONDS"],
-    "pytools_hybrid.search._query_vectors": ["_SECONDS"],
+    "pytools_hybrid.index.follow": ["_FIRST_EMBEDDING_SECONDS"],
+    "pytools_hybrid.index.index": ["_ENTERING_SECONDS"],
+    "pytools_hybrid.search.vectors": ["_SECONDS"],
 }
 _END = {
     "pytools_hybrid.serve.process": ["_FLUSH_SECONDS", "_FINISH_SECONDS"],
@@ -59,8 +59,8 @@ def wait_for_work() -> None:
     _raise(_OTHER_WORK)
     from pytools_hybrid.reports import doctor
 
-    finding = doctor._finding
-    doctor._finding = lambda check: finding(replace(check, seconds=2 * SECONDS))
+    run = doctor._run
+    doctor._run = lambda check: run(replace(check, seconds=2 * SECONDS))
 
 
 def wait_for_vectors() -> None:

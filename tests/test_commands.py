@@ -226,7 +226,7 @@ class TestIndex:
 
         assert twice.returncode == 1
         assert "is shadowed by" in twice.stderr
-        assert "1 files were left out, which --strict does not allow" in twice.stderr
+        assert "1 file left out, which --strict does not allow" in twice.stderr
 
     def test_check_and_rebuild_exclude_each_other(self, run, tree):
         result = run("index", "--root", tree, "--check", "--rebuild")

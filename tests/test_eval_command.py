@@ -76,7 +76,7 @@ def test_a_missing_gold_tool_is_reported_and_counts_as_missed(evaluate):
 
     assert (
         "warning: 1 of 3 gold ids is not in the index; the query that names it counts nevertheless:"
-        "\n  mcptools:finance:gone: the tree has no tool at mcptools/finance/gone.py\n"
+        "\n  mcptools:finance:gone: no tool at mcptools/finance/gone.py\n"
     ) in result.stderr
     assert json.loads(result.stdout)["unknown_gold"]["count"] == 1
 

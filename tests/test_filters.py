@@ -29,12 +29,12 @@ def test_a_tool_needs_one_category_but_all_tags(search):
     assert {id_.split(":")[1] for id_ in either} == {"github", "pdf"}
     assert both == {"mcptools:github:erase_repository"}
     assert none == set()
-    assert "passes the filters" in said
+    assert "matches the query and the filters" in said
 
 
 def test_tools_without_usage_data_pass_unless_excluded(search):
     bound = ("--max-latency-ms", "100", "--min-success-rate", "0.5")
 
     passed, said = search("make a list", *bound)
-    assert f"{len(passed)} of {len(passed)} results have too little recorded use" in said
+    assert f"{len(passed)} of {len(passed)} results have too few recorded calls" in said
     assert search("make a list", *bound, "--unknown", "exclude")[0] == set()

@@ -146,15 +146,6 @@ async def test_the_guide_for_agents_has_every_key_of_meta(connect, clone):
     }
     table = rows(section(AGENTS, "`search_tools`"))
     assert [key for key, rest in table.items() if len(rest) == 1] == list(meta)
-    assert list(rows(section(AGENTS, "Rerank"))) == list(meta["rerank"])
-
-
-def test_the_guide_for_agents_shows_the_printed_prompt(run):
-    shown = re.search(
-        r"^```console\n\$ pytools-hybrid serve --prompt\n(.*?)^```", AGENTS, re.M | re.S
-    )
-
-    assert run("serve", "--prompt").stdout == shown[1]
 
 
 def test_each_request_in_the_guide_to_the_api_returns_the_shown_answer(serving, indexed):

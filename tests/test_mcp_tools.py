@@ -29,7 +29,7 @@ def served(tree, tmp_path, monkeypatch):
     """Connect to a server in this process, which sends the same messages as through pipes."""
     # A busy machine may need longer than servers wait for the first scan and its vectors.
     for limit in ("_FIRST_SYNC_SECONDS", "_FIRST_EMBEDDING_SECONDS"):
-        monkeypatch.setattr(f"pytools_hybrid.index._first_sync.{limit}", PATIENCE)
+        monkeypatch.setattr(f"pytools_hybrid.index.follow.{limit}", PATIENCE)
 
     @asynccontextmanager
     async def serve(**flags):
@@ -39,7 +39,7 @@ def served(tree, tmp_path, monkeypatch):
             follower = Follower(search.index)
             working = asyncio.create_task(follower.run())
             try:
-                await follower.ready()
+                await follower.wait_until_ready()
                 server = create_server(search, follower, settings=settings, root=tree)
                 async with Client(server) as client:
                     yield client
@@ -163,7 +163,7 @@ async def test_filters_exclude_slow_and_failing_tools_and_optionally_unknown_one
         known = await search(min_success_rate=0.5, unknown="exclude")
 
         assert names(good)[0] == ISSUE
-        assert "\nNote: 4 of 5 results have too little recorded use" in good.content[0].text
+        assert "\nNote: 4 of 5 results have too few recorded calls" in good.content[0].text
         assert ISSUE not in names(fast)
         assert names(known) == [ISSUE]
 
@@ -175,7 +175,7 @@ async def test_a_note_reports_that_no_result_fits_well(served):
             await anyio.sleep(0.01)
             result = await client.call_tool("search_tools", {"query": "qwzxplorf the walrus"})
 
-        said = "probably none of these does this; they are only the nearest"
+        said = "Low confidence: these are only the closest matches."
         assert result.meta["pytools/notes"] == [said]
         assert list(result.structured_content) == ["result"]
         first, *others = result.structured_content["result"]
@@ -272,7 +272,7 @@ async def test_invalid_arguments_get_an_error_that_says_what_is_allowed(served, 
         unknown = await client.call_tool("find_tools", {"query": "x"})
         assert unknown.is_error is True
         assert unknown.content[0].text == (
-            "There is no tool 'find_tools'; there are search_tools, describe_tool, report_outcome."
+            "Unknown tool 'find_tools'. Available: search_tools, describe_tool, report_outcome."
         )
         long = await client.call_tool("search_tools", {"query": "x", "mode": "y" * 10_000})
         assert len(long.content[0].text) < 200
@@ -321,7 +321,7 @@ async def test_categories_tags_threshold_and_detail_narrow_an_answer(served, tre
         (line,) = none.content
         assert none.structured_content == {"result": []}
         assert [line.text] == [f"Note: {note}" for note in none.meta["pytools/notes"]]
-        assert "passes the filters" in line.text
+        assert "matches the query and the filters" in line.text
         assert none.is_error is False
 
         full, summary = await search(), await search(detail="summary")
@@ -387,7 +387,7 @@ async def test_a_reported_outcome_is_in_the_usage_record(served, tree):
 
         assert reported.structured_content == {"recorded": True, "state": "written"}
         assert described.structured_content["usage"]["observations"] == 1
-        assert "no tool is called 'nope'" in unknown.content[0].text
+        assert "Unknown tool 'nope'" in unknown.content[0].text
         assert missing.content[0].text == ("The argument success is missing; give true or false.")
         assert negative.content[0].text == "latency_ms is -1; give a number, 0 or more."
 
@@ -439,7 +439,7 @@ async def test_a_tool_outside_the_policy_is_neither_found_nor_listed_nor_describ
         assert "pdf" not in search.description
         assert not [it for it in names(found) if it.startswith(("mcptools:github", "mcptools:pdf"))]
         assert described.is_error is True
-        assert "mcptools:github" not in described.content[0].text.partition("; nearest: ")[2]
+        assert "mcptools:github" not in described.content[0].text.partition(" Similar: ")[2]
         assert filtered.is_error is True
         assert "github" not in categories.structured_content["mcptools"]
         assert "pdf" not in categories.structured_content["mcptools"]

@@ -146,13 +146,13 @@ def test_searches_continue_with_a_note_while_the_server_is_stopped(host, tree, s
         assert "this is from this host's copy" in " ".join(described.stdout.split())
         fresh = search(host, "newcomer", **READS)
         assert fresh.returncode == 1
-        assert "this host has no copy of the tree yet: " in fresh.stdout
+        assert "This host has not downloaded the index yet: " in fresh.stdout
         assert "the server cannot be reached (" in fresh.stdout
         assert "this answer is" not in fresh.stdout
         for command in (["list"], ["describe", "merge_pdfs"]):
             empty = host("newcomer", *command, **READS)
             assert empty.returncode == 1
-            assert "this host has no copy of the tree yet: " in empty.stderr
+            assert "This host has not downloaded the index yet: " in empty.stderr
         checked = host("reader", "doctor", "--output", "json", **READS)
         (database,) = [it for it in json.loads(checked.stdout) if it["check"] == "database"]
         assert database["status"] == "failed"

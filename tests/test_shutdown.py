@@ -192,16 +192,16 @@ def test_stdout_has_only_protocol_messages(server):
 
 # Run by Python at its start: once the first tools are indexed, indexing goes on writing forever.
 ENDLESS = """
-from pytools_hybrid.index import _scan
+from pytools_hybrid.index import sync
 
-commit = _scan._Portions._commit
+commit = sync._Portions._commit
 
 def commit_forever(portions):
     commit(portions)
     while True:
         portions._store.rebuild()
 
-_scan._Portions._commit = commit_forever
+sync._Portions._commit = commit_forever
 """
 
 

@@ -35,7 +35,7 @@ def test_a_report_shows_searches_and_outcomes(run, used):
     assert done.returncode == 0
     assert lines[0] == "searches               2 (2 hybrid)"
     assert lines[1] == "without results        1 (50 %)"
-    assert lines[3] == "with an outcome         1 (50 %)"
+    assert lines[3] == "with an outcome        1 (50 %)"
     assert lines[-1] == "    1 × zzz"
 
 

@@ -94,15 +94,14 @@ VARIANTS = {
 async def measured(collection: Collection, variant: Variant, database: Path) -> Evaluation:
     is_new = not database.exists()
     chosen = {"embedding_model": "static", "fusion": variant.fusion}
-    settings = Settings(db_path=database).model_copy(update=chosen)
+    settings = Settings(database=database).model_copy(update=chosen)
     run: dict[str, list[str]] = {}
     with variant.patched():
         async with ToolSearch(
             collection.tree, settings, refresh=False, ranking=variant.ranking
         ) as search:
             if is_new:
-                await search.index.refresh()
-                await search.index.embed_pending()
+                await search.index.update()
             for query in collection.queries:
                 answer = await search.search(query.text, mode=variant.mode, limit=10, record=False)
                 run[query.id] = [str(found.entry.id) for found in answer.tools]

@@ -43,10 +43,9 @@ async def row(name: str, tree: Path, files: list[Path]) -> str:
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         own = {} if model == "published" else {"embedding_model": model}
-        settings = Settings(db_path=Path(folder, "index.db")).model_copy(update=own)
+        settings = Settings(database=Path(folder, "index.db")).model_copy(update=own)
         async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             await search.search("find a tool", record=False)
             for file in files:
                 lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]

@@ -21,6 +21,7 @@ import json
 import random
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -40,8 +41,14 @@ Row = list[float]
 class UnhurriedEmbedder(StaticEmbedder):
     """The offline model under another name, which embeds no tools during a search."""
 
-    model_id = "unhurried:tools2"
-    is_instant = False
+    def __init__(self, *, weights: Path | None = None) -> None:
+        super().__init__(weights=weights)
+        self.model_id = "unhurried:tools2"
+
+    @property
+    def is_instant(self) -> bool:
+        """Return False: it is never fast enough."""
+        return False
 
 
 async def judged(search: ToolSearch, asked: Sequence[dict[str, Any]], mode: SearchMode) -> Row:
@@ -60,11 +67,11 @@ async def curve(
     tree: Path, asked: Sequence[dict[str, Any]], embedder: StaticEmbedder, seed: int, database: Path
 ) -> list[Row]:
     """Measure words alone, then hybrid search at each step of coverage."""
-    settings = Settings(db_path=database)
+    settings = Settings(database=database)
     async with ToolSearch(tree, settings, embedder=embedder, refresh=False) as search:
-        await search.index.refresh()
+        await search.index.update(vectors=False)
         rows = [await judged(search, asked, SearchMode.BM25)]
-        with open_store(Roots.of(tree), settings) as store:
+        with closing(open_store(Roots.of(tree), settings)) as store:
             texts = store.pending(embedder.model_id, limit=1_000_000)
             vectors = await embedder.embed_documents(list(texts.values()))
             pairs = sorted(zip(texts, vectors, strict=True))

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytools_hybrid.index._bm25_weights as index_weights
+import pytools_hybrid.index.store as index_store
 from pytools_hybrid import SearchMode, Settings, ToolSearch
 from pytools_hybrid.index import parse_capabilities
 from toolembed import StaticEmbedder
@@ -54,20 +54,20 @@ class Measurement:
     async def runs(self, database: Path, *, weight: float | None) -> dict[SearchMode, Run]:
         """Search for all queries in each mode; without a weight, without aliases."""
         embedder = StaticEmbedder(weights=self.model)
-        settings = Settings(db_path=database, usage_log=False)
+        settings = Settings(database=database, usage_log=False)
         columns = {"alias_words": weight or 0.0}
         async with AsyncExitStack() as stack:
             # The weights are read when a store is opened.
-            stack.enter_context(patch.dict(index_weights._COLUMN_WEIGHTS, columns))
+            stack.enter_context(patch.dict(index_store._COLUMN_WEIGHTS, columns))
             tools = await stack.enter_async_context(
                 ToolSearch(self.tree, settings, embedder=embedder, refresh=False)
             )
-            await tools.index.refresh()
+            await tools.index.update(vectors=False)
             ids = list(tools.index.store.stored(reader_version="").entries)
             tools.index.store.annotate({} if weight is None else self.said.aliases(ids))
             if self.embeds:
                 await embed_with_aliases(tools, embedder)
-            await tools.index.embed_pending()
+            await tools.index.update(files=False)
             return {mode: await self.ask(tools, mode) for mode in MODES}
 
     async def ask(self, tools: ToolSearch, mode: SearchMode) -> Run:

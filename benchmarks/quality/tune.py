@@ -51,7 +51,7 @@ async def main() -> None:
         ]
     roots, embedder = Roots.of(given.tree), StaticEmbedder(weights=given.weights)
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(db_path=Path(folder, "index.db"))
+        settings = Settings(database=Path(folder, "index.db"))
         outcome = await tune(settings, roots, learned, embedder=embedder)
         print(tables(outcome.report), outcome, sep="\n\n", end="\n\n")
         file = Path(folder, "tuned")

@@ -48,10 +48,9 @@ async def main() -> None:
 
     root = Path("examples", "tools")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(db_path=Path(folder, "index.db"), embedding_model="static")
+        settings = Settings(database=Path(folder, "index.db"), embedding_model="static")
         async with ToolSearch(root, settings) as tools:
-            await tools.index.refresh()
-            await tools.index.embed_pending()
+            await tools.index.update()
             response = await tools.search(QUERY, limit=3)
             with tools.index.store.reading() as reader:
                 file(root)

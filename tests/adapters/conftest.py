@@ -38,7 +38,7 @@ def _offline(monkeypatch, home):
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setenv("LANGSMITH_TRACING", "false")
     # After these, tools are found by their words alone.
-    for limit in ("agents.corpus._EMBEDDING_SECONDS", "index._index._ENTERING_SECONDS"):
+    for limit in ("agents.corpus._EMBEDDING_SECONDS", "index.index._ENTERING_SECONDS"):
         monkeypatch.setattr(f"pytools_hybrid.{limit}", PATIENCE)
     monkeypatch.chdir(home)
 

@@ -80,7 +80,7 @@ async def test_the_tools_and_the_answer_have_the_sdk_s_types(search):
 async def test_an_empty_result_is_a_message(search):
     call = anthropic.types.ToolUseBlock(**tool_use("search_tools", query=""))
 
-    assert (await search.result(call))["content"] == "No matching tool: try other words."
+    assert (await search.result(call))["content"] == "No tool matches. Rephrase the query."
 
 
 async def test_a_tool_of_a_tree_has_a_definition(examples, forget_modules):
@@ -96,6 +96,6 @@ async def test_a_tool_of_a_tree_has_a_definition(examples, forget_modules):
 
 async def test_no_tool_can_have_the_name_of_the_search_tool():
     tool = {"name": "search_tools", "input_schema": {"type": "object"}}
-    with pytest.raises(ValueError, match="give another name"):
+    with pytest.raises(ValueError, match="choose another one"):
         ClientToolSearch([tool])
     assert ClientToolSearch([tool], name="find_tools").tools[0]["name"] == "find_tools"

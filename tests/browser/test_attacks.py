@@ -96,7 +96,7 @@ def test_no_code_in_tools_or_requests_runs(visit, serve, hostile):
             page.goto(link)
             page.evaluate("document.querySelectorAll('details').forEach(it => it.open = true)")
             assert "merge" in page.title()
-        for path in ("/console/tools", "/console/use"):
+        for path in ("/console/tools", "/console/usage"):
             page.goto(address + path)
             assert page.url == address + path
 

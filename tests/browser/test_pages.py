@@ -15,7 +15,7 @@ PAGES = {
     "catalogue": "/console/tools",
     "category": "/console/tools?category=github",
     "tool": "/console/tools/mcptools:github:create_issue?q=report+a+bug",
-    "use": "/console/use",
+    "usage": "/console/usage",
     "health": "/console/health",
     "no such tool": "/console/tools/creat_issue",
 }

@@ -178,7 +178,7 @@ def test_a_link_contains_the_whole_query(visit, site, scripts):
     page = visit(site, java_script_enabled=scripts)
     page.get_by_role("searchbox").fill("send a message")
     page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("Search by").select_option("words")
+    page.get_by_label("Rank by").select_option("keywords")
     page.locator("[name=scope]").select_option("MCP servers' tools")
     page.get_by_label("Category").fill("mail")
     page.get_by_label("Minimum confidence").fill("0.01")
@@ -192,7 +192,7 @@ def test_a_link_contains_the_whole_query(visit, site, scripts):
     for fresh in (page, other):
         assert fresh.locator(RESULTS).all_inner_texts() == page.locator(RESULTS).all_inner_texts()
         expect(fresh.get_by_role("searchbox")).to_have_value("send a message")
-        expect(fresh.get_by_label("Search by")).to_have_value("bm25")
+        expect(fresh.get_by_label("Rank by")).to_have_value("bm25")
         expect(fresh.get_by_label("Category")).to_have_value("mail")
         expect(fresh.get_by_label("Results", exact=True)).to_be_visible()
 

@@ -104,7 +104,7 @@ class Soak:
         """
 
         async def kept() -> int:
-            settings = Settings.from_flags({"db_path": self._index, "embedding_model": "none"})
+            settings = Settings.from_flags({"database": self._index, "embedding_model": "none"})
             async with ToolSearch(self._tree.root, settings, refresh=False) as search:
                 return sum(tool.observations for tool in (await search.index.statistics()).tools)
 
@@ -185,7 +185,7 @@ class Soak:
 
     async def _clean(self) -> dict[str, str]:
         with tempfile.TemporaryDirectory() as folder:
-            flags = {"db_path": Path(folder, "clean.db"), "embedding_model": "none"}
+            flags = {"database": Path(folder, "clean.db"), "embedding_model": "none"}
             settings = Settings.from_flags(flags)
             async with ToolSearch(self._tree.root, settings) as search:
                 found = await search.search(QUERY, mode="bm25", limit=50)

@@ -17,8 +17,8 @@ from pytools_hybrid import (
     FoundFunction,
     FoundTool,
     IndexState,
-    Placement,
     PytoolsError,
+    RankExplanation,
     Recording,
     RerankReport,
     RootsLike,
@@ -102,12 +102,12 @@ async def more_is_known_of_a_tool(tools: ToolSearch) -> None:
     assert_type(await tools.find("create_issue"), ToolEntry)
     assert_type(await tools.index.coverage(), toolindex.Coverage)
     assert_type(await tools.index.refused(), dict[str, str])
-    assert_type(await tools.index.embed_pending(print), int)
+    assert_type((await tools.index.update(progress=print)).embedded, int)
 
 
 async def what_became_of_a_search_is_told(tools: ToolSearch, hit: FoundTool) -> None:
-    placed = await tools.place("open an issue", hit.id)
-    assert_type(placed, Placement)
+    placed = await tools.explain_rank("open an issue", hit.id)
+    assert_type(placed, RankExplanation)
     assert_type(await tools.record_outcome(hit.id, success=True), Recording)
     assert_type(await tools.index.state(), IndexState)
     assert_type((await tools.search("open an issue", rerank=True)).rerank, RerankReport | None)

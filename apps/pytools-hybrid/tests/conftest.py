@@ -84,14 +84,14 @@ def _no_settings_from_outside(monkeypatch, tmp_path):
 PATIENCE_OF_THE_PRODUCT = (
     "pytools_hybrid.agents.corpus._EMBEDDING_SECONDS",
     "pytools_hybrid.cli.search._PATIENCE_SECONDS",
-    "pytools_hybrid.index._first_sync._FIRST_SYNC_SECONDS",
-    "pytools_hybrid.index._first_sync._FIRST_TOOLS_SECONDS",
-    "pytools_hybrid.index._first_sync._OPENING_SECONDS",
-    "pytools_hybrid.index._index._ENTERING_SECONDS",
-    "pytools_hybrid.index._sync._REBUILD_SECONDS",
-    "pytools_hybrid.search._query_vectors._AGAIN_SECONDS",
-    "pytools_hybrid.search._query_vectors._LATEST_SECONDS",
-    "pytools_hybrid.search._query_vectors._SECONDS",
+    "pytools_hybrid.index.follow._FIRST_SYNC_SECONDS",
+    "pytools_hybrid.index.follow._FIRST_TOOLS_SECONDS",
+    "pytools_hybrid.index.follow._OPENING_SECONDS",
+    "pytools_hybrid.index.index._ENTERING_SECONDS",
+    "pytools_hybrid.index.sync._REBUILD_SECONDS",
+    "pytools_hybrid.search.vectors._AGAIN_SECONDS",
+    "pytools_hybrid.search.vectors._LATEST_SECONDS",
+    "pytools_hybrid.search.vectors._SECONDS",
 )
 
 
@@ -158,8 +158,7 @@ async def serving(made, root):
     from pytools_hybrid.serve.mcp import create_server
 
     async with ToolSearch(root, made, refresh=False) as search:
-        await search.index.refresh()
-        await search.index.embed_pending()
+        await search.index.update()
         follower = Follower(search.index)
         following = asyncio.create_task(follower.run())
         server = create_server(search, follower, settings=made, root=root)
@@ -246,7 +245,7 @@ def served(imported, settings, trusted):
             follower = Follower(search.index)
             working = asyncio.create_task(follower.run())
             try:
-                assert await follower.looked(within=PATIENCE)
+                assert await follower.wait_until_scanned(within=PATIENCE)
                 server = create_server(search, follower, settings=given, root=search.roots)
                 answering = {"elicitation_callback": ask} | (callbacks or {})
                 async with Client(server, mode=mode, **answering) as client:

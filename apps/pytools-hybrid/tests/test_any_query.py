@@ -43,8 +43,7 @@ def search(settings, toolbox, runner):
 
     async def opened():
         search = await ToolSearch(toolbox, settings(), refresh=False).__aenter__()
-        await search.index.refresh()
-        await search.index.embed_pending()
+        await search.index.update()
         return search
 
     search = runner.run(opened())
@@ -116,8 +115,7 @@ def test_tools_are_found_by_words_of_a_language_without_spaces(
         write_tool(path, description)
 
     async def found():
-        await search.index.refresh()
-        await search.index.embed_pending()
+        await search.index.update()
         return await search.search(text, mode=mode)
 
     assert str(runner.run(found()).tools[0].entry.id) == meant

@@ -49,7 +49,7 @@ def test_a_search_that_misses_a_broken_tool_reports_it_once(searched, toolbox, c
     async def job(tools):
         assert broken_notes(await tools.search(REQUEST)) == []
         (toolbox / ISSUE).write_bytes(content)
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         assert broken_notes(await tools.search("rotate the pages of a document")) == []
         unrecorded = await tools.search(REQUEST, record=False)
         first, second = [await tools.search(REQUEST) for _ in range(2)]
@@ -68,7 +68,7 @@ def test_a_broken_tool_is_mentioned_again_only_if_it_is_broken_in_another_way(se
         shown = []
         for content in ("def run(", "def run(", DOCUMENTED, f"def run():\n    {DOCUMENTED}", "'"):
             (toolbox / ISSUE).write_text(content)
-            await tools.index.refresh()
+            await tools.index.update(vectors=False)
             shown.append(len(broken_notes(await tools.search(REQUEST))))
         return shown
 
@@ -94,7 +94,7 @@ def test_files_that_were_never_tools_and_removed_ones_are_not_mentioned(searched
     async def job(tools):
         first = await tools.search(REQUEST)
         (toolbox / ISSUE).unlink()
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         return broken_notes(first) + broken_notes(await tools.search(REQUEST))
 
     assert searched(job) == []
@@ -108,7 +108,7 @@ def test_a_file_of_several_tools_is_not_broken_while_it_has_others(searched, too
         notes = []
         for line in ("", "__all__ = ['open_issue', 'gone']\n", "def ("):
             file.write_text(f"def open_issue():\n    {DOCUMENTED}\n{line}")
-            await tools.index.refresh()
+            await tools.index.update(vectors=False)
             notes += broken_notes(await tools.search(REQUEST))
         return notes
 

@@ -51,7 +51,7 @@ def test_a_root_that_appears_later_is_indexed(tmp_path, root, cached):
     with BlockingToolSearch(place, Settings(embedding_model="none"), refresh=False) as tools:
         assert "later does not exist" in tools.search("merge files").notes[0]
         root.rename(place)
-        tools.index.refresh()
+        tools.index.update(vectors=False)
         assert tools.search("merge pdf files")
     assert [it for it in cached() if it.endswith(".db")]
 
@@ -91,7 +91,7 @@ def test_pruning_removes_only_indexes_of_missing_roots(root, tmp_path, search, c
 
 def test_pruning_keeps_an_open_index(root, cached, capsys):
     with BlockingToolSearch(root, Settings(embedding_model="none"), refresh=False) as tools:
-        tools.index.refresh()
+        tools.index.update(vectors=False)
         shutil.rmtree(root)
         assert run("index", "--prune", "--yes") == 0
         assert "was not removed: it is in use" in capsys.readouterr().err

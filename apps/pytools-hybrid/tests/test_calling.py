@@ -423,7 +423,7 @@ async def test_calls_are_in_the_usage_record_without_their_arguments(served):
 @pytest.mark.parametrize("hiding", [{"exclude": "*:*:empty*"}, {"include": "*:*:brew*"}])
 async def test_a_hidden_tool_cannot_be_called_by_guessing_its_id(served, hiding):
     async with served(**hiding) as client:
-        assert "no tool" in await refusal(client, "empty_shelf", shelf="7")
+        assert "Unknown tool" in await refusal(client, "empty_shelf", shelf="7")
 
 
 async def test_in_read_only_mode_only_tools_annotated_as_read_only_are_called(served):
@@ -953,7 +953,7 @@ async def test_a_search_over_http_is_one_trace_from_its_caller_to_the_channels(s
     trace_id, caller = 0x4BF92F3577B34DA6A3CE929D0E0E4736, "00f067aa0ba902b7"
     headers = {"traceparent": f"00-{trace_id:032x}-{caller}-01"}
     async with served(embedding_model="static") as client:
-        await client.index.bring_up_to_date()
+        await client.index.update()
         transport = httpx2.ASGITransport(client.app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as api:
             await api.get("/search", params={"q": "boil tea", "mode": "hybrid"}, headers=headers)

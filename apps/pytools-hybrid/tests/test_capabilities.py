@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from pytools_hybrid import ToolSearch
 from pytools_hybrid.index import (
     FILE_NAME,
-    Annotator,
     Capabilities,
     CapabilitiesError,
     Capability,
     Follower,
     SQLiteStore,
+    TreeSync,
     parse_capabilities,
     read_text,
-    refresh,
 )
 from pytools_hybrid.search import SearchMode
 from pytools_hybrid.settings import Roots
+from toolindex import ToolFilter
 
 from .conftest import PATIENCE
 
@@ -54,20 +54,21 @@ def store(tmp_path):
 
 @pytest.fixture
 def annotate(store, root):
-    """Bring the store up to date with files and capabilities."""
-    annotator = Annotator(Roots.of(root))
+    """Update the store; return how many tools have other aliases."""
+    sync = TreeSync(store, root)
 
     def make():
-        refresh(store, root)
-        return annotator.annotate(store)
+        before = aliases(store)
+        sync.scan()
+        after = aliases(store)
+        return sum(before.get(id_) != after.get(id_) for id_ in {*before, *after})
 
     return make
 
 
 def aliases(store):
-    ids = [ISSUE, COMMITS, MERGE, SLUG]
     with store.reading() as reader:
-        found = reader.entries(ids)
+        found = reader.entries(reader.ids(ToolFilter()))
     return {id_: entry.aliases for id_, entry in found.items() if entry.aliases}
 
 
@@ -197,7 +198,7 @@ class TestAnnotating:
         with store.reading() as reader:
             before = reader.generation()
         assert annotate() == 0
-        assert Annotator(Roots.of(file.parent)).annotate(store) == 0
+        TreeSync(store, file.parent).scan()
         with store.reading() as reader:
             assert reader.generation() == before
 
@@ -249,10 +250,7 @@ class TestAnnotating:
         before = aliases(store)
         file.write_text("[broken")
         write_tool("mcptools/pdf/split_pdfs.py", "Cut a document.")
-        refresh(store, file.parent)
-        annotator = Annotator(Roots.of(file.parent))
-        assert annotator.annotate(store) == 0
-        assert len(annotator.problems) == 1
+        TreeSync(store, file.parent).scan()
         assert aliases(store) == before
 
     def test_a_repaired_file_applies_again(self, annotate, file, store):
@@ -284,16 +282,13 @@ class TestAnnotating:
         roots = Roots.of([root, other])
         (root / FILE_NAME).write_text('["mcptools:pdf:*"]\nsynonyms = ["first"]')
         (other / FILE_NAME).write_text('["mcptools:*"]\nsynonyms = ["second"]')
-        refresh(store, roots)
-        annotator = Annotator(roots)
-        annotator.annotate(store)
-        assert aliases(store) == {MERGE: ("first",)}
-        with store.reading() as reader:
-            (split,) = reader.entries(["mcptools:pdf:split"]).values()
-        assert split.aliases == ("second",)
+        sync = TreeSync(store, roots)
+        sync.scan()
+        both = {MERGE: ("first",), "mcptools:pdf:split": ("second",)}
+        assert aliases(store) == both
         (root / FILE_NAME).write_text("broken")
         (other / FILE_NAME).write_text("")
-        assert annotator.annotate(store) == 1
+        sync.scan()
         assert aliases(store) == {MERGE: ("first",)}
 
 
@@ -302,7 +297,7 @@ class TestSearching:
     async def test_searches_work_despite_an_invalid_file(self, root, file, settings):
         file.write_text("[broken")
         async with ToolSearch(root, settings(embedding_model="none")) as tools:
-            await tools.index.refresh()
+            await tools.index.update(vectors=False)
             response = await tools.search("history of a branch", mode=SearchMode.BM25)
             assert str(response.tools[0].entry.id) == COMMITS
 
@@ -311,7 +306,7 @@ class TestSearching:
         async with ToolSearch(root, settings(embedding_model="none"), refresh=False) as tools:
             follower = Follower(tools.index)
             task = asyncio.create_task(follower.run())
-            await follower.ready()
+            await follower.wait_until_ready()
             file.write_text(FILE)
             async with asyncio.timeout(PATIENCE):
                 while not (await tools.search("acrobat", mode=SearchMode.BM25)).tools:

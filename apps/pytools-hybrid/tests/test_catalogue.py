@@ -15,7 +15,7 @@ def use(settings, root, job):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             return await job(search)
 
     return asyncio.run(main())
@@ -86,7 +86,7 @@ def test_hidden_tools_cannot_be_found_listed_or_described(settings, toolbox):
     policed = settings(include=("mcptools:*",), exclude=("*:github:*", "mcptools:pdf:merge_*"))
 
     async def job(search):
-        await search.index.embed_pending()
+        await search.index.update(files=False)
         listed = {(it.category, it.tools) for it in await search.categories()}
         assert ("pdf", 2) in listed
         assert not {"github", "text", "money"} & {category for category, _ in listed}
@@ -149,20 +149,23 @@ def test_a_policy_that_hides_everything_is_reported(settings, root):
     assert "the settings include and exclude hide all of them" in use(
         settings(exclude=("*",)), root, job
     )
-    assert "none of the 1 tools" in use(settings(include=("*:pdf:*",)), root, job)
+    assert "No tool matches" in use(settings(include=("*:pdf:*",)), root, job)
 
 
 def test_patterns_that_match_no_tool_are_listed(settings, root):
     policed = settings(include=("MCPTOOLS:*", "mcptools:*"), exclude=("*:gihub:*",))
 
-    assert use(policed, root, lambda s: s.index.idle_patterns()) == ("MCPTOOLS:*", "*:gihub:*")
-    assert use(settings(), root, lambda s: s.index.idle_patterns()) == ()
+    assert use(policed, root, lambda s: s.index.idle_patterns()) == [
+        ("include", "MCPTOOLS:*"),
+        ("exclude", "*:gihub:*"),
+    ]
+    assert use(settings(), root, lambda s: s.index.idle_patterns()) == []
 
 
 def test_an_unknown_name_during_the_first_scan_says_to_try_again(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            looking = asyncio.create_task(search.index.refresh())
+            looking = asyncio.create_task(search.index.update(vectors=False))
             await asyncio.sleep(0)
             with pytest.raises(UnknownToolError, match="try again in a moment") as raised:
                 await search.find("no_such_tool")
@@ -178,17 +181,17 @@ def test_an_unknown_name_says_to_try_again_even_if_the_first_scan_ends_meanwhile
 ):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            scanning = asyncio.create_task(search.index.refresh())
+            scanning = asyncio.create_task(search.index.update(vectors=False))
             await asyncio.sleep(0)
-            look = search.index.look
+            read = search.index.read
 
-            async def look_before_the_end(at):
+            async def read_before_the_end(query):
                 try:
-                    return await look(at)
+                    return await read(query)
                 finally:
                     await scanning
 
-            monkeypatch.setattr(search.index, "look", look_before_the_end)
+            monkeypatch.setattr(search.index, "read", read_before_the_end)
             with pytest.raises(UnknownToolError) as raised:
                 await search.find("no_such_tool")
             assert raised.value.is_early

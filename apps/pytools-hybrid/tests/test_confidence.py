@@ -27,7 +27,7 @@ UNANSWERABLE = [
 ]
 
 
-DOUBT = "probably none of these does this; they are only the nearest"
+DOUBT = "Low confidence: these are only the closest matches."
 
 
 @pytest.fixture
@@ -38,8 +38,7 @@ def ask(settings, toolbox):
         async def main():
             with_model = settings(embedding_model=model)
             async with ToolSearch(toolbox, with_model, refresh=False) as search:
-                await search.index.refresh()
-                await search.index.embed_pending()
+                await search.index.update()
                 return [await search.search(text, **values) for text in texts]
 
         return asyncio.run(main())
@@ -204,8 +203,7 @@ def test_a_named_tool_has_the_highest_confidence(answers, mode):
 def test_confident_tools_are_shown_even_below_less_confident_ones(settings, toolbox):
     async def job():
         async with ToolSearch(toolbox, settings(), refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             everything = await search.search("create an issue", limit=50)
             sure = await search.search("create an issue", limit=2, threshold=0.3)
         return everything, sure
@@ -230,14 +228,13 @@ def test_a_tool_without_a_vector_does_not_change_the_confidence_of_later_ones(se
         async with ToolSearch(
             toolbox, settings(), embedder=SlowEmbedder(), refresh=False
         ) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             before = await confidences(search)
             twin = toolbox / "mcptools/pdf/merge_several_documents.py"
             twin.write_text(
                 'def run() -> None:\n    """Merge several PDF documents into one file."""\n'
             )
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             return before, await confidences(search)
 
     before, after = asyncio.run(job())

@@ -4,12 +4,9 @@ import json
 import sys
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from urllib.parse import quote, urlencode
 
-import httpx2
 import pytest
-from pytools_hybrid.serve.http.console import _console, _drawing
 
 from .conftest import serving
 
@@ -69,7 +66,7 @@ def _one_day(monkeypatch):
         def now(cls, tz=None):
             return now
 
-    monkeypatch.setattr(_drawing, "datetime", Today)
+    monkeypatch.setattr("pytools_hybrid.serve.http.console._drawing.datetime", Today)
     monkeypatch.setattr("time.time", now.timestamp)
 
 
@@ -87,13 +84,13 @@ async def test_a_search_shows_tools_with_reasons_and_links_to_their_pages(browse
         empty = Page(await browser.get("/"))
 
     assert links[0].startswith("/console/tools/mcptools%3Apdf%3Amerge_pdfs?q=merging")
-    assert "first by its words, first by its meaning" in found.text
+    assert "keywords #1 · meaning #1" in found.text
     assert "from mcptools.pdf.merge_pdfs import run\n\nrun(text=…)" in found.text
     assert len(found.all("meter")) == 6
     assert sum(float(it["width"]) for it in found.all("rect")[:2]) == pytest.approx(100, abs=0.1)
     assert "<mark>merge</mark>_<mark>pdfs</mark>" in answer.text
     assert [it["value"] for it in found.all("option") if "selected" in it] == ["hybrid", "all"]
-    assert "The tool is number 1, with a score of" in tool.text
+    assert "The tool has rank 1 and a score of" in tool.text
     assert "def run(text: str) -> str" in tool.text
     assert '"type": "object"' in tool.text
     assert "no outcome has been reported yet" in tool.text
@@ -135,8 +132,8 @@ async def test_an_expected_tool_is_explained_by_any_of_its_names(browse):
     texts = {name: Page(answer).text for name, answer in answers.items()}
     assert "the filters of this search leave it out" in filtered.text
     assert "/?q=merge+pdfs&category=mail" in [it["href"] for it in filtered.all("a")]
-    assert "The tool is number" in texts["rotate_pages"]
-    assert "Yes. The tool is number 1, with" in texts["mcptools:pdf:merge_pdfs"]
+    assert "The tool has rank" in texts["rotate_pages"]
+    assert "Yes. The tool has rank 1 and" in texts["mcptools:pdf:merge_pdfs"]
     assert "/console/tools/mcptools%3Apdf%3Amerge_pdfs?q=merge+pdfs" in answers["merge_pdf"].text
     assert {it.url.host for it in answers.values()} == {"127.0.0.1"}
     assert {answers[it].status_code for it in ("merge_pdf", "//evil.example", "")} == {404}
@@ -196,28 +193,28 @@ async def test_the_catalogue_lists_categories_their_tools_and_left_out_files(
 @pytest.mark.usefixtures("_one_day")
 async def test_the_usage_page_shows_queries_with_links_to_their_searches(browse):
     async with browse() as browser:
-        before = Page(await browser.get("/console/use?days=30"))
+        before = Page(await browser.get("/console/usage?days=30"))
         for query in ("merge pdf", "merge pdf", "zzz", HOSTILE):
             await browser.get(f"/?q={quote(query)}&threshold=0.3")
         found = (await browser.get("/search?q=send+mail")).json()
         search_id, tool = found["metadata"]["search_id"], found["results"][0]["id"]
         outcome = {"tool_id": tool, "success": False, "search_id": search_id}
         await browser.post("/api/v1/outcomes", json=outcome)
-        answer = await browser.get("/console/use")
+        answer = await browser.get("/console/usage")
         use = Page(answer)
     async with browse(exclude=(tool,), usage_log=False) as browser:
-        narrowed = Page(await browser.get("/console/use?days=90"))
+        narrowed = Page(await browser.get("/console/usage?days=90"))
 
     links = [it["href"] for it in use.all("a") if it["href"].startswith("/?q=")]
     assert "Nothing was recorded in the last 30 days" in before.text
     assert links[:2] == ["/?q=merge+pdf", "/?" + urlencode({"q": HOSTILE})]
     assert "/?q=zzz" in links[3:]
     assert links[-1] == "/?q=send+mail"
-    assert "Found and failed" in use.text
+    assert "Queries whose tools failed" in use.text
     assert f"{tool}10 %1" in use.text.replace("\n", "")
     assert tool not in narrowed.text
     assert "not recorded" in narrowed.text
-    assert len(use.all("figure")) == 3
+    assert len(use.all("figure")) == 2
     assert all(it["class"] in {"whole", "hollow"} for it in use.all("rect"))
     assert use.all("path")[-2]["d"].startswith("M85.71 ")
     assert all("aria-label" in it or "aria-hidden" in it for it in use.all("svg"))
@@ -237,8 +234,8 @@ async def test_a_tool_page_shows_outcomes_and_the_requests_that_found_it(browse)
     assert "No search of the last 30 days found it" in quiet.text
     assert not quiet.all("figure")
     assert {"href": "/?q=merge+two+pdf+documents"} in used.all("a")
-    assert "Calls a day" in used.text
-    assert "Latency of successes" in used.text
+    assert "Calls per day" in used.text
+    assert "Latency of successful calls" in used.text
     assert "3267 %42.0 ms42.0 ms" in used.text.replace("\n", "")
     assert [it["class"] for it in used.all("rect")[-2:]] == ["whole", "hollow"]
 
@@ -331,7 +328,7 @@ MISTAKES = [
     ("/?nothing=1", 422, "nothing"),
     ("/console/tools?category=gihtub", 404, "github"),
     ("/console/tools?page=0", 422, "page"),
-    ("/console/use?days=8", 422, "days"),
+    ("/console/usage?days=8", 422, "days"),
     ("/console/tools/creat_issue", 404, "mcptools:github:create_issue"),
 ]
 
@@ -366,7 +363,7 @@ async def test_texts_of_tools_and_requests_are_never_interpreted_as_html_or_temp
         f"/console/tools?category={quote(HOSTILE)}",
         "/console/tools?category=pdf",
         "/console/tools",
-        "/console/use",
+        "/console/usage",
         "/console/health",
     ]
     async with browse(token="secret") as browser:
@@ -446,25 +443,6 @@ ELSEWHERE = (
 )
 
 
-async def test_guessing_tokens_does_not_lock_others_out(browse, monkeypatch):
-    now = 1.0
-    monkeypatch.setattr(_console, "time", SimpleNamespace(monotonic=lambda: now))
-    async with browse(token="secret") as browser:
-        app = browser._transport.app
-        other = httpx2.ASGITransport(app, client=("192.0.2.7", 5000))
-        async with httpx2.AsyncClient(transport=other, base_url=ADDRESS) as elsewhere:
-            wrong = [await log_in(browser, f"guess {n}") for n in range(3)]
-            meanwhile = await log_in(elsewhere, "guess")
-        owner = await log_in(browser)
-        now += 1.0
-        later = await log_in(browser, "guess")
-
-    assert [it.status_code for it in wrong] == [401, 429, 429]
-    assert "Wait a second" in wrong[1].text
-    assert wrong[1].headers["retry-after"] == "1"
-    assert [it.status_code for it in (meanwhile, owner, later)] == [401, 303, 401]
-
-
 async def test_the_login_only_redirects_to_own_pages(browse):
     async with browse(token="secret") as browser:
         answers = [await log_in(browser, next=elsewhere) for elsewhere in ELSEWHERE]
@@ -503,11 +481,9 @@ async def test_without_a_console_its_paths_do_not_exist(browse):
 
 
 async def test_the_page_modules_are_imported_by_the_first_request_for_a_page(browse, monkeypatch):
-    for name in [
-        it for it in sys.modules if it.startswith(("jinja2", "pytools_hybrid.serve.http.console._"))
-    ]:
-        if not name.endswith("._console"):
-            monkeypatch.delitem(sys.modules, name)
+    console = "pytools_hybrid.serve.http.console"
+    for name in [it for it in sys.modules if it.startswith(("jinja2", f"{console}._pages"))]:
+        monkeypatch.delitem(sys.modules, name)
 
     async with browse() as browser:
         await browser.get("/search?q=pdf")
@@ -515,7 +491,7 @@ async def test_the_page_modules_are_imported_by_the_first_request_for_a_page(bro
         await browser.get("/")
 
     assert "jinja2" not in before
-    assert "pytools_hybrid.serve.http.console._site" not in before
+    assert f"{console}._pages" not in before
     assert "jinja2" in sys.modules
 
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 from pytools_hybrid import Recording, SearchMode, Settings, ToolSearch
 from pytools_hybrid.cli import main
-from pytools_hybrid.index import _sync
+from pytools_hybrid.index import sync as _sync
 from toolembed import StaticEmbedder
 from toolindex import ToolIndex
 
@@ -101,8 +101,7 @@ DAMAGES = {
 
 
 async def fill(search):
-    await search.index.refresh()
-    await search.index.embed_pending()
+    await search.index.update()
     await search.search("report a bug")
     for _ in range(OUTCOMES):
         await search.record_outcome(ISSUE, success=True)
@@ -112,8 +111,7 @@ async def fill(search):
 async def go_on(search):
     """Do what a server does until everything is restored."""
     await search.search("report a bug")
-    await search.index.refresh()
-    await search.index.embed_pending()
+    await search.index.update()
     await search.index.flush()
     found = await search.search("report a bug", mode=SearchMode.VECTOR)
     usage = await search.index.statistics()
@@ -175,13 +173,12 @@ def test_the_file_that_cannot_be_rebuilt_is_restored_from_its_daily_copy_and_the
             if is_open:
                 damage(ToolIndex.files(database).durable)
                 await search.search("report a bug")
-                await search.index.refresh()
-                await search.index.embed_pending()
+                await search.index.update()
         if not is_open:
             damage(ToolIndex.files(database).durable)
         async with opened() as search:
             found = await search.search("report a bug", mode=SearchMode.VECTOR)
-            await search.index.embed_pending()
+            await search.index.update(files=False)
             assert (str(found.tools[0].entry.id), found.notes) == (ISSUE, ())
             await search.record_outcome(ISSUE, success=True)
             found = await search.index.statistics()
@@ -200,7 +197,7 @@ def test_a_damaged_index_in_our_cache_folder_is_recognised_as_ours(root, embedde
     async def main():
         for damaged in (False, True):
             async with ToolSearch(root, chosen, embedder=embedder, refresh=False) as search:
-                await search.index.refresh()
+                await search.index.update(vectors=False)
                 if not damaged:
                     into_the_file(database)
             if not damaged:

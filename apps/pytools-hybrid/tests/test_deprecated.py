@@ -41,8 +41,7 @@ def ask(settings, toolbox):
     def search(query, **values):
         async def main():
             async with ToolSearch(toolbox, settings(), refresh=False) as tools:
-                await tools.index.refresh()
-                await tools.index.embed_pending()
+                await tools.index.update()
                 return await tools.search(query, **values)
 
         return asyncio.run(main())

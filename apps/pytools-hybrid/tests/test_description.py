@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, ToolSearch
-from pytools_hybrid.index import refresh
+from pytools_hybrid.index import TreeSync
 from pytools_hybrid.search import short
 
 TOOL = "mcptools:tickets:create_ticket"
@@ -47,7 +47,7 @@ def tree(tmp_path):
 def described(settings, root, detail, *, name=TOOL, before=None):
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             if before is not None:
                 await before(search)
             return (await search.describe(name, detail)).model_dump(exclude_none=True)
@@ -157,7 +157,7 @@ def test_only_the_indexed_summary_of_a_file_outside_the_root_is_shown(
     (tree / place).symlink_to(outside / "leak.py" if linked == "file" else outside)
 
     async def index_it_all_the_same(search):
-        refresh(search.index.store, tree, outside_links=True)
+        TreeSync(search.index.store, tree, outside_links=True).scan()
         (outside / "leak.py").write_text(module.format("hunter2", "Secret."))
 
     told = described(settings(), tree, detail, name="leak", before=index_it_all_the_same)

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import platform
 import shutil
 import sqlite3
 import subprocess
@@ -18,7 +17,6 @@ import pytest
 from pytools_hybrid import Settings, ToolSearch
 from pytools_hybrid.errors import SettingsError
 from pytools_hybrid.installation import install_command
-from pytools_hybrid.reports import doctor
 from pytools_hybrid.reports.doctor import Check, Finding, Status, checks, diagnose
 from pytools_hybrid.reports.models import remedy_of
 from toolindex import ToolIndex
@@ -32,7 +30,7 @@ VOYAGE = install_command("pytools-hybrid[voyageai]")
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch):
     """Make checks wait longer than a busy machine needs."""
-    monkeypatch.setattr(doctor, "_SERVER_SECONDS", PATIENCE)
+    monkeypatch.setattr("pytools_hybrid.reports.doctor._SERVER_SECONDS", PATIENCE)
 
 
 def diagnosed(checked):
@@ -51,7 +49,7 @@ def look(settings, root):
 
     def run(name, *, given=None, **values):
         checked = checks(settings(root=[given or root], **values))
-        return {it.name: it for it in checked}[name].look()
+        return {it.name: it for it in checked}[name].run()
 
     return run
 
@@ -62,8 +60,7 @@ def indexed(settings, root, database):
 
     async def fill():
         async with ToolSearch(root, settings()) as tools:
-            await tools.index.refresh()
-            await tools.index.embed_pending()
+            await tools.index.update()
 
     asyncio.run(fill())
     return database
@@ -107,34 +104,29 @@ def test_without_an_index_the_checks_create_none(settings, root, database):
 # Running checks
 
 
-def crash():
-    raise RuntimeError("the disk is on fire\nand more")
-
-
 def fine():
     return Finding(Status.OK, "it works")
 
 
-def test_a_check_that_crashes_is_a_failure_and_the_others_still_run():
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RuntimeError("the disk is on fire\nand more"), "RuntimeError: the disk is on fire"),
+        (SystemExit(3), "SystemExit: 3"),
+        (
+            ExceptionGroup("two", [ExceptionGroup("one", [OSError("no route")]), OSError("b")]),
+            "OSError: no route",
+        ),
+    ],
+)
+def test_a_check_that_crashes_is_a_failure_and_the_others_still_run(error, message):
+    def crash():
+        raise error
+
     first, second = diagnosed([Check("first", crash), Check("second", fine)])
 
-    assert (first.status, first.message) == ("failed", "RuntimeError: the disk is on fire")
+    assert (first.status, first.message) == ("failed", message)
     assert second.status is Status.OK
-
-
-def test_a_check_that_exits_is_a_failure():
-    (finding,) = diagnosed([Check("exit", lambda: sys.exit(3))])
-
-    assert (finding.status, finding.message) == ("failed", "SystemExit: 3")
-
-
-def test_the_first_of_several_errors_is_reported():
-    def look():
-        raise ExceptionGroup("two", [ExceptionGroup("one", [OSError("no route")]), OSError("b")])
-
-    (finding,) = diagnosed([Check("network", look)])
-
-    assert finding.message == "OSError: no route"
 
 
 def test_a_check_that_hangs_is_a_failure_and_the_others_still_run():
@@ -177,41 +169,25 @@ def test_a_sqlite_without_full_text_search_is_reported(look, monkeypatch):
     assert verdict.remedy == install_command("apsw", again=True)
 
 
-@pytest.mark.usefixtures("without_sqlite_vec")
-def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement(look):
+@pytest.mark.parametrize("has_numpy", [True, False])
+@pytest.mark.parametrize("is_published", [True, False])
+def test_an_extension_that_cannot_be_loaded_is_reported_with_its_replacement(
+    look, monkeypatch, request, is_published, has_numpy
+):
+    if is_published:
+        request.getfixturevalue("without_sqlite_vec")
+    else:
+        monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+    if not has_numpy:
+        request.getfixturevalue("without_numpy")
     verdict = look("sqlite-vec")
 
-    assert verdict.status is Status.WARNING
-    assert "numpy searches vectors instead" in verdict.message
-    assert verdict.remedy == install_command("sqlite-vec", again=True)
-
-
-@pytest.mark.usefixtures("without_sqlite_vec")
-def test_an_extension_not_published_for_the_system_has_no_remedy(look, monkeypatch):
-    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    verdict = look("sqlite-vec")
-
-    assert (verdict.status, verdict.remedy) == (Status.WARNING, None)
-    assert "not published for this system; numpy searches vectors instead" in verdict.message
-
-
-@pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_if_the_extension_is_not_published_the_remedy_installs_only_numpy(look, monkeypatch):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    monkeypatch.setattr(sys, "platform", "linux")
-    verdict = look("sqlite-vec")
-
-    assert verdict.status is Status.FAILED
-    assert verdict.remedy == install_command("numpy", again=True)
-
-
-@pytest.mark.usefixtures("without_sqlite_vec", "without_numpy")
-def test_if_nothing_can_search_vectors_the_remedy_installs_both_packages(look):
-    verdict = look("sqlite-vec")
-
-    assert verdict.status is Status.FAILED
-    assert "searches use words" in verdict.message
-    assert verdict.remedy == install_command("sqlite-vec", "numpy", again=True)
+    expected = "numpy searches vectors instead" if has_numpy else "searches use words alone"
+    assert expected in verdict.message
+    assert ("is not published for this system" in verdict.message) is not is_published
+    assert verdict.status is (Status.WARNING if has_numpy else Status.FAILED)
+    packages = [*(["sqlite-vec"] * is_published), *(["numpy"] * (not has_numpy))]
+    assert verdict.remedy == (install_command(*packages, again=True) if packages else None)
 
 
 # Settings
@@ -320,32 +296,7 @@ def test_an_invalid_capabilities_file_is_reported(look, root):
 def test_why_a_tree_was_chosen_is_reported(settings, root, monkeypatch):
     monkeypatch.chdir(root.parent)
     (check,) = [it for it in checks(settings()) if it.name == "root"]
-    assert check.look().message.endswith("(no --root or PYTOOLS_DIR given): 4 tools")
-
-
-def test_files_that_an_index_has_read_are_not_read_again(look, root, indexed):
-    tool = root / "mcptools/github/create_issue.py"
-    status = tool.stat()
-    tool.chmod(0)
-
-    verdict = look("root")
-
-    tool.chmod(status.st_mode)
-    # Only this file was read again, because its stamp changed with its permissions.
-    assert "tools" in verdict.message
-    assert look("root").message == f"{root}: 4 tools"
-
-
-def test_a_large_tree_without_an_index_is_not_read(look, tmp_path):
-    folder = tmp_path / "large" / "mcptools" / "many"
-    folder.mkdir(parents=True)
-    for number in range(3_001):
-        (folder / f"tool_{number}.py").touch()
-
-    verdict = look("root", given=tmp_path / "large")
-
-    assert verdict.status is Status.WARNING
-    assert "3001 files, too many" in verdict.message
+    assert check.run().message.endswith("(no --root or PYTOOLS_DIR given): 4 tools")
 
 
 AS_SOMEBODY_ELSE = """
@@ -355,7 +306,7 @@ from pytools_hybrid import Settings
 from pytools_hybrid.reports.doctor import checks
 root, database = map(Path, sys.argv[1:])
 settings = Settings.from_flags({"root": [root], "db_path": database})
-looks = {check.name: check.look for check in checks(settings)}
+looks = {check.name: check.run for check in checks(settings)}
 def look():
     return looks["root"](), looks["database"]()
 look()
@@ -499,7 +450,7 @@ def test_a_path_where_no_index_can_be_created_fails(look, tmp_path):
 
 
 def test_a_process_that_keeps_the_index_locked_is_reported(look, indexed, monkeypatch):
-    monkeypatch.setattr(doctor, "_LEASE_SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.reports.doctor._LEASE_SECONDS", 0.05)
     with ToolIndex(indexed) as index, index.lease("files").held(timeout=PATIENCE):
         verdict = look("database")
 
@@ -584,7 +535,7 @@ def test_a_language_model_that_cannot_be_loaded_is_reported(look, monkeypatch):
 
 
 def test_a_missing_generator_for_imports_is_reported(look, monkeypatch):
-    monkeypatch.setattr(doctor, "_GENERATOR", "no_such_generator")
+    monkeypatch.setattr("pytools_hybrid.reports.doctor._GENERATOR", "no_such_generator")
     assert "not installed" in look("import").message
 
 
@@ -628,24 +579,6 @@ def test_watching_that_is_turned_off_is_reported(look):
     assert "turned off" in look("watcher", watch=False).message
 
 
-def test_too_few_watches_for_all_folders_are_reported(look, tmp_path, monkeypatch):
-    limit = tmp_path / "max_user_watches"
-    limit.write_text("8\n")
-
-    monkeypatch.setattr(doctor, "_WATCHES", limit)
-    verdict = look("watcher")
-
-    assert verdict.status is Status.WARNING
-    assert verdict.remedy.startswith("sudo sysctl fs.inotify.max_user_watches=")
-
-
-def test_a_system_without_a_limit_has_none_to_check(look, tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor, "_WATCHES", tmp_path / "absent")
-    verdict = look("watcher")
-
-    assert verdict.status is Status.OK
-
-
 # The server
 
 
@@ -659,7 +592,7 @@ def test_a_server_of_the_profile_basic_is_checked_without_a_search(look, monkeyp
 
 def test_a_server_that_does_not_start_is_reported_with_its_output(look, root, monkeypatch):
     program = sys.executable, "-c", "raise SystemExit('no such luck')"
-    monkeypatch.setattr(doctor, "_PROGRAM", program)
+    monkeypatch.setattr("pytools_hybrid.reports.doctor._PROGRAM", program)
 
     verdict = look("MCP server")
 
@@ -670,8 +603,8 @@ def test_a_server_that_does_not_start_is_reported_with_its_output(look, root, mo
 
 def test_a_server_that_never_answers_times_out(look, monkeypatch):
     program = sys.executable, "-c", "import sys; sys.stdin.read()"
-    monkeypatch.setattr(doctor, "_PROGRAM", program)
-    monkeypatch.setattr(doctor, "_SERVER_SECONDS", 0.5)
+    monkeypatch.setattr("pytools_hybrid.reports.doctor._PROGRAM", program)
+    monkeypatch.setattr("pytools_hybrid.reports.doctor._SERVER_SECONDS", 0.5)
 
     verdict = look("MCP server")
 
@@ -683,6 +616,6 @@ def test_a_command_only_has_flags_that_were_set(root):
     trees = [root, root.parent / "more tools"]
     checked = checks(Settings.from_flags({"root": trees, "embedding_model": "none"}))
 
-    assert {it.name: it for it in checked}["database"].look().remedy == (
+    assert {it.name: it for it in checked}["database"].run().remedy == (
         f"pytools-hybrid index --root {root} --root '{root.parent / 'more tools'}' --model none"
     )

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.index import _embed, _first_sync, _follow
+from pytools_hybrid.index import embed as _embed
+from pytools_hybrid.index import follow as _follow
 from pytools_hybrid.reports.doctor import Status, checks
 from toolembed import EmbeddingError
 from toolindex import ToolIndex, VectorError
@@ -46,9 +47,9 @@ def embedded(use, openai):
 
 async def bring_up_to_date(tools):
     """Do what the command `index` does."""
-    await tools.index.refresh()
-    change = await tools.index.compare_model()
-    embedded = await tools.index.embed_pending()
+    await tools.index.update(vectors=False)
+    change = await tools.index.vectors.compare_dimensions()
+    embedded = (await tools.index.update(files=False)).raise_for_error().embedded
     await tools.index.tidy()
     return change, embedded
 
@@ -117,15 +118,15 @@ def test_an_interrupted_rebuild_continues_where_it_stopped(
 def test_a_search_falls_back_to_words_and_says_what_to_do(use, openai):
     openai.dimensions = THEN
     found = use(search)
-    assert "gave 32 dimensions, the index has 37" in found.notes[0]
-    assert "`pytools-hybrid index` embeds all tools again" in found.notes[0]
+    assert "returned 32-dimensional vectors, the index has 37" in found.notes[0]
+    assert "Run pytools-hybrid index." in found.notes[0]
     assert [str(it.entry.id) for it in found.tools] == [MERGE]
 
 
 @pytest.mark.usefixtures("embedded")
 def test_a_server_embeds_everything_again_by_itself(use, openai, tmp_path, monkeypatch):
     openai.dimensions = THEN
-    monkeypatch.setattr(_first_sync, "_FIRST_EMBEDDING_SECONDS", PATIENCE)
+    monkeypatch.setattr(_follow, "_FIRST_EMBEDDING_SECONDS", PATIENCE)
 
     async def job(tools):
         first = await search(tools)
@@ -134,7 +135,7 @@ def test_a_server_embeds_everything_again_by_itself(use, openai, tmp_path, monke
                 await asyncio.sleep(0.05)
         return first
 
-    assert "dimensions" in use(job, refresh=True, follow=True).notes[0]
+    assert "-dimensional vectors" in use(job, refresh=True, follow=True).notes[0]
     assert counts(tmp_path) == {5: 0, THEN: 4, FIRST: 4}
 
 
@@ -162,7 +163,7 @@ def test_another_length_for_a_moment_costs_no_tool_its_vector(
     async def job(tools):
         openai.dimensions = 5
         write_tool("mcptools/many/tool.py", "Do the work.")
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         async with asyncio.timeout(PATIENCE):
             while counts(tmp_path)[5] < 5:
                 await asyncio.sleep(0.05)
@@ -227,10 +228,10 @@ def test_a_change_between_two_batches_still_embeds_every_tool(use, openai, write
 def test_doctor_compares_the_models_vectors_with_those_in_the_index(openai, settings, root):
     checked = checks(settings(root=[root], embedding_model=MODEL))
     (check,) = [it for it in checked if it.name == "embedder"]
-    assert check.look().status is Status.OK
+    assert check.run().status is Status.OK
 
     openai.dimensions = THEN
-    verdict = check.look()
+    verdict = check.run()
     assert verdict.status is Status.WARNING
     assert re.search("32 dimensions in .* the 4 vectors in the index have 37", verdict.message)
     assert verdict.remedy.startswith("pytools-hybrid index --root")
@@ -240,10 +241,10 @@ def test_a_model_with_too_long_vectors_is_reported_and_asked_once_for_the_tools(
     openai.dimensions = 8_193
 
     async def job(tools):
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         for _ in range(3):
             with pytest.raises(VectorError, match="an index allows at most 8,192"):
-                await tools.index.embed_pending()
+                await tools.index.vectors.embed()
         return await tools.search("merge pdf")
 
     found = use(job)
@@ -257,7 +258,7 @@ def test_a_model_with_too_long_vectors_is_asked_for_at_most_one_query(use, opena
     openai.dimensions = 8_193
 
     async def job(tools):
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         return [await tools.search(text) for text in ("merge pdf", "merge documents")]
 
     for found in use(job):

@@ -485,11 +485,11 @@ def command(capsys):
 class TestTheCommand:
     def test_the_command_reports_the_cost_and_the_result(self, command, root):
         status, out, err = command("--model", "test", "--root", root, "--yes")
-        assert "4 tools to ask test about (0 unchanged, 0 written by hand), in 3 requests" in err
+        assert "4 tools to enrich with test (0 unchanged, 0 written by hand), in 3 requests" in err
         assert "at an unknown price" in err
         # The test model only answers for the first tool of each request.
         assert f"wrote entries for 3 tools in {root / FILE_NAME}: 3 requests" in err
-        assert f"1 tools have no answer ({COMMITS}); run it again to ask again" in err
+        assert f"1 tools got no answer ({COMMITS}); run it again to retry" in err
         assert (status, out) == (1, "")
         assert set(said_in(root)) == {SLUG, ISSUE, MERGE}
 

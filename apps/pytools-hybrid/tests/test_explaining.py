@@ -44,22 +44,22 @@ def test_each_channel_shows_its_rank_score_and_contribution():
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
-        (found(WORDS, MEANING), "first by its words, 3rd by its meaning"),
-        (found(WORDS, pinned=True), "the request names it; first by its words"),
+        (found(WORDS, MEANING), "keywords #1 · meaning #3"),
+        (found(WORDS, pinned=True), "named in the query; keywords #1"),
         (
             found(WORDS, subquery=1, subquery_score=0.9),
-            "first by its words; fits part 2 of the query best",
+            "keywords #1; fits part 2 of the query best",
         ),
-        (found(WORDS, subquery=0, subquery_score=0.5), "first by its words"),
-        (found(WORDS, group=0.9), "first by its words; pdf has a tool that fits better"),
-        (found(WORDS, group=0.8), "first by its words"),
-        (found(WORDS, usage=1.1), "first by its words; was used successfully before"),
-        (found(WORDS, usage=0.9), "first by its words; has failed before"),
+        (found(WORDS, subquery=0, subquery_score=0.5), "keywords #1"),
+        (found(WORDS, group=0.9), "keywords #1; raised by a better match in the same category"),
+        (found(WORDS, group=0.8), "keywords #1"),
+        (found(WORDS, usage=1.1), "keywords #1; was used successfully before"),
+        (found(WORDS, usage=0.9), "keywords #1; has failed before"),
         (
             found(WORDS, duplicates=("a:b:c",)),
-            "first by its words; stands for 1 near-identical tools",
+            "keywords #1; stands for 1 near-identical tools",
         ),
-        (found(WORDS, confidence=0.1), "first by its words; but it may not do this at all"),
+        (found(WORDS, confidence=0.1), "keywords #1; low confidence"),
         (found(), "matched one part of the query"),
         (
             FoundTool(
@@ -69,11 +69,11 @@ def test_each_channel_shows_its_rank_score_and_contribution():
                 confidence=0.9,
                 contributions=(WORDS,),
             ),
-            "first by its words",
+            "keywords #1",
         ),
         (
             replace(found(MEANING), moved_from=6),
-            "moved here by the language model, was 6th; 3rd by its meaning",
+            "moved here by the language model, was #6; meaning #3",
         ),
     ],
 )
@@ -81,10 +81,6 @@ def test_the_reason_is_one_line_of_plain_language(tool, words):
     assert reason(tool) == words
 
 
-@pytest.mark.parametrize(
-    ("rank", "word"), [(1, "first"), (2, "2nd"), (11, "11th"), (21, "21st"), (112, "112th")]
-)
-def test_ranks_are_ordinals(rank, word):
-    assert reason(found(Contribution(retriever="fuzzy", rank=rank, score=1))) == (
-        f"{word} by its spelling"
-    )
+def test_other_channels_have_labels_too():
+    assert reason(found(Contribution(retriever="fuzzy", rank=2, score=1))) == "spelling #2"
+    assert reason(found(Contribution(retriever="own", rank=3, score=1))) == "own #3"

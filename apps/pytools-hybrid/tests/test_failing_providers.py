@@ -13,7 +13,7 @@ import apsw
 import pytest
 from pytools_hybrid import ToolSearch
 from pytools_hybrid.index import Follower
-from pytools_hybrid.index import _follow as upkeep
+from pytools_hybrid.index import follow as upkeep
 from pytools_hybrid.reports.doctor import checks
 from pytools_hybrid.serve.operations import answer_meta
 from toolembed import Backoff, EmbeddingError, _provider
@@ -130,8 +130,7 @@ def test_a_recovered_provider_embeds_every_tool(fault, times, openai, settings, 
 
 
 async def embedded(tools):
-    await tools.index.refresh()
-    await tools.index.embed_pending()
+    (await tools.index.update()).raise_for_error()
     return kept(tools)
 
 
@@ -185,12 +184,12 @@ def test_a_single_refused_text_is_skipped_and_retried_minutes_later(
         assert "3 of 4 tools have vectors so far (1 refused by the model" in note
         assert "pytools-hybrid index" in note
         asked = len(openai.requests)
-        await tools.index.embed_pending()
+        await tools.index.update(files=False)
         assert len(openai.requests) == asked, "nothing is pending"
 
         openai.respond = openai.healthy
         monkeypatch.setattr("time.time", lambda: now + 61)
-        await tools.index.embed_pending()
+        await tools.index.update(files=False)
         return await tools.index.coverage(), await tools.index.refused()
 
     coverage, refused = run(root, settings, job)
@@ -229,10 +228,10 @@ def test_retry_after_on_a_query_also_delays_documents(openai, settings, root):
     openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
 
     async def job(tools):
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         notes = [(await tools.search(f"merge pdf {number}")).notes[0] for number in range(3)]
         with pytest.raises(EmbeddingError, match="not to be called for another") as caught:
-            await tools.index.embed_pending()
+            await tools.index.vectors.embed()
         return notes, caught.value.retry_after
 
     notes, wait = run(root, settings, job)
@@ -247,9 +246,9 @@ def test_retry_after_on_documents_also_delays_queries(openai, settings, root):
     openai.respond = lambda texts: Reply(status=429, headers={"Retry-After": "3000"})
 
     async def job(tools):
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         with pytest.raises(EmbeddingError, match="429"):
-            await tools.index.embed_pending()
+            await tools.index.vectors.embed()
         asked = len(openai.requests)
         note = (await tools.search("merge pdf")).notes[0]
         return len(openai.requests) - asked, note
@@ -276,7 +275,7 @@ def test_a_provider_that_hung_is_used_as_soon_as_it_answers_again(
 
     async def job(tools):
         # Before that, an answer would first say that the tools are being indexed.
-        await tools.index.refresh()
+        await tools.index.update(vectors=False)
         note = (await tools.search("merge pdf")).notes[0]
         assert "no answer within 0.2 s" in note
         while len(openai.requests) < 3:
@@ -295,7 +294,7 @@ def test_a_provider_that_hung_is_used_as_soon_as_it_answers_again(
 
 
 def test_a_recovered_provider_is_noticed_within_20_seconds():
-    from pytools_hybrid.search import _query_vectors as queries
+    from pytools_hybrid.search import vectors as queries
 
     for backoff in (upkeep._EMBEDDING, queries._BACKOFF):
         assert backoff.longest + _provider._REQUEST_SECONDS < 20
@@ -399,7 +398,7 @@ def test_doctor_says_what_searches_use_while_the_model_fails(openai, settings, r
     checked = checks(settings(root=[root], embedding_model=MODEL))
 
     (check,) = [it for it in checked if it.name == "embedder"]
-    assert "searches use static" in check.look().message
+    assert "searches use static" in check.run().message
 
 
 async def _embed_offline(settings, root):

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytools_hybrid import ToolSearch
-from pytools_hybrid.index import Filling, Follower, SQLiteStore, _first_sync, refresh
+from pytools_hybrid.index import Follower, IndexingProgress, SQLiteStore, TreeSync, follow
 from pytools_hybrid.serve.mcp import create_server
 
 from .conftest import PATIENCE
@@ -33,7 +33,7 @@ def write(root, number, words="Feed the penguins."):
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch):
     """Small portions, in place of the hundreds of tools in large trees."""
-    monkeypatch.setattr("pytools_hybrid.index._scan._FIRST_PORTION", 15)
+    monkeypatch.setattr("pytools_hybrid.index.sync._FIRST_PORTION", 15)
 
 
 @pytest.fixture(scope="module")
@@ -66,50 +66,55 @@ class Killed(BaseException):
 
 
 def killed_after(store, root, files):
-    def end(looked_at):
-        if looked_at == files:
+    def end(step, done, total):
+        if done == files:
             raise Killed
 
     with pytest.raises(Killed):
-        refresh(store, root, progress=end)
+        TreeSync(store, root).scan(progress=end)
 
 
 def test_tools_are_found_before_all_files_are_read(store, large):
     seen = []
-    refresh(store, large, progress=lambda _: seen.append((tools_in(store), is_complete(store))))
+    TreeSync(store, large).scan(
+        progress=lambda *_: seen.append((tools_in(store), is_complete(store)))
+    )
     assert sorted({tools for tools, _ in seen}) == [0, 15, 60]
     assert not any(complete for _, complete in seen)
     assert (tools_in(store), is_complete(store)) == (80, True)
 
 
-def test_all_portions_count_as_one_refresh(store, large):
-    report = refresh(store, large)
+def test_all_portions_count_as_one_update(store, large):
+    report = TreeSync(store, large).scan()
     assert (report.added, report.updated, report.unchanged) == (80, 0, 0)
-    report = refresh(store, large)
+    report = TreeSync(store, large).scan()
     assert (report.added, report.updated, report.unchanged) == (0, 0, 80)
 
 
 def test_no_tool_is_removed_before_all_files_are_read(store, large, tmp_path):
     root = shutil.copytree(large, tmp_path / "tree")
-    refresh(store, root)
+    TreeSync(store, root).scan()
     shutil.rmtree(root / "mcptools" / "zoo7")
     for number in range(80, 120):
         write(root, number + 8 * (number % 8 == 7))
     killed_after(store, root, 105)
     assert tools_in(store) > 80
-    assert refresh(store, root).removed == 10
+    assert TreeSync(store, root).scan().removed == 10
     assert tools_in(store) == 80 - 10 + 40
 
 
 def test_progress_of_the_first_index_is_reported(store, large):
     told = []
-    refresh(store, large, filling=told.append)
-    assert told[0] == Filling(read=0, total=80)
+    sync = TreeSync(store, large)
+    sync.scan(progress=lambda *_: told.append(sync.progress))
+    assert told[0] == IndexingProgress(read=0, total=80)
     assert told[-1].read >= 80
-    assert str(Filling(read=3000, total=10_000)) == "3,000 of about 10,000 files read so far"
-    told.clear()
-    refresh(store, large, filling=told.append)
-    assert told == []
+    assert (
+        str(IndexingProgress(read=3000, total=10_000)) == "3,000 of about 10,000 files read so far"
+    )
+    sync = TreeSync(store, large)
+    sync.scan()
+    assert sync.progress is None
 
 
 def test_the_first_trees_tool_wins_in_every_portion(store, large, tmp_path):
@@ -117,14 +122,14 @@ def test_the_first_trees_tool_wins_in_every_portion(store, large, tmp_path):
     for number in range(0, 80, 2):
         write(own, number, f"Feed penguin {number} of mine.")
     killed_after(store, [own, large], 90)
-    refresh(store, [own, large])
+    TreeSync(store, [own, large]).scan()
     held = store.stored(reader_version=READER).entries
     assert {entry.path[0] for entry in held.values()} == {"0", "1"}
     for id_, entry in held.items():
         number = int(id_.rpartition("_")[2])
         assert entry.path.startswith("1/" if number % 2 else "0/")
     with SQLiteStore(tmp_path / "fresh.db") as fresh:
-        refresh(fresh, [own, large])
+        TreeSync(fresh, [own, large]).scan()
         assert {i: e.file_hash for i, e in held.items()} == {
             i: e.file_hash for i, e in fresh.stored(reader_version=READER).entries.items()
         }
@@ -133,11 +138,11 @@ def test_the_first_trees_tool_wins_in_every_portion(store, large, tmp_path):
 def test_renaming_a_folder_of_many_portions_keeps_its_vectors(store, large, tmp_path):
     root = tmp_path / "tree"
     shutil.copytree(large / "mcptools", root / "mcptools")
-    refresh(store, root)
+    TreeSync(store, root).scan()
     store.put_vectors("m", {key: [1.0, 2.0] for key in store.pending("m", limit=100)})
     for folder in sorted((root / "mcptools").iterdir()):
         folder.rename(folder.with_name(f"new_{folder.name}"))
-    report = refresh(store, root)
+    report = TreeSync(store, root).scan()
     assert (report.added, report.removed) == (80, 80)
     assert store.count_pending("m") == 0
     with store.reading() as reader:
@@ -155,9 +160,9 @@ def test_after_any_number_of_kills_the_index_equals_the_files(large, tmp_path_fa
             killed_after(store, large, files)
             assert tools_in(store) >= before
             before = tools_in(store)
-        refresh(store, large)
+        TreeSync(store, large).scan()
         with SQLiteStore(folder / "fresh.db") as fresh:
-            refresh(fresh, large)
+            TreeSync(fresh, large).scan()
             assert rows(store) == rows(fresh)
 
 
@@ -172,13 +177,15 @@ def test_a_killed_process_leaves_its_committed_portions(large, tmp_path):
     """The end of a process at any moment, not only between two files."""
     program = (
         "import os, signal, sys\n"
-        "import pytools_hybrid.index._scan as module\n"
-        "from pytools_hybrid.index._scan import refresh\n"
-        "from pytools_hybrid.index._store import SQLiteStore\n"
+        "from pytools_hybrid.index import SQLiteStore, TreeSync, sync\n"
         "store = SQLiteStore(sys.argv[1])\n"
-        "module._FIRST_PORTION = 15\n"
-        "kill = lambda: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "refresh(store, sys.argv[2], committed=kill)\n"
+        "sync._FIRST_PORTION = 15\n"
+        "commit = store.sync\n"
+        "def commit_and_die(*args, **options):\n"
+        "    commit(*args, **options)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "store.sync = commit_and_die\n"
+        "TreeSync(store, sys.argv[2]).scan()\n"
     )
     database = tmp_path / "index.db"
     ended = subprocess.run(
@@ -188,7 +195,7 @@ def test_a_killed_process_leaves_its_committed_portions(large, tmp_path):
     with SQLiteStore(database) as store:
         assert store.check() == ()
         assert tools_in(store) == 15
-        assert refresh(store, large).unchanged == 15
+        assert TreeSync(store, large).scan().unchanged == 15
 
 
 @pytest.fixture
@@ -248,8 +255,8 @@ def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
             )
             await asyncio.wait_for(is_told.wait(), PATIENCE)
             # From now on, searches have waited long enough.
-            monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", 0)
-            monkeypatch.setattr(_first_sync, "_FIRST_EMBEDDING_SECONDS", 0)
+            monkeypatch.setattr(follow, "_FIRST_SYNC_SECONDS", 0)
+            monkeypatch.setattr(follow, "_FIRST_EMBEDDING_SECONDS", 0)
             found = await client.call_tool("search_tools", asked)
             assert len(found.structured_content["result"]) == 5
             assert far in " ".join(found.meta["pytools/notes"])
@@ -274,13 +281,13 @@ def test_a_search_finds_the_tools_read_so_far_and_reports_progress(
 
 
 def test_a_search_waits_for_the_first_tools(settings, large, held, monkeypatch):
-    monkeypatch.setattr(_first_sync, "_FIRST_SYNC_SECONDS", 0.1)
+    monkeypatch.setattr(follow, "_FIRST_SYNC_SECONDS", 0.1)
     held.after = 10
 
     async def main():
         async with served(settings(), large) as (client, search):
             asking = asyncio.create_task(client.call_tool("search_tools", {"query": "feed"}))
-            while search.index.sync.filling is None or search.index.sync.filling.read < 10:
+            while search.index.sync.progress is None or search.index.sync.progress.read < 10:
                 await asyncio.sleep(0.01)
             await asyncio.wait({asking}, timeout=0.5)
             assert not asking.done()
@@ -296,7 +303,7 @@ def test_the_first_tools_are_embedded_before_all_files_are_read(settings, large,
         async with served(settings(), large) as (_, search), asyncio.timeout(PATIENCE):
             while not (await search.index.coverage()).vectors:
                 await asyncio.sleep(0.01)
-            assert search.index.sync.filling is not None
+            assert search.index.sync.progress is not None
             held.go_on()
             while (await search.index.coverage()).vectors < 80:
                 await asyncio.sleep(0.01)

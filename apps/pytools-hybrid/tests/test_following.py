@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from pytools_hybrid import Follower, Settings, ToolSearch
-from pytools_hybrid.index import SQLiteStore, refresh
+from pytools_hybrid.index import SQLiteStore, TreeSync
 from toolembed import StaticEmbedder
 from toolscan import scan
 
@@ -264,7 +264,7 @@ class ToldWhatChanged(AnyFileOperations):
 
     def _refresh(self, within):
         paths = None if within is None else [PurePosixPath(path) for path in sorted(within)]
-        refresh(self.store, self.root, paths)
+        TreeSync(self.store, self.root).scan(paths)
         self.changed.clear()
 
     @rule()
@@ -311,16 +311,16 @@ async def test_a_file_that_is_left_out_is_reported_once_and_not_at_each_rescan(
     async with ToolSearch(settings=settings(root=[root]), refresh=False) as search:
         index = search.index
         follower = Follower(index, on_sync=reports.append)
-        refresh_index = follower._index.refresh
+        update_files = search.index.sync.update
 
-        async def counted(within=None):
+        async def counted(within=None, **options):
             nonlocal rescans
             rescans += within is None
             if rescans == 4:
                 enough.set()
-            return await refresh_index(within)
+            return await update_files(within, **options)
 
-        monkeypatch.setattr(type(follower._index), "refresh", lambda _, within: counted(within))
+        monkeypatch.setattr(search.index.sync, "update", counted)
         following = asyncio.create_task(follower.run())
         async with asyncio.timeout(PATIENCE):
             await enough.wait()
@@ -348,7 +348,7 @@ class Watched(AnyFileOperations):
         self.search = await ToolSearch(self.root, chosen, refresh=False).__aenter__()
         follower = Follower(self.search.index)
         self.follower = asyncio.create_task(follower.run())
-        await follower.ready()
+        await follower.wait_until_ready()
 
     @rule(name=st.sampled_from("pq"))
     def move_the_root_away_and_back(self, name):

@@ -28,7 +28,7 @@ def fuzzy(settings, tmp_path, write_tool):
         async def main():
             made = settings(embedding_model=model)
             async with ToolSearch(tmp_path / "tools", made, refresh=False) as tools:
-                await tools.index.refresh()
+                await tools.index.update(vectors=False)
                 assert not tools.uses_vectors(SearchMode.FUZZY)
                 asked = {"mode": SearchMode.FUZZY, **options}
                 return [await tools.search(query, **asked) for query in queries]

@@ -48,4 +48,4 @@ async def test_the_index_is_opened_even_for_a_silent_client(started):
     async with started(0) as process, asyncio.timeout(PATIENCE):
         while process.follower is None:
             await asyncio.sleep(0.01)
-        assert await process.follower.opened(within=PATIENCE)
+        assert await process.follower.wait_until_open(within=PATIENCE)

@@ -84,7 +84,7 @@ async def test_a_search_returns_tools_with_reasons_and_metadata(serve, toolbox):
     assert first["path"] == f"{toolbox}/mcptools/pdf/merge_pdfs.py"
     assert first["score_breakdown"]["bm25"]["rank"] == 1
     assert first["score_breakdown"].keys() == {"bm25", "vector"}
-    assert first["reason"].startswith("first by its words, first by its meaning")
+    assert first["reason"].startswith("keywords #1 · meaning #1")
     assert 0.5 < first["confidence"] <= 1
     metadata = answer["metadata"]
     assert metadata["result_count"] == len(answer["results"]) == 2
@@ -583,9 +583,9 @@ async def test_an_unreadable_index_is_reported_without_internals(serve, tmp_path
             def fail(*_args, **_options):
                 raise DatabaseError(tmp_path / "index.db", "disk I/O error")
 
-            patch.setattr("pytools_hybrid.search._engine.Searcher.answer", fail)
+            patch.setattr("pytools_hybrid.search.engine.RankingEngine.answer", fail)
             answer = await client.get("/search?q=other")
-            patch.setattr("pytools_hybrid.index._store.SQLiteStore.reading", fail)
+            patch.setattr("pytools_hybrid.index.store.SQLiteStore.reading", fail)
             health = await client.get("/health")
             metrics = await client.get("/metrics")
 

@@ -12,7 +12,7 @@ import apsw
 import pytest
 import sqlite_vec
 from pytools_hybrid import Roots, Settings, ToolSearch
-from pytools_hybrid.index import open_store, set_aside_incumbent
+from pytools_hybrid.index import open_store, rename_freeact_database
 from toolindex import DatabaseError, ToolIndex
 
 # Seconds to wait for anything. Scripts import this module, so it cannot import from conftest.
@@ -110,7 +110,7 @@ def write_and_die(database, *names):
 
 
 def test_the_database_is_renamed_completely_and_its_path_is_free(incumbent):
-    aside = set_aside_incumbent(incumbent)
+    aside = rename_freeact_database(incumbent)
     assert aside == incumbent.with_name("search.db.freeact")
     assert files_in(incumbent.parent) == {"search.db.freeact"}
     assert names_in(aside) == ["a", "b"]
@@ -118,7 +118,7 @@ def test_the_database_is_renamed_completely_and_its_path_is_free(incumbent):
 
 def test_the_log_of_a_killed_process_is_kept(database):
     write_and_die(database, "a", "b", "c")
-    aside = set_aside_incumbent(database)
+    aside = rename_freeact_database(database)
     assert files_in(database.parent) == {"search.db.freeact"}
     assert names_in(aside) == ["a", "b", "c"]
 
@@ -126,13 +126,13 @@ def test_the_log_of_a_killed_process_is_kept(database):
 def test_tables_that_exist_only_in_the_log_are_seen(database):
     write_and_die(database)
     assert b"entries_vec" not in database.read_bytes()
-    assert names_in(set_aside_incumbent(database)) == []
+    assert names_in(rename_freeact_database(database)) == []
 
 
 def test_a_database_with_only_the_first_table_is_recognised(database):
     with connected(database) as connection:
         connection.execute(VECTORS)
-    assert set_aside_incumbent(database) == database.with_name("search.db.freeact")
+    assert rename_freeact_database(database) == database.with_name("search.db.freeact")
 
 
 def test_a_database_in_use_is_unchanged_and_the_error_says_what_to_do(database):
@@ -140,10 +140,10 @@ def test_a_database_in_use_is_unchanged_and_the_error_says_what_to_do(database):
     with connected(database) as user:
         assert user.execute("SELECT count(*) FROM entries_fts").get == 2
         with pytest.raises(DatabaseError, match=r"freeact.*close the programs that have it open"):
-            set_aside_incumbent(database)
+            rename_freeact_database(database)
         add(user, "c")
     assert names_in(database) == ["a", "b", "c"]
-    assert names_in(set_aside_incumbent(database)) == ["a", "b", "c"]
+    assert names_in(rename_freeact_database(database)) == ["a", "b", "c"]
 
 
 def test_only_one_of_several_concurrent_callers_renames_the_database(incumbent):
@@ -151,7 +151,7 @@ def test_only_one_of_several_concurrent_callers_renames_the_database(incumbent):
 
     def set_aside():
         barrier.wait(PATIENCE)
-        found.append(set_aside_incumbent(incumbent))
+        found.append(rename_freeact_database(incumbent))
 
     threads = [Thread(target=set_aside) for _ in range(4)]
     for thread in threads:
@@ -165,7 +165,7 @@ def test_only_one_of_several_concurrent_callers_renames_the_database(incumbent):
 
 def test_existing_files_are_not_overwritten(incumbent):
     incumbent.with_name("search.db.freeact").write_text("mine")
-    aside = set_aside_incumbent(incumbent)
+    aside = rename_freeact_database(incumbent)
     assert aside == incumbent.with_name("search.db.freeact-2")
     assert incumbent.with_name("search.db.freeact").read_text() == "mine"
     assert names_in(aside) == ["a", "b"]
@@ -177,7 +177,7 @@ def test_the_file_behind_a_link_is_renamed_in_its_own_folder(incumbent, tmp_path
         link.symlink_to(incumbent)
     except OSError:
         pytest.skip("this system cannot create links")
-    assert set_aside_incumbent(link) == incumbent.with_name("search.db.freeact")
+    assert rename_freeact_database(link) == incumbent.with_name("search.db.freeact")
 
 
 def changed(connection, *statements):
@@ -199,7 +199,7 @@ def test_any_other_database_is_unchanged(database, make):
     with connected(database) as connection:
         make(connection)
     before = database.read_bytes(), files_in(database.parent)
-    assert set_aside_incumbent(database) is None
+    assert rename_freeact_database(database) is None
     assert (database.read_bytes(), files_in(database.parent)) == before
 
 
@@ -209,28 +209,28 @@ def test_the_log_of_any_other_database_is_unchanged(database):
     write_and_die(database, "a")
     log = database.with_name("search.db-wal")
     before = database.read_bytes(), log.read_bytes()
-    assert set_aside_incumbent(database) is None
+    assert rename_freeact_database(database) is None
     assert (database.read_bytes(), log.read_bytes()) == before
 
 
 def test_a_file_that_is_not_a_database_is_unchanged(database):
-    assert set_aside_incumbent(database) is None
+    assert rename_freeact_database(database) is None
     assert list(database.parent.iterdir()) == []
     for content in (b"", b"SQLite format 3\0", b"SQLite format 3\0" + b"x" * 99, b"text"):
         database.write_bytes(content)
-        assert set_aside_incumbent(database) is None
+        assert rename_freeact_database(database) is None
         assert database.read_bytes() == content
-    assert set_aside_incumbent(database.parent) is None
-    assert set_aside_incumbent(database / "below" / "a file") is None
-    assert set_aside_incumbent(database.with_name("a\0b")) is None
+    assert rename_freeact_database(database.parent) is None
+    assert rename_freeact_database(database / "below" / "a file") is None
+    assert rename_freeact_database(database.with_name("a\0b")) is None
 
 
 def test_our_own_index_is_unchanged(database):
     with ToolIndex(database) as index:
         index.refuse("m", {"hash": "none"})
-        assert set_aside_incumbent(database) is None
+        assert rename_freeact_database(database) is None
         assert "search.db.freeact" not in files_in(database.parent)
-    assert set_aside_incumbent(database) is None
+    assert rename_freeact_database(database) is None
 
 
 VISIT = """
@@ -248,7 +248,7 @@ def test_the_check_keeps_the_locks_of_our_own_index(database, tmp_path):
     with closing(open_store(Roots.of(tmp_path), Settings(db_path=database))) as store:
         store.refuse("m", {"hash": "none"})
         before = log.stat().st_ino
-        assert set_aside_incumbent(database) is None
+        assert rename_freeact_database(database) is None
         with closing(open_store(Roots.of(tmp_path), Settings(db_path=database))):
             assert run(VISIT, database) == 0
         assert run(VISIT, database) == 0
@@ -261,7 +261,7 @@ def test_two_searches_of_one_tree_in_one_process_keep_their_log(settings, root):
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as one:
-            await one.index.refresh()
+            await one.index.update(vectors=False)
             before = database.with_name(f"{database.name}-wal").stat().st_ino
             async with ToolSearch(root, settings(), refresh=False) as other:
                 await asyncio.gather(*(other.search(f"report bug {n}") for n in range(10)))

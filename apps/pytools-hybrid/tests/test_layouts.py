@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 from pytools_hybrid import BlockingToolSearch, Roots, SettingsError, ToolArgumentsError, load_tool
 from pytools_hybrid.cli import main
-from pytools_hybrid.index import SQLiteStore, refresh
+from pytools_hybrid.index import SQLiteStore, TreeSync
 from pytools_hybrid.settings import no_tools
 from toolscan import LAYOUTS
 
@@ -42,8 +42,8 @@ def indexed(write, tmp_path):
 
         def bring(layouts=FUNCTIONS, **modules):
             roots = Roots.of(write(**modules), layouts)
-            report = refresh(store, roots)
-            again = refresh(store, roots)
+            report = TreeSync(store, roots).scan()
+            again = TreeSync(store, roots).scan()
             assert (again.added, again.updated, again.removed) == (0, 0, 0)
             held = store.stored(reader_version=roots.reader_version).entries
             return sorted(held), (report.added, report.updated, report.removed)
@@ -126,9 +126,9 @@ def test_functions_that_a_package_exports_are_called_and_followed(write, setting
     (root / "own_docs/__init__.py").write_text(init, encoding="utf-8")
     with SQLiteStore(root.parent / "packages.db") as store:
         roots = Roots.of(root, [LAYOUTS["packages"]])
-        assert refresh(store, roots).added == 1
+        assert TreeSync(store, roots).scan().added == 1
         write(own_docs___merge=merge.format("Put files together."))
-        report = refresh(store, roots, [PurePosixPath("own_docs/_merge.py")])
+        report = TreeSync(store, roots).scan([PurePosixPath("own_docs/_merge.py")])
         assert (report.added, report.updated, report.removed) == (0, 1, 0)
     with BlockingToolSearch(root, settings(layouts=("packages",))) as tools:
         (hit,) = tools.search("put files together")
@@ -136,15 +136,22 @@ def test_functions_that_a_package_exports_are_called_and_followed(write, setting
         assert asyncio.run(load_tool(hit).call({"pages": 2})) == 4
 
 
-def test_a_kill_between_portions_loses_no_function_of_a_module(indexed, write):
+def test_a_kill_between_portions_loses_no_function_of_a_module(indexed, write, monkeypatch):
     many = "".join(function(f"f{number}") for number in range(300))
     roots = Roots.of(write(a=many, b=many), FUNCTIONS)
 
-    def kill():
-        raise KeyboardInterrupt
+    sync, updates = indexed.store.sync, []
 
+    def sync_once(*args, **options):
+        if updates:
+            raise KeyboardInterrupt
+        updates.append(sync(*args, **options))
+        return updates[0]
+
+    monkeypatch.setattr(indexed.store, "sync", sync_once)
     with pytest.raises(KeyboardInterrupt):
-        refresh(indexed.store, roots, committed=kill)
+        TreeSync(indexed.store, roots).scan()
+    monkeypatch.undo()
 
     assert len(indexed()[0]) == 600
 

@@ -49,8 +49,7 @@ def crowd(toolbox, write_tool):
 def test_a_longer_answer_begins_with_the_shorter(settings, crowd, mode, fusion, threshold, where):
     async def main():
         async with ToolSearch(crowd, settings(fusion=fusion), refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return {
                 request: [
                     (

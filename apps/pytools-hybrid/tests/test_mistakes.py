@@ -119,8 +119,8 @@ def test_an_import_without_a_root_writes_to_tools(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.EACCES, "grant yourself permission"),
-        (errno.EROFS, "choose a writable place"),
+        (errno.EACCES, "fix its permissions"),
+        (errno.EROFS, "choose a writable path"),
         (errno.ENOSPC, "free some disk space"),
     ],
 )

@@ -56,14 +56,14 @@ def use(settings, root, embedder, job):
 
     async def main():
         async with Searching(settings, root, embedder) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             return await job(search)
 
     return asyncio.run(main())
 
 
 async def embed(search):
-    return await search.index.embed_pending()
+    return (await search.index.update(files=False)).embedded
 
 
 async def by_meaning(search):
@@ -71,7 +71,7 @@ async def by_meaning(search):
 
 
 async def embed_and_search(search):
-    await search.index.embed_pending()
+    await search.index.update(files=False)
     return await by_meaning(search)
 
 
@@ -137,10 +137,10 @@ def test_the_offline_models_vectors_are_used_until_another_models_are_ready(sett
         before = await by_meaning(search)
         other.answers = 1
         with pytest.raises(EmbeddingError):
-            await search.index.embed_pending()
+            await search.index.vectors.embed()
         between = await by_meaning(search)
         other.answers = 10**9
-        await search.index.embed_pending()
+        await search.index.update(files=False)
         return before, between, await by_meaning(search), vectors_of(search)
 
     before, between, after, vectors = use(settings(), root, other, job)
@@ -160,11 +160,11 @@ def test_the_offline_model_answers_until_nine_of_ten_tools_have_vectors(settings
 
     async def job(search):
         with pytest.raises(EmbeddingError, match="out of money"):
-            await search.index.embed_pending()
+            await search.index.vectors.embed()
         hybrid = await search.search("merge several documents into one")
         nothing_by_words = await search.search("zusammen", mode=SearchMode.HYBRID)
         half.answers = 10**9
-        await search.index.embed_pending()
+        await search.index.update(files=False)
         return hybrid, nothing_by_words, await search.search("merge several documents into one")
 
     hybrid, nothing_by_words, after = use(settings(), root, half, job)
@@ -196,11 +196,11 @@ def test_two_models_in_use_are_both_kept_up_to_date(settings, root, write_tool):
             Searching(settings(), root, one) as first,
             Searching(settings(), root, other) as second,
         ):
-            await first.index.refresh()
-            await asyncio.gather(first.index.embed_pending(), second.index.embed_pending())
+            await first.index.update(vectors=False)
+            await asyncio.gather(first.index.update(files=False), second.index.update(files=False))
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            await second.index.refresh()
-            await asyncio.gather(first.index.embed_pending(), second.index.embed_pending())
+            await second.index.update(vectors=False)
+            await asyncio.gather(first.index.update(files=False), second.index.update(files=False))
             for search in (first, second):
                 found = await search.search("feed the penguins", mode=SearchMode.VECTOR)
                 assert (found.notes, ids(found)[0]) == ((), "mcptools:zoo:feed")

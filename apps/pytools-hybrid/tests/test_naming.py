@@ -30,8 +30,7 @@ def ask(settings, root, *requests):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return [await search.search(**request) for request in requests]
 
     return asyncio.run(main())

@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.search._channels import _MOST as MOST
-from pytools_hybrid.search._channels import _MOST_CHARACTERS as MOST_CHARACTERS
+from pytools_hybrid.search.channels import _MOST as MOST
+from pytools_hybrid.search.channels import _MOST_CHARACTERS as MOST_CHARACTERS
 from toolembed import EmbeddingError, EmbeddingLimits, StaticEmbedder
 from toolindex import ToolFilter
 
@@ -52,7 +52,7 @@ def use(settings, root, job, embedder=None):
 
     async def main():
         async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             return await job(search)
 
     return asyncio.run(main())
@@ -65,7 +65,7 @@ def test_the_first_result_is_the_same_as_when_all_tools_have_vectors(
 ):
     async def job(search):
         before = [await search.search(text, mode=mode) for text in REQUESTS]
-        await search.index.embed_pending()
+        await search.index.update(files=False)
         return before, [await search.search(text, mode=mode) for text in REQUESTS]
 
     before, after = use(settings(fusion=fusion), toolbox, job)
@@ -128,7 +128,7 @@ def test_a_search_embeds_no_tool_if_all_have_vectors(settings, toolbox):
     embedder = CountingEmbedder()
 
     async def job(search):
-        await search.index.embed_pending()
+        await search.index.update(files=False)
         embedder.asked.clear()
         return await search.search("send an email")
 

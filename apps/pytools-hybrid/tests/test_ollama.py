@@ -84,7 +84,7 @@ def of_ollama(**options):
 def test_a_stopped_ollama_is_reported_with_the_command_that_starts_it(closed, settings):
     checked = checks(settings(embedding_model="ollama:nomic-embed-text"))
 
-    (verdict,) = [it.look() for it in checked if it.name == "embedder"]
+    (verdict,) = [it.run() for it in checked if it.name == "embedder"]
 
     assert f"does not answer at {closed}/v1" in verdict.message
     assert (verdict.status, verdict.remedy) == (Status.FAILED, "ollama serve")

@@ -48,8 +48,7 @@ def tools(toolbox, write_tool):
 def ask(settings, root, mode, texts):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return {text: await search.search(text, mode=mode) for text in texts}
 
     return asyncio.run(main())

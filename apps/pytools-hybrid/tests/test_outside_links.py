@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 import pytest
 from pytools_hybrid import DetailLevel, ToolSearch
-from pytools_hybrid.index import SQLiteStore, refresh
+from pytools_hybrid.index import SQLiteStore, TreeSync
 from pytools_hybrid.serve.mcp import create_server
 
 OWN = "mcptools:github:create_issue"
@@ -40,7 +40,7 @@ def ids(store):
 def test_outside_tools_are_left_out_with_a_reason(store, root, linked):
     place, tool_id = linked
 
-    report = refresh(store, root)
+    report = TreeSync(store, root).scan()
 
     assert tool_id not in ids(store)
     assert OWN in ids(store)
@@ -51,9 +51,9 @@ def test_outside_tools_are_left_out_with_a_reason(store, root, linked):
 @pytest.mark.parametrize("looks_at", ["all", "the link"])
 def test_outside_tools_are_removed_once_they_are_no_longer_allowed(store, root, linked, looks_at):
     place, tool_id = linked
-    refresh(store, root, outside_links=True)
+    TreeSync(store, root, outside_links=True).scan()
 
-    report = refresh(store, root, None if looks_at == "all" else [PurePosixPath(place)])
+    report = TreeSync(store, root).scan(None if looks_at == "all" else [PurePosixPath(place)])
 
     assert (report.added, report.updated, report.removed) == (0, 0, 1)
     assert tool_id not in ids(store)
@@ -61,9 +61,9 @@ def test_outside_tools_are_removed_once_they_are_no_longer_allowed(store, root, 
 
 
 def test_outside_tools_are_added_once_they_are_allowed(store, root, linked):
-    refresh(store, root)
+    TreeSync(store, root).scan()
 
-    report = refresh(store, root, outside_links=True)
+    report = TreeSync(store, root, outside_links=True).scan()
 
     assert (report.added, report.updated, report.removed) == (1, 0, 0)
     assert linked[1] in ids(store)
@@ -80,7 +80,7 @@ def test_the_setting_applies_to_searches_descriptions_and_browsing(
 
     async def main():
         async with ToolSearch(root, chosen, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             found = await search.search("lies outside")
             assert (tool_id in {str(each.entry.id) for each in found.tools}) == lets_in
             if lets_in:

@@ -18,9 +18,8 @@ def place(settings, toolbox):
     def ask(query, name, **how):
         async def main():
             async with ToolSearch(toolbox, settings()) as search:
-                await search.index.refresh()
-                await search.index.embed_pending()
-                return await search.place(request(search, query, **how), name)
+                await search.index.update()
+                return await search.explain_rank(request(search, query, **how), name)
 
         return asyncio.run(main())
 
@@ -49,7 +48,7 @@ def test_a_tool_that_is_not_shown_is_compared_with_the_last_shown_one(place):
     assert placement.ahead == "mcptools:pdf:merge_pdfs"
     assert {"merge", "pdf", "documents"} <= set(placement.lacking)
     text = "\n".join(placement.lines())
-    assert "merge_pdfs has of the request: " in text
+    assert "Query terms only merge_pdfs has: " in text
     assert f"number {placement.rank}" in text
 
 
@@ -57,7 +56,7 @@ def test_a_tool_without_any_word_of_the_request_is_reported_as_such(place):
     placement = place("zebra", "plan_route", mode="bm25")
 
     assert placement.rank is None
-    assert "no word of the request" in placement.reasons[0]
+    assert placement.reasons[0] == "No query term occurs in this tool."
     assert "capabilities.toml" in placement.reasons[1]
 
 
@@ -89,7 +88,7 @@ def test_a_tool_that_a_near_duplicate_represents_is_reported_as_such(place, writ
 def test_a_request_that_names_another_tool_is_reported(place):
     placement = place("merge_pull_request", "merge_pdfs", limit=1)
 
-    assert any("the request names the other" in reason for reason in placement.reasons)
+    assert any("the query names the other" in reason for reason in placement.reasons)
 
 
 def test_an_unknown_tool_is_an_error(place):
@@ -110,12 +109,12 @@ def test_a_placement_converts_to_json_values(place):
 def test_every_tools_place_equals_its_rank_in_a_search(settings, toolbox, threshold):
     async def main():
         async with ToolSearch(toolbox, settings()) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             asked = request(search, "send a message to a person", limit=7, threshold=threshold)
             found = [it.id for it in await search.search(asked)]
             places = {
-                str(it.id): await search.place(asked, str(it.id)) for it in await search.entries()
+                str(it.id): await search.explain_rank(asked, str(it.id))
+                for it in await search.entries()
             }
         return found, {it.rank: id_ for id_, it in places.items() if it.rank}, places
 

@@ -189,8 +189,7 @@ def test_only_one_of_two_concurrent_tasks_can_enter_a_search(root, settings):
     [
         lambda tools: tools.search("x"),
         lambda tools: tools.find("x"),
-        lambda tools: tools.index.refresh(),
-        lambda tools: tools.index.embed_pending(),
+        lambda tools: tools.index.update(),
         lambda tools: tools.index.statistics(),
     ],
 )
@@ -258,7 +257,7 @@ def test_a_key_in_an_error_of_a_reranking_model_is_hidden(toolbox, settings, mon
 
     monkeypatch.setenv("SOME_API_KEY", "sk-12345678")
     monkeypatch.setattr(
-        "pytools_hybrid.search._rerank.Reranking",
+        "pytools_hybrid.search.rerank.Reranking",
         lambda _name, **_: Reranking(FunctionModel(fail), timeout_s=PATIENCE),
     )
     chosen = settings(embedding_model="none", rerank_model="test")
@@ -295,9 +294,8 @@ def test_both_indexes_have_the_same_methods():
 
     del blocking["call"]
     wanted = public(Index)
-    for takes_a_function in ("look", "recorded"):
+    for takes_a_function in ("read", "read_usage"):
         del wanted[takes_a_function]
-    del wanted["stored_record"]  # It already blocks.
     assert blocking == wanted
 
 
@@ -570,7 +568,7 @@ def test_a_tool_cannot_end_the_program(trees, settings):
     with pytest.raises(ToolLoadError, match="cannot be imported: SystemExit: 7"):
         load_tool(hit(root, settings, "at import"))
     for query in ("at once", "later"):
-        with pytest.raises(RuntimeError, match="wanted to end the program"):
+        with pytest.raises(RuntimeError, match="tried to exit the program"):
             call(load_tool(hit(root, settings, query)))
 
 
@@ -934,7 +932,7 @@ def test_functions_with_the_same_name_are_distinguished_and_none_is_listed_twice
 
 
 def test_an_object_that_cannot_be_called_is_refused():
-    with pytest.raises(TypeError, match="'merge_pdfs' cannot be called: give functions"):
+    with pytest.raises(TypeError, match="'merge_pdfs' is not callable; pass functions"):
         ToolCorpus(["merge_pdfs"])
 
 

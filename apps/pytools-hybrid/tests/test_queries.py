@@ -48,7 +48,7 @@ def path(tmp_path):
 @pytest.fixture(autouse=True)
 def _vectors_are_stored_at_the_end(monkeypatch):
     """Otherwise, timing would decide what is found in memory and what on disk."""
-    monkeypatch.setattr("pytools_hybrid.index._usage._DELAY_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr("pytools_hybrid.index.usage._DELAY_SECONDS", 10 * PATIENCE)
 
 
 def with_queries(path, job, model=CountingEmbedder):
@@ -138,7 +138,7 @@ def test_query_vectors_of_the_offline_model_are_not_kept_on_disk(path, root, set
 
 
 def test_cached_query_vectors_are_limited_in_memory_and_on_disk(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._REMEMBERED", 3)
+    monkeypatch.setattr("pytools_hybrid.search.vectors._REMEMBERED", 3)
 
     async def job(queries, embedder):
         for number in (1, 2, 3, 1, 4):
@@ -154,7 +154,7 @@ def test_cached_query_vectors_are_limited_in_memory_and_on_disk(path, monkeypatc
 def test_a_failed_model_is_retried_only_after_a_while(path, monkeypatch):
     clock = SimpleNamespace(now=1_000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr("toolembed._backoff.time", clock)
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=5.0))
+    monkeypatch.setattr("pytools_hybrid.search.vectors._BACKOFF", Backoff(first=5.0))
 
     async def job(queries, embedder):
         embedder.failure = "no route to host"
@@ -191,7 +191,7 @@ def test_cached_vectors_are_used_while_the_model_is_not_called(path):
 
 
 def test_a_late_answer_of_a_model_that_timed_out_is_cached(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.1)
+    monkeypatch.setattr("pytools_hybrid.search.vectors._SECONDS", 0.1)
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
@@ -208,8 +208,8 @@ def test_a_late_answer_of_a_model_that_timed_out_is_cached(path, monkeypatch):
 
 
 def test_a_model_that_is_still_loading_is_reported_as_loading(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.05)
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
+    monkeypatch.setattr("pytools_hybrid.search.vectors._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.search.vectors._BACKOFF", Backoff(first=0.0))
 
     class Loading(CountingEmbedder):
         def __init__(self):
@@ -246,9 +246,9 @@ def test_an_unusable_vector_is_requested_once_more(path, bad):
 
 
 def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkeypatch):
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.05)
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
+    monkeypatch.setattr("pytools_hybrid.search.vectors._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.search.vectors._AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("pytools_hybrid.search.vectors._BACKOFF", Backoff(first=0.0))
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
@@ -264,7 +264,7 @@ def test_a_search_does_not_wait_long_for_a_model_that_has_just_hung(path, monkey
 
 
 def test_a_failure_after_all_callers_gave_up_raises_no_stray_error(path, monkeypatch, caplog):
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._SECONDS", 0.05)
+    monkeypatch.setattr("pytools_hybrid.search.vectors._SECONDS", 0.05)
 
     async def job(queries, embedder):
         embedder.may_answer.clear()
@@ -316,8 +316,7 @@ def test_only_searches_by_meaning_call_the_model(settings, root):
 
     async def main():
         async with ToolSearch(root, settings(), embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             asked = embedder.asked
             asked.clear()
             await search.search("bug", mode=SearchMode.BM25)

@@ -27,8 +27,7 @@ def use(settings, root, job, embedder=None):
 
     async def main():
         async with ToolSearch(root, settings, embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return await job(search)
 
     return asyncio.run(main())
@@ -57,7 +56,7 @@ def partly_embedded(settings, root, job, chosen):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
         embedder = UnhurriedEmbedder()
         with open_store(Roots.of(root), settings) as store:
             texts = store.pending(embedder.model_id, limit=1_000)
@@ -120,8 +119,8 @@ def test_tools_relevant_to_a_search_are_embedded_first(settings, toolbox):
     async def main():
         embedder = WaitingEmbedder()
         async with ToolSearch(toolbox, settings(), embedder=embedder, refresh=False) as search:
-            await search.index.refresh()
-            embedding = asyncio.create_task(search.index.embed_pending())
+            await search.index.update(vectors=False)
+            embedding = asyncio.create_task(search.index.update(files=False))
             await embedder.began.wait()
             await search.search("send an email", limit=1)
             embedder.may.set()
@@ -274,7 +273,7 @@ def test_a_subquery_that_cannot_be_embedded_is_searched_by_words_with_a_note(set
 def test_an_answer_without_a_subquerys_vector_is_not_reused_once_there_is_one(
     settings, toolbox, monkeypatch
 ):
-    monkeypatch.setattr("pytools_hybrid.search._query_vectors._BACKOFF", Backoff(first=0.0))
+    monkeypatch.setattr("pytools_hybrid.search.vectors._BACKOFF", Backoff(first=0.0))
     model = CountingEmbedder()
 
     async def job(search):
@@ -290,7 +289,7 @@ def test_an_answer_without_a_subquerys_vector_is_not_reused_once_there_is_one(
     fresh = use(settings(), toolbox, once, CountingEmbedder())
 
     assert "One part of the query was searched by keywords only." in " ".join(before.notes)
-    assert "by words alone" not in " ".join(after.notes)
+    assert "by keywords only" not in " ".join(after.notes)
     assert by_id(before) != pytest.approx(by_id(fresh), abs=1e-5)
     assert by_id(after) == pytest.approx(by_id(fresh), abs=1e-5)
 

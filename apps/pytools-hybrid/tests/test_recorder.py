@@ -18,7 +18,7 @@ def use(settings, root, job):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             return await job(search)
 
     return asyncio.run(main())

@@ -50,8 +50,7 @@ def test_concurrent_searches_of_a_damaged_index_share_one_rebuild(
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             breaks(database, table)
             return await asyncio.gather(
                 *(search.search(f"report a bug {number}") for number in range(MANY))
@@ -91,8 +90,7 @@ def test_an_index_with_impossible_values_is_repaired_by_a_search_or_a_refresh(
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
         with closing(apsw.Connection(str(settings().db_path))) as connection:
             connection.execute(
                 "ATTACH ? AS kept", (str(ToolIndex.files(settings().db_path).durable),)
@@ -101,8 +99,7 @@ def test_an_index_with_impossible_values_is_repaired_by_a_search_or_a_refresh(
         async with ToolSearch(root, settings(), refresh=False) as search:
             for _ in range(searches):
                 await search.search("report a bug")
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return await search.search("report a bug", mode="vector"), await search.search("bug")
 
     by_meaning, by_words = asyncio.run(main())
@@ -115,11 +112,11 @@ def test_an_index_with_impossible_values_is_repaired_by_a_search_or_a_refresh(
 def test_the_state_of_a_damaged_index_is_that_of_the_rebuilt_one(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             with closing(apsw.Connection(str(settings().db_path))) as connection:
                 connection.execute("UPDATE meta SET value = 'x' WHERE key = 'generation'")
             repaired = await search.index.state()
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             return repaired, await search.index.state()
 
     repaired, refreshed = asyncio.run(main())
@@ -139,15 +136,15 @@ def test_a_restored_older_copy_of_the_index_is_never_taken_for_the_newer_one(
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
         backup.write_bytes(database.read_bytes())
         async with ToolSearch(root, settings(), refresh=False) as search:
             write_tool("mcptools/github/list_commits.py", "Show commits in one way.")
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             assert "Show commits in one way." in await texts(search)
             backup.replace(database)
             write_tool("mcptools/github/list_commits.py", "Show commits in another way.")
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             return await texts(search)
 
     found = asyncio.run(main())

@@ -13,9 +13,9 @@ from pydantic_ai.models.function import FunctionModel
 from pytools_hybrid import SearchMode, ToolSearch
 from pytools_hybrid.index import Recorder
 from pytools_hybrid.search import (
-    Answering,
+    ModelSelector,
+    RankingEngine,
     Reranking,
-    Searcher,
     SearchRequest,
     hybrid_search,
 )
@@ -60,14 +60,14 @@ def rerank(settings, toolbox):
             async with ToolSearch(
                 toolbox, settings(embedding_model="none"), refresh=False
             ) as tools:
-                await tools.index.refresh()
-                searcher = Searcher(
+                await tools.index.update(vectors=False)
+                searcher = RankingEngine(
                     tools.index.store, bm25_weight=1, vec_weight=1, search=hybrid_search()
                 )
                 recorder = Recorder(
                     tools.index.store, keeps_searches=False, repair=tools.index.sync.repair
                 )
-                answering = Answering(tools.index.store, searcher, recorder, None)
+                answering = ModelSelector(tools.index.store, searcher, recorder, None)
                 pairs = []
                 for query in queries:
                     request = SearchRequest(text=query, mode=SearchMode.BM25, limit=limit)
@@ -179,7 +179,7 @@ def test_a_slow_model_leaves_the_order(rerank):
 
 def test_a_failed_model_is_not_called_for_a_while(rerank, monkeypatch):
     monkeypatch.setattr(
-        "pytools_hybrid.search._rerank._BACKOFF", Backoff(first=1_000.0, longest=1_000.0)
+        "pytools_hybrid.search.rerank._BACKOFF", Backoff(first=1_000.0, longest=1_000.0)
     )
     asked = Asked(down)
     (_, (wide, reranked)) = rerank(asked.model, QUERY, "merge documents of a text")
@@ -249,7 +249,7 @@ def test_nothing_is_imported_before_the_first_use():
     code = (
         "import sys\n"
         "from pytools_hybrid.settings import check_language_model\n"
-        "from pytools_hybrid.search._rerank import Reranking\n"
+        "from pytools_hybrid.search.rerank import Reranking\n"
         "Reranking(check_language_model('openai:gpt-5-mini'))\n"
         "assert 'pydantic_ai' not in sys.modules"
     )
@@ -258,14 +258,14 @@ def test_nothing_is_imported_before_the_first_use():
 
 def test_searches_that_fail_together_count_as_one_failure(settings, toolbox, monkeypatch):
     monkeypatch.setattr(
-        "pytools_hybrid.search._rerank._BACKOFF", Backoff(first=1_000.0, longest=100_000.0)
+        "pytools_hybrid.search.rerank._BACKOFF", Backoff(first=1_000.0, longest=100_000.0)
     )
     asked = Asked(down)
 
     async def main():
         reranking = Reranking(asked.model, timeout_s=PATIENCE)
         async with ToolSearch(toolbox, settings(embedding_model="none"), refresh=False) as tools:
-            await tools.index.refresh()
+            await tools.index.update(vectors=False)
             request = SearchRequest(text=QUERY, limit=3)
             found = await tools.search(QUERY, mode=SearchMode.BM25, limit=10)
             others = [replace(request, text=f"{QUERY} {number}") for number in range(8)]

@@ -16,8 +16,7 @@ def use(settings, root, job):
 
     async def main():
         async with ToolSearch(root, settings, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return await job(search)
 
     return asyncio.run(main())
@@ -56,11 +55,11 @@ def test_an_answer_is_current_after_every_change_of_the_files(settings, root, wr
         answers = []
         for number in range(5):
             write_tool("mcptools/zoo/feed.py", f"Feed the penguins, as in version {number}.")
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             (found,) = (await search.search("penguins", mode=SearchMode.BM25)).tools
             answers.append(found.entry.description)
         (root / "mcptools/zoo/feed.py").unlink()
-        await search.index.refresh()
+        await search.index.update(vectors=False)
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
         return answers
 
@@ -74,7 +73,7 @@ def test_an_answer_is_current_after_a_change_by_another_process(settings, root, 
         assert (await search.search("penguins", mode=SearchMode.BM25)).tools == ()
         async with ToolSearch(root, settings(), refresh=False) as other:
             write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-            await other.index.refresh()
+            await other.index.update(vectors=False)
         return await search.search("penguins", mode=SearchMode.BM25)
 
     assert ids(use(settings(), root, job)) == ["mcptools:zoo:feed"]
@@ -83,9 +82,9 @@ def test_an_answer_is_current_after_a_change_by_another_process(settings, root, 
 def test_an_answer_is_current_as_vectors_arrive(settings, root):
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             by_words = await search.search("combine papers", mode=SearchMode.VECTOR)
-            await search.index.embed_pending()
+            await search.index.update(files=False)
             return by_words, await search.search("combine papers", mode=SearchMode.VECTOR)
 
     by_words, by_meaning = asyncio.run(main())
@@ -129,8 +128,8 @@ def test_a_usage_filter_says_how_many_tools_passed_for_lack_of_data(settings, ro
         (note,) = response.notes
         others = len(response) - 1
         assert others > 0
-        assert note.startswith(f"{others} of {len(response)} results have too little recorded use")
-        assert note.endswith("unknown=exclude leaves them out")
+        assert note.startswith(f"{others} of {len(response)} results have too few recorded calls")
+        assert note.endswith("unknown=exclude drops them.")
     assert ids(known) == [CREATE]
     assert ids(none) == []
     assert known[0].outcomes == (5, 0, 5, 30.0)
@@ -206,7 +205,7 @@ def test_a_filter_that_nothing_passes_says_so(settings, root):
     response = use(settings(), root, job)
 
     assert response.tools == ()
-    assert "none of the 4 tools passes the filters and fits" in response.notes[0]
+    assert "No tool matches the query and the filters." in response.notes[0]
 
 
 def test_an_invalid_filter_is_refused():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytools_hybrid import DetailLevel, SearchMode, Settings, SettingsError, ToolSearch
 from pytools_hybrid.errors import RootUnreadableError
-from pytools_hybrid.index import Follower, SQLiteStore, open_store, refresh
+from pytools_hybrid.index import Follower, SQLiteStore, TreeSync, open_store
 from pytools_hybrid.learn.evaluate import EvaluationQuery, Evaluator, configurations
 from pytools_hybrid.serve.browse import BySource, ToolBrowser
 from pytools_hybrid.serve.mcp import create_server
@@ -101,7 +101,7 @@ async def kept_up(settings, roots):
         follower = Follower(search.index)
         task = asyncio.create_task(follower.run())
         try:
-            await follower.ready()
+            await follower.wait_until_ready()
             yield search
         finally:
             task.cancel()
@@ -117,7 +117,7 @@ async def eventually(search, holds):
 def test_tools_of_all_roots_are_found_each_in_its_own_root(settings, own, shared):
     async def main():
         async with ToolSearch([own, shared], settings(), refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             response = await search.search("letter", mode=SearchMode.BM25)
             return {it["id"]: it["path"] for it in result_values(response, search.roots)}
 
@@ -130,7 +130,7 @@ def test_tools_of_all_roots_are_found_each_in_its_own_root(settings, own, shared
 def test_paths_begin_with_roots_as_they_were_named(settings, own, shared):
     async def main():
         async with ToolSearch([own.name, shared.name], settings(), refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             described = await search.describe("mcptools:mail:read", DetailLevel.FULL)
             return str(search.roots), described.path
 
@@ -138,7 +138,7 @@ def test_paths_begin_with_roots_as_they_were_named(settings, own, shared):
 
 
 def test_the_first_root_with_a_tool_wins_and_the_others_are_reported(store, own, shared):
-    report = refresh(store, [own, shared])
+    report = TreeSync(store, [own, shared]).scan()
 
     assert paths_in(store) == {f"0/{SEND}", f"1/{READ}", f"1/{SPLIT}"}
     (issue,) = report.issues
@@ -147,11 +147,11 @@ def test_the_first_root_with_a_tool_wins_and_the_others_are_reported(store, own,
 
 
 def test_refreshing_unchanged_files_changes_nothing(store, own, shared):
-    refresh(store, [own, shared])
+    TreeSync(store, [own, shared]).scan()
     with store.reading() as reader:
         before = reader.generation()
 
-    report = refresh(store, [own, shared])
+    report = TreeSync(store, [own, shared]).scan()
 
     assert (report.added, report.updated, report.removed, report.unchanged) == (0, 0, 0, 3)
     with store.reading() as reader:
@@ -160,15 +160,15 @@ def test_refreshing_unchanged_files_changes_nothing(store, own, shared):
 
 def test_a_tool_removed_from_the_first_root_appears_from_the_next(store, own, shared):
     roots = [own, shared]
-    refresh(store, roots)
+    TreeSync(store, roots).scan()
 
     (own / SEND).unlink()
-    report = refresh(store, roots, [PurePosixPath(SEND)])
+    report = TreeSync(store, roots).scan([PurePosixPath(SEND)])
     assert f"1/{SEND}" in paths_in(store)
     assert (report.updated, report.removed, report.issues) == (1, 0, ())
 
     write(own, SEND, "Send a letter once more.")
-    refresh(store, roots, [PurePosixPath("mcptools/mail")])
+    TreeSync(store, roots).scan([PurePosixPath("mcptools/mail")])
     assert f"0/{SEND}" in paths_in(store)
     assert f"1/{SEND}" not in paths_in(store)
 
@@ -176,7 +176,7 @@ def test_a_tool_removed_from_the_first_root_appears_from_the_next(store, own, sh
 def test_a_file_that_is_not_a_tool_does_not_shadow_the_next_roots_tool(store, own, shared):
     (own / SEND).write_text("def run(:\n")
 
-    report = refresh(store, [own, shared])
+    report = TreeSync(store, [own, shared]).scan()
 
     assert f"1/{SEND}" in paths_in(store)
     assert [issue.path for issue in report.issues] == [f"0/{SEND}"]
@@ -185,7 +185,7 @@ def test_a_file_that_is_not_a_tool_does_not_shadow_the_next_roots_tool(store, ow
 def test_a_shadowed_file_is_not_read(store, own, shared):
     (shared / SEND).write_text("def run(:\n")
 
-    (issue,) = refresh(store, [own, shared]).issues
+    (issue,) = TreeSync(store, [own, shared]).scan().issues
 
     assert issue.reason == "duplicate_id"
 
@@ -215,14 +215,14 @@ def test_refreshing_the_edited_paths_equals_refreshing_everything(trees, steps):
         roots = [Path(folder, "one"), Path(folder, "two")]
         for edit in trees:
             apply(roots, edit)
-        refresh(store, roots)
+        TreeSync(store, roots).scan()
         for step in steps:
             for edit in step:
                 apply(roots, edit)
-            refresh(store, roots, sorted({PurePosixPath(path) for _, path, _ in step}))
+            TreeSync(store, roots).scan(sorted({PurePosixPath(path) for _, path, _ in step}))
             assert in_index(store) == on_disk(roots)
         with SQLiteStore(Path(folder, "fresh.db")) as fresh:
-            refresh(fresh, roots)
+            TreeSync(fresh, roots).scan()
             assert in_index(store) == in_index(fresh)
 
 
@@ -250,20 +250,20 @@ def test_an_index_inside_one_of_the_roots_is_not_followed(settings, own, shared)
     async def main():
         chosen = settings(db_path=shared / "index.db")
         async with kept_up(chosen, [own, shared]) as search:
-            refreshes = []
-            refreshed = search.index.refresh
+            updates = []
+            update = search.index.sync.update
 
-            async def counted(within=None):
-                refreshes.append(within)
-                return await refreshed(within)
+            async def counted(within=None, **options):
+                updates.append(within)
+                return await update(within, **options)
 
-            search.index.refresh = counted
+            search.index.sync.update = counted
             write(own, READ, "Read my letters.")
             await eventually(search, lambda paths: f"0/{READ}" in paths)
             # The index has been written; any event for that arrives before this file is seen.
             write(shared, "mcptools/zoo/feed.py", "Feed the penguins.")
             await eventually(search, lambda paths: "1/mcptools/zoo/feed.py" in paths)
-            return {str(path) for within in refreshes for path in within or ()}
+            return {str(path) for within in updates for path in within or ()}
 
     assert not [path for path in asyncio.run(main()) if "index.db" in path]
 
@@ -274,14 +274,14 @@ def test_an_unreadable_root_keeps_its_tools_and_does_not_delay_others(
     store, own, shared, unlistable, refused, within, tmp_path
 ):
     roots = [own, shared]
-    refresh(store, roots)
+    TreeSync(store, roots).scan()
     before = in_index(store)
     other = {"own": shared, "shared": own}[refused]
     write(other, READ, "Read the letters in another way.")
     unlistable.add(tmp_path / refused)
 
     with pytest.raises(RootUnreadableError, match="Permission denied") as raised:
-        refresh(store, roots, within)
+        TreeSync(store, roots).scan(within)
 
     assert raised.value.root == tmp_path / refused
     after = in_index(store)
@@ -291,17 +291,17 @@ def test_an_unreadable_root_keeps_its_tools_and_does_not_delay_others(
     assert after["mcptools:mail:read"] != before["mcptools:mail:read"]
 
     unlistable.clear()
-    refresh(store, roots)
+    TreeSync(store, roots).scan()
     assert in_index(store) == on_disk(roots)
 
 
 def test_if_no_root_can_be_listed_nothing_changes(store, own, shared, unlistable):
-    refresh(store, [own, shared])
+    TreeSync(store, [own, shared]).scan()
     before = in_index(store)
     unlistable.update([own, shared])
 
     with pytest.raises(RootUnreadableError):
-        refresh(store, [own, shared])
+        TreeSync(store, [own, shared]).scan()
 
     assert in_index(store) == before
 
@@ -309,18 +309,18 @@ def test_if_no_root_can_be_listed_nothing_changes(store, own, shared, unlistable
 def test_an_index_of_another_version_is_read_again_once_all_roots_can_be_listed(
     store, own, shared, unlistable
 ):
-    refresh(store, [own, shared])
+    TreeSync(store, [own, shared]).scan()
     before = in_index(store)
     with closing(_connection(store)) as connection:
         connection.execute("UPDATE meta SET value = 'older' WHERE key = 'reader_version'")
     unlistable.add(shared)
 
     with pytest.raises(RootUnreadableError):
-        refresh(store, [own, shared])
+        TreeSync(store, [own, shared]).scan()
 
     assert in_index(store) == before
     unlistable.clear()
-    assert refresh(store, [own, shared]).updated == 3
+    assert TreeSync(store, [own, shared]).scan().updated == 3
 
 
 def _connection(store):
@@ -367,7 +367,7 @@ def test_a_root_inside_another_has_its_own_tools(store, own):
     inner = own / "mcptools"
     write(inner, READ, "Read the letters in a mailbox.")
 
-    report = refresh(store, [own, inner])
+    report = TreeSync(store, [own, inner]).scan()
 
     assert paths_in(store) == {f"0/{SEND}", f"1/{READ}"}
     assert report.issues == ()
@@ -376,11 +376,11 @@ def test_a_root_inside_another_has_its_own_tools(store, own):
 def test_links_from_one_root_into_another_count_as_outside(store, own, shared):
     (own / "mcptools" / "mail" / "alias.py").symlink_to(shared / READ)
 
-    report = refresh(store, [own, shared])
+    report = TreeSync(store, [own, shared]).scan()
     assert f"0/{'mcptools/mail/alias.py'}" not in paths_in(store)
     assert "outside_root" in {issue.reason for issue in report.issues}
 
-    refresh(store, [own, shared], outside_links=True)
+    TreeSync(store, [own, shared], outside_links=True).scan()
     assert "0/mcptools/mail/alias.py" in paths_in(store)
 
 
@@ -451,7 +451,7 @@ def test_files_left_out_stay_known_after_a_refresh_of_other_paths(settings, tmp_
             known = []
             for within in (None, ["capabilities.toml"], ["mcptools/pdf/broken.py"], ["mcptools"]):
                 paths = None if within is None else map(PurePosixPath, within)
-                await search.index.refresh(paths)
+                await search.index.update(paths, vectors=False)
                 known.append([it.path for it in search.index.sync.left_out])
                 if within == ["capabilities.toml"]:
                     (roots[0] / "mcptools/pdf/broken.py").write_text("def run():\n    'Split.'\n")
@@ -468,11 +468,11 @@ def test_recreating_an_index_clears_the_list_of_files_left_out(settings, tmp_pat
 
     async def main():
         async with ToolSearch(tmp_path / "one", settings(), refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             before = search.index.sync.left_out
             broken.write_text("def run():\n    'Split.'\n")
             search.index.store.path.unlink()
-            await search.index.refresh([PurePosixPath("mcptools/other.py")])
+            await search.index.update([PurePosixPath("mcptools/other.py")], vectors=False)
             return before, search.index.sync.left_out, await search.entries()
 
     before, after, entries = asyncio.run(main())

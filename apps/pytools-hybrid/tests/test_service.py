@@ -25,8 +25,7 @@ def use(settings, root, job):
 
 
 async def indexed(search):
-    await search.index.refresh()
-    await search.index.embed_pending()
+    await search.index.update()
     return search
 
 
@@ -43,7 +42,7 @@ def test_without_a_model_vector_search_falls_back_to_words_and_says_so(settings,
 
 def test_words_answer_when_the_only_weighted_channel_is_lost(settings, root):
     async def job(search):
-        await search.index.refresh()
+        await search.index.update(vectors=False)
         return await search.search("report a bug")
 
     response = use(settings(bm25_weight=0), root, job)
@@ -57,7 +56,7 @@ def test_an_empty_tree_and_an_empty_query_have_different_notes(settings, root, t
         return await search.search("   ")
 
     assert "no words" in use(settings(), root, job).notes[0]
-    use(settings(), root, lambda search: search.index.refresh())
+    use(settings(), root, lambda search: search.index.update(vectors=False))
     shutil.rmtree(root)
     root.mkdir()
     assert "no tools in" in use(settings(), root, job).notes[0]
@@ -71,7 +70,7 @@ def test_a_request_with_unknown_words_returns_an_empty_answer_with_advice(settin
     response = use(settings(), root, job)
 
     assert response.tools == ()
-    assert "try other words" in response.notes[0]
+    assert "Rephrase the query" in response.notes[0]
 
 
 def test_a_moved_tree_keeps_its_index_and_vectors(settings, root, tmp_path):
@@ -79,8 +78,8 @@ def test_a_moved_tree_keeps_its_index_and_vectors(settings, root, tmp_path):
     moved = root.rename(tmp_path / "moved")
 
     async def job(search):
-        await search.index.refresh()
-        return await search.index.embed_pending()
+        await search.index.update(vectors=False)
+        return (await search.index.update(files=False)).embedded
 
     assert use(settings(), moved, job) == 0
 
@@ -93,7 +92,7 @@ def test_an_answer_from_an_index_that_could_not_be_refreshed_says_so(settings, r
         other.execute("BEGIN IMMEDIATE")
         try:
             with pytest.raises(DatabaseBusyError):
-                await search.index.refresh()
+                await search.index.sync.update()
             while_locked = await search.search("bug")
         finally:
             other.close()

@@ -95,7 +95,7 @@ def test_changes_during_the_takeover_are_found_by_both_models(settings, toolbox,
             await until(search, STATIC)
             write_tool("mcptools/zoo/feed.py", "Give the penguins their fish.")
             search.index.sync.changed.clear()
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             async with asyncio.timeout(PATIENCE):
                 while await vectors(search, STATIC) < len(await search.entries()):
                     await asyncio.sleep(0.01)
@@ -119,9 +119,9 @@ def test_the_static_model_answers_until_a_new_tool_is_embedded(settings, toolbox
         async with searching(settings, toolbox, slow) as search:
             await until(search, ACCURATE)
             write_tool("mcptools/zoo/feed.py", "Give the penguins their fish.")
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             between = await search.search("nourish penguins with fish")
-            await search.index.embed_pending()
+            await search.index.update(files=False)
             return between, await search.search("nourish penguins with fish")
 
     between, after = asyncio.run(main())
@@ -136,8 +136,7 @@ def test_misspelt_words_are_corrected_for_the_accurate_model(settings, toolbox, 
 
     async def main():
         async with searching(settings, toolbox, slow, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             wrong = await search.search("merge the documnets", mode=SearchMode.VECTOR)
             store = search.index.store
             reading = store.reading
@@ -170,12 +169,12 @@ def test_an_interrupted_takeover_continues_in_any_process(settings, toolbox, slo
 
     async def main():
         async with searching(settings, toolbox, stopped, refresh=False) as search:
-            await search.index.refresh()
+            await search.index.update(vectors=False)
             with pytest.raises(EmbeddingError):
-                await search.index.embed_pending()
+                await search.index.vectors.embed()
             half, done = await asked(search), await vectors(search, ACCURATE)
         async with searching(settings, toolbox, slow, refresh=False) as search:
-            rest = await search.index.embed_pending()
+            rest = (await search.index.update(files=False)).embedded
             return half, done, rest, await asked(search)
 
     half, done, rest, after = asyncio.run(main())
@@ -194,8 +193,7 @@ def test_the_static_model_answers_if_the_accurate_one_cannot_embed_the_request(
 
     async def main():
         async with searching(settings, toolbox, slow, refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
+            await search.index.update()
             return await asked(search)
 
     model, ids, notes = asyncio.run(main())
@@ -211,7 +209,7 @@ def test_a_waiting_caller_waits_for_at_most_a_few_accurate_vectors(settings, too
         async with searching(settings, toolbox, slow, refresh=False) as search:
             counts = []
             for _ in range(8):
-                await search.index.bring_up_to_date(patience=PATIENCE)
+                await search.index.update(patience=PATIENCE)
                 counts.append(await vectors(search, ACCURATE))
             return counts, await asked(search)
 
@@ -222,4 +220,4 @@ def test_a_waiting_caller_waits_for_at_most_a_few_accurate_vectors(settings, too
 
 
 async def vectors(search, model):
-    return (await search.index.look(lambda reader: reader.coverage(model))).vectors
+    return (await search.index.read(lambda reader: reader.coverage(model))).vectors

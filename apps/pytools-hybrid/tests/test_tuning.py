@@ -111,7 +111,7 @@ def test_fewer_than_ten_requests_are_refused(toolbox, settings, requests_file, c
     with pytest.raises(SystemExit):
         main(tuning(toolbox, settings, file))
 
-    problem = "9 requests are too few to learn from; name a file with at least 10"
+    problem = "9 queries are too few to learn from; name a file with at least 10"
     assert f"--queries: {problem}" in capsys.readouterr().err
 
 
@@ -121,7 +121,7 @@ def test_a_record_with_too_few_requests_is_refused_with_what_to_do(root, setting
     with pytest.raises(SystemExit):
         main(["tune", "--root", str(root), "--database", str(settings().db_path), "--since", "30"])
 
-    problem = "0 requests are too few to learn from; name a file with at least 10"
+    problem = "0 queries are too few to learn from; name a file with at least 10"
     assert f"--queries: {problem}" in capsys.readouterr().err
 
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import apsw
 import pytest
 from pytools_hybrid import SearchMode, ToolSearch
-from pytools_hybrid.index import Follower, _follow
-from pytools_hybrid.index._open_index import OpenIndex
+from pytools_hybrid.index import Follower, TreeSync
+from pytools_hybrid.index import follow as _follow
 from toolembed import Backoff
 
 from .conftest import PATIENCE
@@ -20,7 +20,7 @@ async def kept_up(settings, root):
         follower = Follower(search.index)
         task = asyncio.create_task(follower.run())
         try:
-            await follower.ready()
+            await follower.wait_until_ready()
             yield search
         finally:
             task.cancel()
@@ -99,7 +99,7 @@ def test_an_error_while_stopping_does_not_restart_the_follower(settings, root, c
         async with FailingToEnd(root, settings(), refresh=False) as search:
             follower = Follower(search.index)
             task = asyncio.create_task(follower.run())
-            await follower.ready()
+            await follower.wait_until_ready()
             task.cancel()
             await asyncio.wait([task], timeout=PATIENCE)
             assert task.cancelled()
@@ -116,19 +116,19 @@ def test_a_file_that_only_a_scan_saw_is_removed_from_the_index(
         write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
         brief.parent.rename(new)
         async with kept_up(settings(), root) as search:
-            refresh, seen = search.index.refresh, []
+            update, seen = search.index.sync.update, []
 
-            async def refresh_while_there_is_a_brief_file(within=None):
-                # The watcher looks before and after, but not during a refresh.
+            async def update_while_there_is_a_brief_file(within=None, **options):
+                # The watcher looks before and after, but not during an update.
                 if not seen and brief.parent.is_dir():
                     write_tool("mcptools/zoo/brief.py", "Count the penguins.")
-                report = await refresh(within)
+                report = await update(within, **options)
                 if brief.exists():
                     seen.append(report)
                     brief.unlink()
                 return report
 
-            monkeypatch.setattr(search.index, "refresh", refresh_while_there_is_a_brief_file)
+            monkeypatch.setattr(search.index.sync, "update", update_while_there_is_a_brief_file)
             new.rename(brief.parent)
             await eventually(search, "penguins", lambda found: seen and len(found) == 1)
             # The other file may have been found by the scan at the start.
@@ -138,22 +138,24 @@ def test_a_file_that_only_a_scan_saw_is_removed_from_the_index(
 
 
 class Scans:
-    """Counts the refreshes of an index, and puts a brief file there while some of them run.
+    """Counts the updates of an index, and puts a brief file there while some of them run.
 
-    The watcher looks before and after a refresh, but not meanwhile.
+    The watcher looks before and after an update, but not meanwhile.
     """
 
     def __init__(self, monkeypatch, brief):
         self.count, self.during = 0, {}
-        self._brief, self._refresh = brief, OpenIndex.refresh
-        monkeypatch.setattr(OpenIndex, "refresh", lambda index, within=None: self(index, within))
+        self._brief, self._update = brief, TreeSync.update
+        monkeypatch.setattr(
+            TreeSync, "update", lambda sync, within=None, **options: self(sync, within, options)
+        )
 
-    async def __call__(self, index, within):
+    async def __call__(self, sync, within, options):
         self.count += 1
         acts = self.during.get(self.count, ())
         if "brief" in acts:
             self._brief.write_text("def run(text: str) -> str:\n    '''Count the penguins.'''\n")
-        report = None if "nothing" in acts else await self._refresh(index, within)
+        report = None if "nothing" in acts else await self._update(sync, within, **options)
         if "unlink" in acts:
             self._brief.unlink()
         if "fail" in acts:
@@ -200,15 +202,15 @@ def test_processes_that_disagree_about_the_files_do_not_scan_them_forever(
             kept_up(settings(), root) as search,
             ToolSearch(root, theirs, refresh=False) as other,
         ):
-            refresh, scans = search.index.refresh, []
+            update, scans = search.index.sync.update, []
 
-            async def refresh_and_be_undone(within=None):
-                report = await refresh(within)
-                await other.index.refresh()
+            async def update_and_be_undone(within=None, **options):
+                report = await update(within, **options)
+                await other.index.update(vectors=False)
                 scans.append(report)
                 return report
 
-            monkeypatch.setattr(search.index, "refresh", refresh_and_be_undone)
+            monkeypatch.setattr(search.index.sync, "update", update_and_be_undone)
             # The other has no such layout, so it removes the tool after every scan.
             write_tool("gentools/zoo/feed/api.py", "Feed the penguins.")
             async with asyncio.timeout(PATIENCE):
@@ -284,9 +286,9 @@ def test_callers_do_not_wait_for_an_index_that_cannot_be_refreshed(settings, roo
             other.execute("BEGIN IMMEDIATE")
             follower = Follower(search.index)
             task = asyncio.create_task(follower.run())
-            await follower.ready()
+            await follower.wait_until_ready()
             assert "could not be brought up to date" in caplog.text
-            await follower.ready()
+            await follower.wait_until_ready()
             other.close()
             await eventually(search, "bug", lambda found: found != [])
             task.cancel()
@@ -298,14 +300,14 @@ def test_callers_do_not_wait_for_an_index_that_cannot_be_refreshed(settings, roo
 def test_without_syncing_or_watching_no_vectors_are_written(settings, root):
     async def main():
         async with ToolSearch(root, settings(embedding_model="none"), refresh=False) as agent:
-            await agent.index.refresh()
+            await agent.index.update(vectors=False)
             await agent.search("report a bug")
         other = settings(sync=False, watch=False, usage_log=False)
         async with ToolSearch(root, other, refresh=False) as subagent:
             follower = Follower(subagent.index)
             async with asyncio.timeout(PATIENCE):
                 await follower.run()
-            await follower.ready()
+            await follower.wait_until_ready()
             response = await subagent.search("report a bug")
             assert response.tools
             assert response.coverage.vectors == 0
@@ -378,17 +380,15 @@ def test_under_constant_change_unused_vectors_stay_limited(settings, root, write
 
     async def main():
         async with ToolSearch(root, settings(), refresh=False) as search:
-            await search.index.refresh()
-            await search.index.embed_pending()
-            (model,) = await search.index.look(lambda reader: reader.models())
+            await search.index.update()
+            (model,) = await search.index.read(lambda reader: reader.models())
             gone = {f"gone {number}": [1.0] * 256 for number in range(spares)}
             await asyncio.to_thread(search.index.store.put_vectors, model, gone)
             counts = []
             for number in range(12):
                 write_tool("mcptools/pdf/merge_pdfs.py", f"Join PDF documents, take {number}.")
-                await search.index.refresh()
-                await search.index.embed_pending()
-                counts.append(await search.index.look(count_kept))
+                await search.index.update()
+                counts.append(await search.index.read(count_kept))
             return counts, (await search.index.coverage()).tools
 
     counts, tools = asyncio.run(main())

@@ -62,7 +62,7 @@ def test_without_numpy_either_searches_use_words(root, settings, openai, model):
     response, told = answer(root, settings(embedding_model=model))
 
     assert MERGE in scores(response)
-    assert "vector channel lost" in response.lost[0]
+    assert "Vector search unavailable" in response.lost[0]
     for notes in (response.notes, told):
         assert "numpy cannot be imported, so searches use words alone" in notes[0]
 
@@ -71,8 +71,7 @@ def test_without_numpy_either_searches_use_words(root, settings, openai, model):
 def test_without_numpy_a_providers_vectors_are_kept_for_later(root, settings, openai):
     async def main():
         async with ToolSearch(root, settings(embedding_model="openai:stub")) as tools:
-            await tools.index.refresh()
-            await tools.index.embed_pending()
+            await tools.index.update()
 
     for _ in range(2):
         asyncio.run(main())
@@ -87,11 +86,11 @@ def test_a_server_without_the_extension_does_not_remove_the_vectors_of_one_with_
             request.getfixturevalue("without_sqlite_vec")
             async with ToolSearch(root, settings()) as lacking:
                 write_tool("mcptools/zoo/feed.py", "Feed the penguins.")
-                await lacking.index.refresh()
+                await lacking.index.update(vectors=False)
                 between = await able.search(REQUEST, mode=SearchMode.VECTOR)
-                await lacking.index.embed_pending()
+                await lacking.index.update(files=False)
                 after = await able.search("feed the penguins", mode=SearchMode.VECTOR)
-                await able.index.embed_pending()
+                await able.index.update(files=False)
                 end = await able.search("feed the penguins", mode=SearchMode.VECTOR)
                 return between, after, end
 

@@ -35,17 +35,17 @@ class PytoolsHybrid(Method):
     def index(self, tools: Sequence[Tool], tree: Path) -> None:
         database = Path(self._folder.name, "index.db")
         settings = Settings.from_flags(
-            {"db_path": database, "fusion": self._fusion, "usage_log": False}
+            {"database": database, "fusion": self._fusion, "usage_log": False}
         )
         self._runner.run(self._fill(ToolSearch(tree, settings, refresh=False), len(tools)))
 
     async def _fill(self, search: ToolSearch, expected: int) -> None:
         self._opened = await search.__aenter__()
-        report = await search.index.refresh()
+        report = (await search.index.update(vectors=False)).report
         if report.added != expected:
             raise RuntimeError(f"indexed {report.added} tools, the others were given {expected}")
         if search.uses_vectors(self._mode):
-            await search.index.embed_pending()
+            await search.index.update(files=False)
 
     @override
     def search(self, query: str, k: int) -> list[str]:

@@ -8,8 +8,8 @@
 
 - **Searching a tree**: `ToolSearch`, or `BlockingToolSearch` in code that is not async, returns a
   `SearchResponse`: a sequence of `FoundTool`, each with a `MatchType`. `SearchMode`, `Scope` and
-  `ToolFilter` narrow the search. `RerankReport` says what reranking cost, and `Placement` where a
-  tool ranks that was not shown.
+  `ToolFilter` narrow the search. `RerankReport` says what reranking cost, and `RankExplanation`
+  where a tool ranks that was not shown.
 - **What is searched**: the trees (`RootsLike`, kept as `Roots`) and their `Index` (`BlockingIndex`
   in code that is not async); `IndexState` says what it contains. `Settings`, your own
   `Embedder` and `Follower` are for long-running programs.
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         DetailLevel,
         FoundTool,
         MatchType,
-        Placement,
+        RankExplanation,
         RerankReport,
         Scope,
         SearchMode,
@@ -93,8 +93,8 @@ __all__ = [
     "Index",
     "IndexState",
     "MatchType",
-    "Placement",
     "PytoolsError",
+    "RankExplanation",
     "Recording",
     "RerankReport",
     "RootUnreadableError",

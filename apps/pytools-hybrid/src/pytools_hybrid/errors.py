@@ -29,11 +29,11 @@ __all__ = [
 
 
 _SHOWN = 100
-_PERMISSION = "grant yourself permission (chmod, chown), or choose another place"
+_PERMISSION = "fix its permissions (chmod, chown), or choose another path"
 _REMEDIES = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
-    errno.EROFS: "choose a writable place",
+    errno.EROFS: "choose a writable path",
     errno.ENOSPC: "free some disk space, and run it again",
 }
 
@@ -134,12 +134,11 @@ class UnknownToolError(PytoolsError):
         self.is_early = is_early
         if is_early:
             super().__init__(
-                f"no tool is called {_shown(name)} so far; the files are still being scanned: try "
-                "again in a moment"
+                f"Unknown tool {_shown(name)}. Indexing is still running; try again in a moment."
             )
             return
-        nearest = f"; nearest: {', '.join(candidates)}" if candidates else ""
-        super().__init__(f"no tool is called {_shown(name)}{nearest}; search for what it should do")
+        similar = f" Similar: {', '.join(candidates)}" if candidates else ""
+        super().__init__(f"Unknown tool {_shown(name)}.{similar}")
 
 
 class AmbiguousToolError(PytoolsError):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from pathlib import Path
 
-_PERMISSION = "grant yourself permission (chmod, chown), or choose another place"
+_PERMISSION = "fix its permissions (chmod, chown), or choose another path"
 _REMEDIES = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
-    errno.EROFS: "choose a writable place",
+    errno.EROFS: "choose a writable path",
     errno.ENOSPC: "free some disk space, and run it again",
 }
 

@@ -115,12 +115,9 @@ def _waiting(
 class BlockingIndex(_Blocking[Index]):
     """The `Index` of a `BlockingToolSearch`, with methods that wait for their results."""
 
-    bring_up_to_date: Final = _waiting(Index.bring_up_to_date)
-    refresh: Final = _waiting(Index.refresh)
+    update: Final = _waiting(Index.update)
     check: Final = _waiting(Index.check)
     rebuild: Final = _waiting(Index.rebuild)
-    embed_pending: Final = _waiting(Index.embed_pending)
-    compare_model: Final = _waiting(Index.compare_model)
     refused: Final = _waiting(Index.refused)
     coverage: Final = _waiting(Index.coverage)
     changed_at: Final = _waiting(Index.changed_at)
@@ -196,7 +193,7 @@ class BlockingToolSearch(_Blocking[ToolSearch]):
 
     search: Final = _waiting(ToolSearch.search)
     terms: Final = _waiting(ToolSearch.terms)
-    place: Final = _waiting(ToolSearch.place)
+    explain_rank: Final = _waiting(ToolSearch.explain_rank)
     prepare_reranking: Final = _waiting(ToolSearch.prepare_reranking)
     categories: Final = _waiting(ToolSearch.categories)
     entries: Final = _waiting(ToolSearch.entries)

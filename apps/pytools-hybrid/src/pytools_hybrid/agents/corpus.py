@@ -16,15 +16,20 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from toolembed import embed_pending
 from toolscan import Parameter, ScanReport, ToolId, ToolRecord
 from toolscan.docstrings import Docstring
 
 from pytools_hybrid.agents.functions import FoundFunction, own_functions, own_tool
-from pytools_hybrid.index import Recorder, SQLiteStore, configured_embedder, sooner_than
+from pytools_hybrid.index import (
+    Recorder,
+    SQLiteStore,
+    configured_embedder,
+    embed_texts,
+    interim_embedder,
+)
 from pytools_hybrid.search import (
-    Answering,
-    Searcher,
+    ModelSelector,
+    RankingEngine,
     SearchRequest,
     TuningFile,
     cut_query,
@@ -32,7 +37,6 @@ from pytools_hybrid.search import (
     observed,
 )
 from pytools_hybrid.settings import MAX_LIMIT, Settings
-from pytools_hybrid.telemetry import MODEL_REQUESTS, observe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -128,7 +132,7 @@ class ToolCorpus:
         self.settings: Settings = Settings.from_flags({}) if settings is None else settings
         self._embedder = embedder or configured_embedder(self.settings)
         self._opening = threading.Lock()
-        self._opened: tuple[SQLiteStore, Searcher] | None = None
+        self._opened: tuple[SQLiteStore, RankingEngine] | None = None
         self._remove: weakref.finalize[[SQLiteStore, Path], ToolCorpus] | None = None
         self._loop_state: _LoopState | None = None
         self._tools: dict[ToolId, ToolDefinition] = {}
@@ -214,8 +218,8 @@ class ToolCorpus:
         request = SearchRequest(
             text=cut_query(query), limit=min(limit, MAX_LIMIT), min_confidence=threshold
         )
-        store, searcher = await asyncio.to_thread(self._open)
-        state = self._in_this_loop(store, searcher)
+        store, engine = await asyncio.to_thread(self._open)
+        state = self._in_this_loop(store, engine)
         # Held from the update to the answer, because other callers may pass other tools.
         async with state.lock, store.lease("corpus").acquire_async(patience=_TURN_SECONDS):
             if held is not self._tools and held != self._tools:
@@ -229,21 +233,21 @@ class ToolCorpus:
             _log.warning("%s", note)
         return response.tools
 
-    def _open(self) -> tuple[SQLiteStore, Searcher]:
+    def _open(self) -> tuple[SQLiteStore, RankingEngine]:
         with self._opening:
             if self._opened is None:
                 folder = Path(tempfile.mkdtemp(prefix="pytools-hybrid-"))
                 store = SQLiteStore(folder / "corpus.db", field_weights=self.settings.field_weights)
                 self._remove = weakref.finalize(self, _remove, store, folder)
                 settings = self.settings
-                searcher = Searcher(
+                engine = RankingEngine(
                     store,
                     bm25_weight=settings.bm25_weight,
                     vec_weight=settings.vec_weight,
                     search=hybrid_search(settings.fusion, settings.rrf_k),
                     tuning=TuningFile(settings.tuning),
                 )
-                self._opened = store, searcher
+                self._opened = store, engine
             return self._opened
 
     def _hold(self, store: SQLiteStore, tools: dict[ToolId, ToolDefinition]) -> None:
@@ -261,13 +265,13 @@ class ToolCorpus:
         embedder, now = self._embedder, time.monotonic()
         if embedder is None or now < self._embeds_at:
             return
-        sooner = sooner_than(embedder)
-        at_most = None if sooner is None else _FEW
+        interim = interim_embedder(embedder)
+        at_most = None if interim is None else _FEW
         try:
             async with asyncio.timeout(_EMBEDDING_SECONDS):
-                if sooner is not None:
-                    await _embed(store, sooner)
-                embedded = await _embed(store, embedder, at_most=at_most)
+                if interim is not None:
+                    await embed_texts(store, interim)
+                embedded, _ = await embed_texts(store, embedder, at_most=at_most)
         except Exception as error:  # noqa: BLE001 - a model may fail with anything
             self._failure = str(error) or f"{embedder.model_id} is slow"
             self._embeds_at = now + _PAUSE_SECONDS
@@ -275,11 +279,11 @@ class ToolCorpus:
             is_done = at_most is None or embedded < at_most
             self._failure, self._embeds_at = "", float("inf" if is_done else "-inf")
 
-    def _in_this_loop(self, store: SQLiteStore, searcher: Searcher) -> _LoopState:
+    def _in_this_loop(self, store: SQLiteStore, engine: RankingEngine) -> _LoopState:
         loop, state = asyncio.get_running_loop(), self._loop_state
         if state is None or state.loop is not loop:
             recorder = Recorder(store, keeps_searches=False)
-            answering = Answering(store, searcher, recorder, self._embedder)
+            answering = ModelSelector(store, engine, recorder, self._embedder)
             state = self._loop_state = _LoopState(
                 loop=loop, lock=asyncio.Lock(), recorder=recorder, answering=answering
             )
@@ -293,15 +297,7 @@ class _LoopState:
     loop: asyncio.AbstractEventLoop
     lock: asyncio.Lock
     recorder: Recorder
-    answering: Answering
-
-
-async def _embed(store: SQLiteStore, embedder: Embedder, *, at_most: int | None = None) -> int:
-    await asyncio.to_thread(store.use_model, embedder.model_id)
-    with observe(MODEL_REQUESTS, "tools", embedder.model_id) as seen:
-        report = await embed_pending(store, embedder, at_most=at_most)
-        seen.outcome = "answered" if report.embedded else ""
-    return report.embedded
+    answering: ModelSelector
 
 
 def _remove(store: SQLiteStore, folder: Path) -> None:

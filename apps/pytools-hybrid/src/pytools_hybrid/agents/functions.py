@@ -109,7 +109,7 @@ class ToolFunction:
             # A decorator may hide that a function is async.
             return await result if inspect.isawaitable(result) else result
         except SystemExit as error:
-            raise RuntimeError(f"{self.id} wanted to end the program: {error!r}") from error
+            raise RuntimeError(f"{self.id} tried to exit the program: {error!r}") from error
 
 
 class _Arguments:
@@ -447,7 +447,7 @@ def inspect_callable(given: Any) -> CallableInfo:  # noqa: ANN401 - whatever the
             schema = {"properties": cast("dict[str, Any]", properties)}
             return _from_langchain(given, name, description or "", schema)
     if not callable(given):
-        raise TypeError(f"{given!r} cannot be called: give functions, or tools of a framework")
+        raise TypeError(f"{given!r} is not callable; pass functions, or tools of a framework")
     return CallableInfo(
         given=given, function=given, name=_name(given), description=_docstring(given)
     )

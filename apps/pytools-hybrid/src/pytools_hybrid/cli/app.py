@@ -411,7 +411,7 @@ async def current(settings: Settings, roots: Roots) -> AsyncGenerator[ToolSearch
     async with ToolSearch(roots, settings, refresh=False) as tools:
         if settings.sync and not tools.index.store.read_only:
             with Progress() as progress:
-                done = await tools.index.bring_up_to_date(vectors=False, progress=progress)
+                done = await tools.index.update(vectors=False, progress=progress)
             if done.error is not None:
                 say(f"the index may be out of date: {done.error}")
         await tools.index.warn_of_idle_patterns()

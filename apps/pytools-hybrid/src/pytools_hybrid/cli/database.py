@@ -46,7 +46,7 @@ def _on_store(
     async def in_tree(progress: terminal.Progress) -> str:
         async with ToolSearch(roots, settings, refresh=False) as tools:
             if updates:
-                done = await tools.index.bring_up_to_date(vectors=False, progress=progress)
+                done = await tools.index.update(vectors=False, progress=progress)
                 if done.files_error is not None:
                     raise done.files_error
             store = cast("SharedStore", tools.index.store)

@@ -70,7 +70,7 @@ def index(
     """Report what changed, and list the files that were left out, with the reason."""
     for option, is_given in (("--output", output == "json"), ("--strict", strict)):
         if watch and is_given:
-            raise SettingsError(f"--watch / {option}", "use only one: --watch scans forever")
+            raise SettingsError(f"--watch / {option}", "use only one: --watch runs until Ctrl-C")
     if check and rebuild:
         raise SettingsError(
             "--check / --rebuild", "use only one of these flags: --rebuild replaces everything"
@@ -92,7 +92,7 @@ def index(
         _index(settings, roots, check=check, rebuild=rebuild, watch=watch, output=output)
     )
     if strict and problems:
-        say(f"{problems} files were left out, which --strict does not allow")
+        say(f"{terminal.counted(problems, 'file')} left out, which --strict does not allow")
         raise typer.Exit(1)
 
 
@@ -137,12 +137,12 @@ async def _update(tools: ToolSearch, *, trusts_stamps: bool, output: str) -> Exc
     started = time.monotonic()
     uncompared: EmbeddingError | None = None
     try:
-        if change := await tools.index.compare_model():
+        if change := await tools.index.vectors.compare_dimensions():
             say(f"{change}: embedding all tools again; the old vectors are kept")
     except EmbeddingError as error:
         uncompared = error
     with terminal.Progress() as progress:
-        done = await tools.index.bring_up_to_date(trusts_stamps=trusts_stamps, progress=progress)
+        done = await tools.index.update(trusts_stamps=trusts_stamps, progress=progress)
     if done.report is None and done.files_error is not None:
         raise done.files_error
     report = done.report or SyncReport()

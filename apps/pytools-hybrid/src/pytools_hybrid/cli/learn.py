@@ -177,7 +177,7 @@ def tune(
     terminal.print_lines(f"{figures.tables(outcome.report)}\n\n{outcome}")
     if not outcome.is_better and not force:
         say(
-            "nothing was written, because the improvement may be due to chance. Try more requests, "
+            "nothing was written, because the improvement may be due to chance. Try more queries, "
             "or write the file anyway with --force"
         )
         raise typer.Exit(1)
@@ -192,7 +192,7 @@ def _recorded(settings: Settings, since: float | None, *, yes: bool) -> list[Eva
     texts = [f"{each.text} → {', '.join(each.gold)}" for each in found]
     for text in terminal.first(texts, _SHOWN_REQUESTS):
         say(f"  {text}")
-    say(f"{len(found)} recorded requests were followed by a successful use of a tool")
+    say(f"{len(found)} recorded queries were followed by a successful use of a tool")
     if found and not yes and not app.confirm("Learn from them?"):
         raise typer.Abort
     return found
@@ -274,7 +274,7 @@ def _say_cost(plan: EnrichmentPlan, model: str) -> None:
     if plan.left:
         skipped += f", {plan.left} left for later"
     if not plan.requests:
-        say(f"no tools to ask about ({skipped})")
+        say(f"no tools to enrich ({skipped})")
         return
     sent, said = plan.tokens
     price = price_of(model, plan.tokens)
@@ -285,7 +285,7 @@ def _say_cost(plan: EnrichmentPlan, model: str) -> None:
     else:
         cost = f"for about ${price:.2f}"
     say(
-        f"{len(plan.ids)} tools to ask {model} about ({skipped}), in {len(plan.requests)} "
+        f"{len(plan.ids)} tools to enrich with {model} ({skipped}), in {len(plan.requests)} "
         f"requests: about {sent:,} input tokens and {said:,} output tokens, {cost}"
     )
 
@@ -297,7 +297,7 @@ async def _enrich(plan: EnrichmentPlan, client: ModelClient) -> EnrichmentReport
 
     try:
         with terminal.Progress() as progress:
-            return await enrich(plan, client, progress=partial(progress, "asking"))
+            return await enrich(plan, client, progress=partial(progress, "enriching"))
     except asyncio.CancelledError:
         say("the answers so far are saved; run it again to continue")
         raise
@@ -313,6 +313,6 @@ def _say_result(report: EnrichmentReport) -> None:
     )
     if report.missing:
         ids = ", ".join(terminal.first(report.missing, _SHOWN_IDS))
-        say(f"{len(report.missing)} tools have no answer ({ids}); run it again to ask again")
+        say(f"{len(report.missing)} tools got no answer ({ids}); run it again to retry")
         for reason in report.reasons:
             say(f"  {reason}")

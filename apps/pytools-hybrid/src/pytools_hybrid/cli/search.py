@@ -17,7 +17,7 @@ from pytools_hybrid.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytools_hybrid.search import FoundTool, Placement, SearchResponse, ToolSearch
+    from pytools_hybrid.search import FoundTool, RankExplanation, SearchResponse, ToolSearch
     from pytools_hybrid.settings import Roots
 
     Terms = Mapping[str, Mapping[str, float]]
@@ -84,7 +84,9 @@ def search(
     arguments = SearchArguments.model_construct(query=" ".join(words), **given)
     request = arguments.request(settings)
 
-    async def answered() -> tuple[SearchResponse, Terms | None, Placement | None, dict[str, str]]:
+    async def answered() -> tuple[
+        SearchResponse, Terms | None, RankExplanation | None, dict[str, str]
+    ]:
         from pytools_hybrid.search import DetailLevel, ToolSearch, check_categories
 
         async with ToolSearch(roots, settings, refresh=False) as tools:
@@ -99,7 +101,7 @@ def search(
                     say(f"  {text}")
             ids = [tool.id for tool in response]
             terms = await tools.terms(arguments.query, ids) if explain else None
-            placement = None if why is None else await tools.place(request, why)
+            placement = None if why is None else await tools.explain_rank(request, why)
             described = [
                 await tools.describe(id_, DetailLevel.FULL)
                 for id_ in (ids if output == "python" else ())
@@ -132,10 +134,10 @@ async def _update(tools: ToolSearch, *, uses_vectors: bool) -> list[str]:
         return []
     with terminal.Progress() as progress:
         # The answer reports failures that affect it.
-        done = await index.bring_up_to_date(
+        done = await index.update(
             vectors=uses_vectors, patience=_PATIENCE_SECONDS, progress=progress
         )
-    if done.report is not None and done.is_news:
+    if done.report is not None and done.is_changed:
         terminal.print_sync(done.report, index.store.where, embedded=done.embedded)
         return [str(tool) for tool in index.sync.broken.values()]
     return []
@@ -145,7 +147,7 @@ def _as_json(
     query: str,
     response: SearchResponse,
     terms: Terms | None,
-    placement: Placement | None,
+    placement: RankExplanation | None,
     roots: Roots,
 ) -> dict[str, Any]:
     from dataclasses import asdict

@@ -87,9 +87,10 @@ def _serve(settings: Settings, *, invite: Callable[[str], None] | None) -> None:
 
     For a server over HTTP, `invite` is called with an address that opens the console once.
     """
-    from pytools_hybrid.serve.http import check_exposure
+    if settings.transport == "http":
+        from pytools_hybrid.serve.http import check_exposure
 
-    check_exposure(settings)
+        check_exposure(settings)
     tools, note = settings.resolved_root()
     if note:
         say(note)

@@ -133,7 +133,7 @@ async def _import_into(
             async def done(report: ServerReport) -> None:
                 if report.added or report.changed or report.removed:
                     # Searches then find the server's tools before the other servers are done.
-                    await tools.index.bring_up_to_date()
+                    await tools.index.update()
                 stages.pop(report.server, None)
                 line = f"{report.server}: {_summary(report)}"
                 (say if as_json else terminal.print_lines)(line)
@@ -146,7 +146,7 @@ async def _import_into(
                 raise _setting_error(error) from None
             if options.runtime == "pytools":
                 _trust(file, into)
-            index_error = (await tools.index.bring_up_to_date()).error
+            index_error = (await tools.index.update()).error
         if as_json:
             terminal.print_json(
                 {

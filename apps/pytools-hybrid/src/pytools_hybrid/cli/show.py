@@ -241,8 +241,8 @@ async def _look(settings: Settings, roots: Roots) -> tuple[dict[str, Any], list[
         usage = await index.statistics()
         tuning, _ = await asyncio.to_thread(tools.tuning.current)
         is_tuned = tuning is not None and tuning.model_id == probe.model
-        sooner = index.vectors.sooner
-        is_taking_over = sooner is not None and probe.model == sooner.model_id
+        interim = index.vectors.interim
+        is_taking_over = interim is not None and probe.model == interim.model_id
         read_only = store.read_only
     waiting = freshness.waiting if freshness else 0
     unreadable = freshness.left_out_note if freshness else ""

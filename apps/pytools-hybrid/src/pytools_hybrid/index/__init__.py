@@ -1,52 +1,30 @@
 """The index of trees of tools: opening it, and keeping it up to date and embedded."""
 
-from pytools_hybrid.index._aliases import Annotator
-from pytools_hybrid.index._broken import BrokenTool
-from pytools_hybrid.index._capabilities import (
-    FILE_NAME,
-    Capabilities,
-    CapabilitiesError,
-    Capability,
-    parse_capabilities,
-    read_text,
-)
-from pytools_hybrid.index._catch_up import IndexState
-from pytools_hybrid.index._embed import configured_embedder, sooner_than
-from pytools_hybrid.index._follow import Follower
-from pytools_hybrid.index._index import Index
-from pytools_hybrid.index._opening import is_incumbent, open_store, set_aside_incumbent
-from pytools_hybrid.index._scan import Filling, refresh, scan_roots
-from pytools_hybrid.index._shared import SharedIndex, server_unreachable
-from pytools_hybrid.index._sqlite_file import size_on_disk
-from pytools_hybrid.index._store import SQLiteReader, SQLiteStore, has_numpy
-from pytools_hybrid.index._usage import Recorder, Recording
-
-__all__ = [
-    "FILE_NAME",
-    "Annotator",
-    "BrokenTool",
-    "Capabilities",
-    "CapabilitiesError",
-    "Capability",
-    "Filling",
-    "Follower",
-    "Index",
-    "IndexState",
-    "Recorder",
-    "Recording",
-    "SQLiteReader",
-    "SQLiteStore",
-    "SharedIndex",
-    "configured_embedder",
-    "has_numpy",
-    "is_incumbent",
-    "open_store",
-    "parse_capabilities",
-    "read_text",
-    "refresh",
-    "scan_roots",
-    "server_unreachable",
-    "set_aside_incumbent",
-    "size_on_disk",
-    "sooner_than",
-]
+from pytools_hybrid.index.capabilities import FILE_NAME as FILE_NAME
+from pytools_hybrid.index.capabilities import Capabilities as Capabilities
+from pytools_hybrid.index.capabilities import CapabilitiesError as CapabilitiesError
+from pytools_hybrid.index.capabilities import Capability as Capability
+from pytools_hybrid.index.capabilities import parse_capabilities as parse_capabilities
+from pytools_hybrid.index.capabilities import read_text as read_text
+from pytools_hybrid.index.embed import configured_embedder as configured_embedder
+from pytools_hybrid.index.embed import embed_texts as embed_texts
+from pytools_hybrid.index.embed import interim_embedder as interim_embedder
+from pytools_hybrid.index.follow import Follower as Follower
+from pytools_hybrid.index.index import Index as Index
+from pytools_hybrid.index.index import IndexState as IndexState
+from pytools_hybrid.index.index import UpdateResult as UpdateResult
+from pytools_hybrid.index.open import SharedIndex as SharedIndex
+from pytools_hybrid.index.open import is_freeact_database as is_freeact_database
+from pytools_hybrid.index.open import open_store as open_store
+from pytools_hybrid.index.open import rename_freeact_database as rename_freeact_database
+from pytools_hybrid.index.open import server_unreachable as server_unreachable
+from pytools_hybrid.index.open import size_on_disk as size_on_disk
+from pytools_hybrid.index.store import SQLiteReader as SQLiteReader
+from pytools_hybrid.index.store import SQLiteStore as SQLiteStore
+from pytools_hybrid.index.store import has_numpy as has_numpy
+from pytools_hybrid.index.sync import BrokenTool as BrokenTool
+from pytools_hybrid.index.sync import IndexingProgress as IndexingProgress
+from pytools_hybrid.index.sync import TreeSync as TreeSync
+from pytools_hybrid.index.sync import scan_roots as scan_roots
+from pytools_hybrid.index.usage import Recorder as Recorder
+from pytools_hybrid.index.usage import Recording as Recording

@@ -121,7 +121,7 @@ def read_queries(path: Path, *, by: str | None = None) -> list[EvaluationQuery]:
         )
     if by is not None and by not in keys:
         there = ", ".join(sorted(keys - set(_Line.model_fields))) or "none"
-        raise SettingsError("--by", f"no query has the key {by!r}; they have: {there}")
+        raise SettingsError("--group-by", f"no query has the key {by!r}; they have: {there}")
     return list(queries.values())
 
 
@@ -330,7 +330,7 @@ class Evaluator:
             say(f"{tools.index.store.where} cannot be written: evaluating its current content")
             return ()
         with Progress() as progress:
-            done = await tools.index.bring_up_to_date(vectors=with_vectors, progress=progress)
+            done = await tools.index.update(vectors=with_vectors, progress=progress)
         if done.error is not None:
             raise done.error
         report = done.report or SyncReport()
@@ -487,7 +487,7 @@ def _why_unknown(id_: str, left_out: Mapping[str, str], layouts: Sequence[Layout
                 return f"{path} was left out: {left_out[path]}"
             if layout.holds_several:
                 return f"{path} contains no tool {tool.name}"
-            return f"the tree has no tool at {path}"
+            return f"no tool at {path}"
     sources = ", ".join(layout.source for layout in layouts)
     return f"the layouts have no source {tool.source!r}, only {sources}"
 

@@ -139,7 +139,7 @@ class Best:
                 f"{name} ({BEST_BY} {value:.3f}) is as good as any: {already}. "
                 f"{other} has the same."
             )
-        undecided = "which includes 0: these queries cannot tell the two apart"
+        undecided = "which includes 0: the difference may be due to chance"
         if mean < 0:
             return (
                 f"Keep {name} ({BEST_BY} {value:.3f}): {already}. {other} is {-mean:.3f} above it, "

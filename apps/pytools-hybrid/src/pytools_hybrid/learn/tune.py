@@ -106,7 +106,7 @@ class TuningResult:
         change, interval = self.difference.mean, self.difference
         return (
             f"{BEST_BY} {self.tuning.before:.3f} → {self.tuning.after:.3f} ({change:+.3f}; 95 % "
-            f"interval {interval.low:+.3f} to {interval.high:+.3f}), on requests that were not "
+            f"interval {interval.low:+.3f} to {interval.high:+.3f}), on queries that were not "
             "learned from"
         )
 
@@ -155,7 +155,7 @@ async def tune(
     if len(requests) < FEWEST:
         raise SettingsError(
             "--queries",
-            f"{len(requests)} requests are too few to learn from; name a file with at least "
+            f"{len(requests)} queries are too few to learn from; name a file with at least "
             f"{FEWEST}",
         )
     if settings.server is not None:

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO
 
 from toolembed.providers import current_name
 
@@ -41,35 +41,20 @@ from pytools_hybrid.reports.models import called, remedy_of
 from pytools_hybrid.settings import fitting_layouts, shown_layouts, why_unusable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
-    from toolindex import Coverage, ToolIndex
+    from toolindex import ToolIndex
     from toolscan import ScanIssue
 
     from pytools_hybrid.settings import Roots, Settings
 
-T = TypeVar("T")
-
 _OURS = ("pytools-hybrid", "toolscan", "toolindex", "toolrank-hybrid", "toolwatch")
-# The systems in toolindex's requirements; `_has_wheel` excludes musl, for which there is no marker.
-_WHEELS = {
-    ("linux", "x86_64"),
-    ("linux", "aarch64"),
-    ("darwin", "arm64"),
-    ("darwin", "x86_64"),
-    ("win32", "AMD64"),
-}
-_VECTORS = {1: "[1, 0, 0]", 2: "[0, 1, 0]", 3: "[0, 0, 1]"}
 _SHOW_SETTINGS = "pytools-hybrid config"
-_MOST_UNREAD = 3_000
 _SHOWN_ISSUES = 3
 _FREE_BYTES = 200 << 20
 _LEASE = "files"
 _LEASE_SECONDS = 5.0
 _OTHER_PATH = "give another path with --database"
-_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
-_ENOUGH_WATCHES = 524_288
-_MOST_FOLDERS = 200_000
 _PROGRAM = (sys.executable, "-m", "pytools_hybrid")
 # The server has an empty index. It does not fill it.
 _SERVER_VARIABLES = {
@@ -78,6 +63,7 @@ _SERVER_VARIABLES = {
     "PYTOOLS_USAGE_LOG": "false",
 }
 _SERVER_SECONDS = 45.0
+_SLOW_SECONDS = 120.0
 _SERVER_OUTPUT = 400
 _GENERATOR = "datamodel_code_generator"
 
@@ -115,14 +101,14 @@ class Check:
     """A check.
 
     Attributes:
-        look: Runs the check; an exception counts as a failure.
+        run: Runs the check; an exception counts as a failure.
         seconds: The time limit.
         is_quick: Whether it takes milliseconds, without network requests.
     """
 
     name: str
-    look: Callable[[], Finding]
-    seconds: float = 10.0
+    run: Callable[[], Finding]
+    seconds: float = 60.0
     is_quick: bool = False
 
 
@@ -146,7 +132,7 @@ def checks(
         Check("settings", partial(_settings, settings), is_quick=True),
     )
     if isinstance(settings, SettingsError):
-        return (*installation, Check("watcher", partial(_watcher, (), is_wanted=True), 20.0))
+        return (*installation, Check("watcher", partial(_watcher, (), is_wanted=True)))
     try:
         roots, note = settings.resolved_root()
         trees = _Trees(settings, roots, settings.resolved_database(roots))
@@ -155,25 +141,28 @@ def checks(
         return (
             *installation,
             Check("root", partial(_failed, str(error), remedy)),
-            Check("embedder", partial(_embedder, settings, None), 120.0),
-            Check("watcher", partial(_watcher, (), is_wanted=settings.watch), 20.0),
+            Check("embedder", partial(_embedder, settings, None), _SLOW_SECONDS),
+            Check("watcher", partial(_watcher, (), is_wanted=settings.watch)),
         )
     # If this host only reads a shared index, the files are on other hosts.
     here = () if settings.only_reads else roots.paths
-    names = ("root",) if len(here) == 1 else [f"root {it + 1}" for it in range(len(here))]
     why = " (no --root or PYTOOLS_DIR given)" if note is not None else ""
     found = [
-        Check(name, partial(_root, trees, root, why), 60.0)
-        for name, root in zip(names, here, strict=True)
+        Check(
+            f"root {number}" if len(here) > 1 else "root",
+            partial(_root, trees, root, why),
+            _SLOW_SECONDS,
+        )
+        for number, root in enumerate(here, 1)
     ]
     database = _database if settings.server is None else _server_of_database
-    found.append(Check("database", partial(database, trees), 60.0))
-    found.append(Check("embedder", partial(_embedder, settings, trees), 120.0))
+    found.append(Check("database", partial(database, trees)))
+    found.append(Check("embedder", partial(_embedder, settings, trees), _SLOW_SECONDS))
     if settings.rerank_model is not None:
-        found.append(Check("reranking", partial(_reranking, settings.rerank_model), 60.0))
+        found.append(Check("reranking", partial(_reranking, settings.rerank_model)))
     if here:
-        found.append(Check("watcher", partial(_watcher, here, is_wanted=settings.watch), 30.0))
-    found.append(Check("MCP server", partial(_mcp_server, trees, settings_file), 60.0))
+        found.append(Check("watcher", partial(_watcher, here, is_wanted=settings.watch)))
+    found.append(Check("MCP server", partial(_mcp_server, trees, settings_file)))
     return (*installation, *found, Check("import", _importing, is_quick=True))
 
 
@@ -186,27 +175,27 @@ def diagnose(checks: Iterable[Check]) -> Iterator[Finding]:
     """
     for check in checks:
         started = time.perf_counter()
-        finding = _finding(check)
+        finding = _run(check)
         yield replace(finding, check=check.name, seconds=time.perf_counter() - started)
 
 
-def _finding(check: Check) -> Finding:
+def _run(check: Check) -> Finding:
     answer: queue.SimpleQueue[Finding] = queue.SimpleQueue()
 
-    def look() -> None:
+    def run() -> None:
         try:
-            answer.put(check.look())
+            answer.put(check.run())
         except BaseException as error:  # noqa: BLE001 - the others go on
             # The message of an exception group does not say what went wrong; its first error does.
             error = innermost(error)
             text = _first_line(error)
             answer.put(_failed(f"{type(error).__name__}: {text}" if text else type(error).__name__))
 
-    threading.Thread(target=look, name=f"check {check.name}", daemon=True).start()
+    threading.Thread(target=run, name=f"check {check.name}", daemon=True).start()
     try:
         return answer.get(timeout=check.seconds)
     except queue.Empty:
-        return replace(_failed(f"no answer within {check.seconds:g} s"), is_overdue=True)
+        return Finding(Status.FAILED, f"no answer within {check.seconds:g} s", is_overdue=True)
 
 
 def _first_line(error: BaseException) -> str:
@@ -236,16 +225,6 @@ class _Trees:
             flags += ["--model", self.settings.embedding_model]
         return shlex.join(["pytools-hybrid", "index", *flags])
 
-    def from_index(self, read: Callable[[ToolIndex], T], default: T) -> T:
-        """Read something from the index; `_database` reports why it cannot be read."""
-        from toolindex import ToolIndex, ToolIndexError
-
-        with suppress(ToolIndexError):
-            if self.database.is_file():
-                with ToolIndex(self.database, read_only=True) as index:
-                    return read(index)
-        return default
-
 
 def _python() -> Finding:
     versions = ", ".join(f"{name} {version(name)}" for name in _OURS)
@@ -258,13 +237,8 @@ def _full_text_search() -> Finding:
     try:
         with closing(apsw.Connection(":memory:")) as connection:
             connection.execute("CREATE VIRTUAL TABLE words USING fts5(text, tokenize='porter')")
-            connection.execute("INSERT INTO words VALUES ('merging documents')")
-            sql = "SELECT text FROM words WHERE words MATCH 'merge'"
-            found = connection.execute(sql).fetchall()
     except apsw.Error as error:
         return _failed(f"full-text search (FTS5) does not work ({error})", _reinstalling("apsw"))
-    if not found:
-        return _failed("full-text search (FTS5) finds no words", _reinstalling("apsw"))
     return _ok(f"{apsw.sqlite_lib_version()} (apsw's own), with full-text search (FTS5)")
 
 
@@ -274,40 +248,21 @@ def _vector_search() -> Finding:
 
     from pytools_hybrid.index import has_numpy
 
-    try:
-        with closing(apsw.Connection(":memory:")) as connection:
-            if problem := ToolIndex.load_sqlite_vec(connection):
-                packages, what = ["sqlite-vec"], f"cannot be loaded ({problem})"
-                if not _has_wheel():
-                    packages, what = [], "is not published for this system"
-                if has_numpy():
-                    remedy = _reinstalling(*packages) if packages else None
-                    return _warning(f"{what}; numpy searches vectors instead", remedy)
-                return _failed(
-                    f"{what}, and numpy cannot be imported: searches use words alone",
-                    _reinstalling(*packages, "numpy"),
-                )
-            connection.execute("CREATE VIRTUAL TABLE near USING vec0(vector float[3])")
-            connection.executemany(
-                "INSERT INTO near (rowid, vector) VALUES (?, ?)", _VECTORS.items()
-            )
-            nearest = connection.execute(
-                "SELECT rowid FROM near WHERE vector MATCH '[0.1, 0.9, 0]' AND k = 1"
-            ).get
-            found = connection.execute("SELECT vec_version()").get
-    except apsw.Error as error:
-        return _failed(f"vectors cannot be searched ({error})", _reinstalling("sqlite-vec"))
-    if nearest != 2:
-        return _failed(
-            "a search among three vectors found the wrong one", _reinstalling("sqlite-vec")
-        )
-    return _ok(f"{found}, finds the nearest of three vectors")
-
-
-def _has_wheel() -> bool:
-    """Return whether sqlite-vec has a wheel for this system; it is only published as wheels."""
-    is_musl = sys.platform == "linux" and platform.libc_ver()[0] != "glibc"
-    return (sys.platform, platform.machine()) in _WHEELS and not is_musl
+    with closing(apsw.Connection(":memory:")) as connection:
+        problem = ToolIndex.load_sqlite_vec(connection)
+        if not problem:
+            return _ok(connection.execute("SELECT vec_version()").get)
+    packages, what = ["sqlite-vec"], f"cannot be loaded ({problem})"
+    if find_spec("sqlite_vec") is None:
+        # It is required wherever it is published.
+        packages, what = [], "is not published for this system"
+    if has_numpy():
+        remedy = _reinstalling(*packages) if packages else None
+        return _warning(f"{what}; numpy searches vectors instead", remedy)
+    return _failed(
+        f"{what}, and numpy cannot be imported: searches use words alone",
+        _reinstalling(*packages, "numpy"),
+    )
 
 
 def _settings(settings: Settings | SettingsError) -> Finding:
@@ -327,33 +282,16 @@ def _settings(settings: Settings | SettingsError) -> Finding:
 
 
 def _root(trees: _Trees, root: Path, why: str) -> Finding:
-    """Check one tree by scanning it, skipping files that the index has already read."""
-    from toolscan import ToolScanError, find_tools, scan
+    """Check one tree by scanning it."""
+    from toolscan import ToolScanError, scan
 
-    settings, roots = trees.settings, trees.roots
-    shown = f"{root}{why}"
+    shown, layouts = f"{root}{why}", trees.roots.layouts
     # If a parent folder cannot be entered, os.path returns False, while pathlib raises.
     if os.path.exists(root) and not os.path.isdir(root):  # noqa: PTH110, PTH112
         return _failed(f"{root} is a file", "give the folder that contains the tools with --root")
-
-    def stamps(index: ToolIndex) -> Mapping[str, tuple[int, int, int, int]]:
-        return index.stored(reader_version=roots.reader_version).stamps
-
-    located = ((roots.resolve(it), stamp) for it, stamp in trees.from_index(stamps, {}).items())
-    known = {path: stamp for (tree, path), stamp in located if tree == root}
     try:
         os.listdir(root)  # noqa: PTH208 - the scan takes what it cannot list for empty
-        listed = find_tools(root, layouts=roots.layouts, outside_links=settings.outside_links)
-        files = len(listed)
-        if files > _MOST_UNREAD and len(known) < files / 2:
-            return _warning(
-                f"{shown}: {files} files, too many to read here; `pytools-hybrid index` lists "
-                "those that are left out",
-                trees.index_command,
-            )
-        report = scan(
-            root, layouts=roots.layouts, known=known, outside_links=settings.outside_links
-        )
+        report = scan(root, layouts=layouts, outside_links=trees.settings.outside_links)
     except (FileNotFoundError, NotADirectoryError):
         return _failed(
             f"{root} does not exist",
@@ -368,28 +306,25 @@ def _root(trees: _Trees, root: Path, why: str) -> Finding:
         )
     # Files whose names begin with an underscore are left out on purpose.
     issues = [issue for issue in report.issues if issue.reason != "private"]
-    unchanged = frozenset(report.unchanged)
-    tools = len(report.records) + sum(path in unchanged for path in listed.values())
-    if not tools:
+    if not report.records:
         remedy = "pytools-hybrid import servers.json"
         if issues:
             remedy = trees.index_command
         elif fitting := fitting_layouts(root):
             remedy = f"PYTOOLS_LAYOUTS={fitting} pytools-hybrid doctor --root {quote(str(root))}"
         left_out = f" ({_reasons(issues)})" if issues else ""
-        looked = shown_layouts(roots.layouts)
-        return _warning(f"{shown}: no tools{left_out}; looked for {looked}", remedy)
+        return _warning(f"{shown}: no tools{left_out}; looked for {shown_layouts(layouts)}", remedy)
+    shown = f"{shown}: {len(report.records)} tools"
     if problem := _capabilities_problem(root):
         return _warning(
-            f"{shown}: {tools} tools; {problem} (its previous content still applies)",
+            f"{shown}; {problem} (its previous content still applies)",
             f"fix that line, then run: {trees.index_command}",
         )
     if issues:
         return _warning(
-            f"{shown}: {tools} tools; {len(issues)} left out ({_reasons(issues)})",
-            trees.index_command,
+            f"{shown}; {len(issues)} left out ({_reasons(issues)})", trees.index_command
         )
-    return _ok(f"{shown}: {tools} tools")
+    return _ok(shown)
 
 
 def _capabilities_problem(root: Path) -> str:
@@ -421,7 +356,7 @@ def _database(trees: _Trees) -> Finding:
         ToolIndex,
     )
 
-    from pytools_hybrid.index import is_incumbent
+    from pytools_hybrid.index import is_freeact_database
 
     database, command = trees.database, trees.index_command
     if not os.path.lexists(database):
@@ -435,7 +370,7 @@ def _database(trees: _Trees) -> Finding:
         if low := _lacks_space(folder):
             return _failed(f"{database} does not exist yet, and {low}", "free some disk space")
         return _warning(f"{database} does not exist yet", command)
-    if is_incumbent(database):
+    if is_freeact_database(database):
         return _warning(
             f"{database} is the index of freeact's own search; it will be renamed when ours is "
             "created",
@@ -520,6 +455,7 @@ def _server_of_database(trees: _Trees) -> Finding:
 def _embedder(settings: Settings, trees: _Trees | None) -> Finding:
     """Check the model with a real call, and how many tools have its vectors."""
     from toolembed import EmbeddingError
+    from toolindex import ToolIndex, ToolIndexError
 
     embedder = configured_embedder(settings)
     if embedder is None:
@@ -537,12 +473,13 @@ def _embedder(settings: Settings, trees: _Trees | None) -> Finding:
     shown = (
         f"{model_id} answers: {dimensions} dimensions in {milliseconds:.0f} ms, including loading"
     )
-
-    def covered(index: ToolIndex) -> Coverage | None:
-        with index.reading() as reader:
-            return reader.coverage(model_id)
-
-    if trees is None or (coverage := trees.from_index(covered, None)) is None:
+    if trees is None or not trees.database.is_file():
+        return _ok(shown)
+    try:
+        with ToolIndex(trees.database, read_only=True) as index, index.reading() as reader:
+            coverage = reader.coverage(model_id)
+    except ToolIndexError:
+        # The check of the database reports it.
         return _ok(shown)
     if coverage.vectors and coverage.dimensions != dimensions:
         return _warning(
@@ -571,44 +508,22 @@ def _reranking(model: str) -> Finding:
 
 def _watcher(roots: Iterable[Path], *, is_wanted: bool) -> Finding:
     """Check that the system reports changes in the trees, without writing to them."""
+    from toolwatch import watch_tools
+
     if not is_wanted:
         return _ok("turned off (PYTOOLS_WATCH): a server only updates the index when it starts")
-    polled = [str(root) for root in roots if root.is_dir() and _is_polled(root)]
+    polled: list[str] = []
+    for root in roots:
+        if root.is_dir():
+            with closing(watch_tools(root)) as batches:
+                polled += [str(root)] if next(batches).polling else []
     if polled:
         return _warning(
             f"the system cannot watch {', '.join(polled)}; changes are found by polling, within a "
             "second, or later in large trees",
-            f"sudo sysctl fs.inotify.max_user_watches={_ENOUGH_WATCHES} "
-            "fs.inotify.max_user_instances=512",
+            "sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512",
         )
-    try:
-        allowed = int(_WATCHES.read_text("ascii"))
-    except (OSError, ValueError):
-        return _ok("the system reports changes")
-    folders = sum(_folders(root) for root in roots)
-    message = f"the system reports changes in {folders} of at most {allowed} folders"
-    if folders > 0.8 * allowed:
-        return _warning(
-            f"{message}; above that limit, the tree is polled",
-            f"sudo sysctl fs.inotify.max_user_watches={max(_ENOUGH_WATCHES, 4 * folders)}",
-        )
-    return _ok(message)
-
-
-def _is_polled(root: Path) -> bool:
-    from toolwatch import watch_tools
-
-    with closing(watch_tools(root)) as batches:
-        return next(batches).polling
-
-
-def _folders(root: Path) -> int:
-    count = 0
-    for _ in os.walk(root):
-        count += 1
-        if count >= _MOST_FOLDERS:
-            break
-    return count
+    return _ok("the system reports changes")
 
 
 def _mcp_server(trees: _Trees, settings_file: Path | None) -> Finding:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from toolembed import Embedder
 
 _LOCAL = "sentence-transformers"
-_FIRST_LOCAL_MODEL = f"{_LOCAL}:{PROVIDERS[_LOCAL].models[0]}"
-_OLLAMA_MODEL = f"ollama:{PROVIDERS['ollama'].models[0]}"
 _PROBE = "merge two pdf files"
 _LIST = "pytools-hybrid doctor --models"
 _REMEDIES = (
@@ -33,23 +31,23 @@ _REMEDIES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ModelChoice:
     """An embedding model, and whether it could be used now.
 
     Attributes:
         setting: The value for `--model` or `PYTOOLS_EMBEDDING_MODEL`.
         works: Whether it could be used.
-        was_asked: Whether `works` is known from a real call, or only from installed packages.
         message: The reason, or details about the model.
         remedy: How to make it work; None if it does.
+        was_asked: Whether `works` is known from a real call, or only from installed packages.
     """
 
     setting: str
     works: bool
-    was_asked: bool = False
     message: str
     remedy: str | None = None
+    was_asked: bool = False
 
 
 def model_choices(*, call: bool = False) -> Iterator[ModelChoice]:
@@ -61,13 +59,31 @@ def model_choices(*, call: bool = False) -> Iterator[ModelChoice]:
         call: Whether to call providers' models too, which costs money: each embeds four words.
             Ollama's first model is called too. Local models are not loaded.
     """
-    yield _asked("static", "comes with the installation, offline")
-    yield _asked("accurate", "comes with its extra, offline")
-    yield from _local_models()
-    yield _ollama_model(call=call)
+    yield _called("static", "comes with the installation, offline")
+    yield _called("accurate", "comes with its extra, offline")
     for name, provider in PROVIDERS.items():
-        if provider.key_variables:
-            yield from _provided(name, call=call)
+        if not provider.models:
+            continue
+        first, *_ = models = [f"{name}:{model}" for model in provider.models]
+        key = next((it for it in provider.key_variables if os.environ.get(it)), None)
+        if not all(map(_is_installed, ("pydantic_ai", *provider.modules))):
+            lacking = "its package is not installed"
+            yield ModelChoice(first, False, lacking, REMEDIES.to_install(name))
+        elif name == _LOCAL:
+            yield from _downloaded(first)
+        elif name == "ollama" and call:
+            yield _called(first, "with Ollama")
+        elif name == "ollama":
+            about = "or any other that a running Ollama has; not called (--call-providers calls it)"
+            yield ModelChoice(first, True, about)
+        elif provider.key_variables and key is None:
+            lacking = f"no key: {' or '.join(provider.key_variables)} is not set"
+            yield ModelChoice(first, False, lacking, f"export {provider.key_variables[0]}=…")
+        elif provider.key_variables and call:
+            yield from (_called(it, f"with {key}") for it in models)
+        elif provider.key_variables:
+            about = f"{key} is set; not called (--call-providers calls it, which costs money)"
+            yield from (ModelChoice(it, True, about) for it in models)
 
 
 def remedy_of(message: str, *, model: str) -> str:
@@ -100,92 +116,30 @@ def called(embedder: Embedder) -> tuple[int, float]:
     return dimensions, 1000 * (time.perf_counter() - started)
 
 
-def _asked(setting: str, message: str) -> ModelChoice:
+def _called(setting: str, about: str) -> ModelChoice:
     from toolembed import EmbeddingError
 
     embedder = create_embedder(setting, hints=REMEDIES)
     if embedder is None:
-        return ModelChoice(setting=setting, works=False, message="not an embedding model")
+        return ModelChoice(setting, False, "not an embedding model")
     try:
         dimensions, milliseconds = called(embedder)
     except EmbeddingError as error:
-        return ModelChoice(
-            setting=setting,
-            works=False,
-            was_asked=True,
-            message=str(error),
-            remedy=remedy_of(error.reason, model=setting),
-        )
-    message += f"; {dimensions} dimensions, {milliseconds:.0f} ms including loading"
-    return ModelChoice(setting=setting, works=True, was_asked=True, message=message)
+        remedy = remedy_of(error.reason, model=setting)
+        return ModelChoice(setting, False, str(error), remedy, was_asked=True)
+    about += f"; {dimensions} dimensions, {milliseconds:.0f} ms including loading"
+    return ModelChoice(setting, True, about, was_asked=True)
 
 
-def _provided(name: str, *, call: bool) -> Iterator[ModelChoice]:
-    provider = PROVIDERS[name]
-    models = [f"{name}:{model}" for model in provider.models]
-    first = models[0]
-    if lacking := _lacking(name):
-        yield ModelChoice(
-            setting=first, works=False, message="its package is not installed", remedy=lacking
-        )
-        return
-    key = next((name for name in provider.key_variables if os.environ.get(name)), None)
-    if key is None:
-        names = " or ".join(provider.key_variables)
-        yield ModelChoice(
-            setting=first,
-            works=False,
-            message=f"no key: {names} is not set",
-            remedy=f"export {provider.key_variables[0]}=…",
-        )
-        return
-    for setting in models:
-        if call:
-            yield _asked(setting, f"with {key}")
-        else:
-            message = f"{key} is set; not called (--call-providers calls it, which costs money)"
-            yield ModelChoice(setting=setting, works=True, message=message)
-
-
-def _local_models() -> Iterator[ModelChoice]:
-    if lacking := _lacking(_LOCAL):
-        yield ModelChoice(
-            setting=_FIRST_LOCAL_MODEL,
-            works=False,
-            message="its package is not installed",
-            remedy=lacking,
-        )
-        return
+def _downloaded(first: str) -> Iterator[ModelChoice]:
     from toolembed.downloads import downloaded_models
 
     models = downloaded_models()
     for setting, size in models.items():
-        message = f"downloaded ({size / 1e6:.0f} MB); not loaded now"
-        yield ModelChoice(setting=setting, works=True, message=message)
+        yield ModelChoice(setting, True, f"downloaded ({size / 1e6:.0f} MB); not loaded now")
     if not models:
-        yield ModelChoice(
-            setting=_FIRST_LOCAL_MODEL,
-            works=False,
-            message="not downloaded",
-            remedy=f"pytools-hybrid index --model {_FIRST_LOCAL_MODEL} --download",
-        )
-
-
-def _ollama_model(*, call: bool) -> ModelChoice:
-    if lacking := _lacking("ollama"):
-        message = "the package openai, which calls it, is not installed"
-        return ModelChoice(setting=_OLLAMA_MODEL, works=False, message=message, remedy=lacking)
-    if call:
-        return _asked(_OLLAMA_MODEL, "with Ollama")
-    message = "or any other that a running Ollama has; not called (--call-providers calls it)"
-    return ModelChoice(setting=_OLLAMA_MODEL, works=True, message=message)
-
-
-def _lacking(provider: str) -> str | None:
-    """Return the command that installs what a provider needs, or None if it is installed."""
-    if all(map(_is_installed, ("pydantic_ai", *PROVIDERS[provider].modules))):
-        return None
-    return REMEDIES.to_install(provider)
+        remedy = f"pytools-hybrid index --model {first} --download"
+        yield ModelChoice(first, False, "not downloaded", remedy)
 
 
 def _is_installed(package: str) -> bool:

@@ -1,7 +1,7 @@
 """The usage record, as figures for people or as single records for programs.
 
-`usage_report` computes figures from the records in `toolindex.UsageLog`; `as_text`, `as_json` and
-`days_as_csv` present them. `outcome_days` computes the figures of one tool.
+`usage_report` computes figures from the records of a `toolindex.UsageStore`; `as_text`, `as_json`
+and `days_as_csv` present them. `outcome_days` computes the figures of one tool.
 `records_table` returns the records themselves, which `table_as_csv` and `table_as_json` write.
 """
 
@@ -181,14 +181,20 @@ def as_text(report: UsageReport) -> str:
     total = report.total
     modes = ", ".join(f"{count} {mode}" for mode, count in report.modes.items())
     lines = [
-        f"searches               {total.searches}" + (f" ({modes})" if modes else ""),
-        f"without results        {_of(total.without_results, total.searches)}",
-        f"without a channel      {_of(total.degraded, total.searches)}",
-        f"with an outcome         {_of(total.judged, total.searches)}",
-        f"a result succeeded     {_of(total.accepted, total.judged)} of these",
-        f"the first succeeded    {_of(total.first_accepted, total.judged)} of these",
-        f"time of a search       p50 {_ms(total.latency_p50_ms)}, p95 {_ms(total.latency_p95_ms)}",
-        f"outcomes               {report.outcomes}",
+        f"{label:<22} {value}"
+        for label, value in (
+            ("searches", f"{total.searches} ({modes})" if modes else "0"),
+            ("without results", _of(total.without_results, total.searches)),
+            ("degraded searches", _of(total.degraded, total.searches)),
+            ("with an outcome", _of(total.judged, total.searches)),
+            ("a result succeeded", f"{_of(total.accepted, total.judged)} of these"),
+            ("the first succeeded", f"{_of(total.first_accepted, total.judged)} of these"),
+            (
+                "search latency",
+                f"p50 {_ms(total.latency_p50_ms)}, p95 {_ms(total.latency_p95_ms)}",
+            ),
+            ("outcomes", str(report.outcomes)),
+        )
     ]
     days = [
         (
@@ -209,11 +215,15 @@ def as_text(report: UsageReport) -> str:
         (_TOOL_HEADINGS, tools, len(report.tools) - _SHOWN_TOOLS, "more tools: --output json"),
     ):
         if rows:
-            lines += ["", *_columns(headings, rows)]
+            widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+            lines.append("")
+            for row in (headings, *rows):
+                cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
+                lines.append("  ".join(cells))
         if more > 0:
             lines.append(f"… and {more} {what} has them all")
     for heading, queries in (
-        ("most asked", report.queries),
+        ("top queries", report.queries),
         ("queries without results", report.queries_without_results),
         ("queries whose tools failed", report.queries_failed),
     ):
@@ -264,13 +274,12 @@ def table_as_json(table: Table) -> str:
 def table_as_csv(table: Table) -> str:
     """Write a table as CSV with a header; compound values are written as JSON."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    for row in table.rows:
-        cells = (row[column] for column in table.columns)
-        writer.writerow(
-            json.dumps(cell) if isinstance(cell, bool | tuple | dict) else cell for cell in cells
-        )
+    writer = csv.DictWriter(text, table.columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {k: json.dumps(it) if isinstance(it, bool | tuple | dict) else it for k, it in row.items()}
+        for row in table.rows
+    )
     return text.getvalue()
 
 
@@ -325,15 +334,6 @@ def _tools(
             )
         )
     return tuple(sorted(tools, key=lambda tool: (-tool.outcomes, tool.tool_id)))
-
-
-def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Format a table with the first column left-aligned, the others right-aligned."""
-    table = [headings, *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table
-    ]
 
 
 def _queries(queries: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:

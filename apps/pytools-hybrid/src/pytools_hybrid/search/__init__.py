@@ -1,77 +1,39 @@
 """Searching an index: from a request to ranked tools, with reasons."""
 
-from pytools_hybrid.search._answering import Answering, observed
-from pytools_hybrid.search._describe import DetailLevel, ToolDescription, short
-from pytools_hybrid.search._engine import Searcher, calibration_of, hybrid_search
-from pytools_hybrid.search._explain import (
-    ChannelScore,
-    Placement,
-    breakdown,
-    channel_shares,
-    reason,
-)
-from pytools_hybrid.search._lookup import (
-    MAX_NAME,
-    MAX_NAMES,
-    CategoryCount,
-    check_categories,
-    found_as,
-    nearest_first,
-)
-from pytools_hybrid.search._notes import why_no_tools
-from pytools_hybrid.search._query_vectors import QueryEmbedder
-from pytools_hybrid.search._request import search_request
-from pytools_hybrid.search._rerank import Reranking
-from pytools_hybrid.search._tool_search import ToolSearch
-from pytools_hybrid.search._tuning import Tuning, TuningFile, remove_tuning, write_tuning
-from pytools_hybrid.search._types import (
-    FoundTool,
-    MatchType,
-    RerankReport,
-    Scope,
-    SearchMode,
-    SearchRequest,
-    SearchResponse,
-    cut_query,
-    module_name,
-)
-
-__all__ = [
-    "MAX_NAME",
-    "MAX_NAMES",
-    "Answering",
-    "CategoryCount",
-    "ChannelScore",
-    "DetailLevel",
-    "FoundTool",
-    "MatchType",
-    "Placement",
-    "QueryEmbedder",
-    "RerankReport",
-    "Reranking",
-    "Scope",
-    "SearchMode",
-    "SearchRequest",
-    "SearchResponse",
-    "Searcher",
-    "ToolDescription",
-    "ToolSearch",
-    "Tuning",
-    "TuningFile",
-    "breakdown",
-    "calibration_of",
-    "channel_shares",
-    "check_categories",
-    "cut_query",
-    "found_as",
-    "hybrid_search",
-    "module_name",
-    "nearest_first",
-    "observed",
-    "reason",
-    "remove_tuning",
-    "search_request",
-    "short",
-    "why_no_tools",
-    "write_tuning",
-]
+from pytools_hybrid.search.describe import MAX_NAME as MAX_NAME
+from pytools_hybrid.search.describe import MAX_NAMES as MAX_NAMES
+from pytools_hybrid.search.describe import CategoryCount as CategoryCount
+from pytools_hybrid.search.describe import DetailLevel as DetailLevel
+from pytools_hybrid.search.describe import ToolDescription as ToolDescription
+from pytools_hybrid.search.describe import check_categories as check_categories
+from pytools_hybrid.search.describe import found_as as found_as
+from pytools_hybrid.search.describe import nearest_first as nearest_first
+from pytools_hybrid.search.describe import short as short
+from pytools_hybrid.search.engine import ModelSelector as ModelSelector
+from pytools_hybrid.search.engine import RankingEngine as RankingEngine
+from pytools_hybrid.search.engine import calibration_of as calibration_of
+from pytools_hybrid.search.engine import hybrid_search as hybrid_search
+from pytools_hybrid.search.engine import observed as observed
+from pytools_hybrid.search.explain import ChannelScore as ChannelScore
+from pytools_hybrid.search.explain import RankExplanation as RankExplanation
+from pytools_hybrid.search.explain import breakdown as breakdown
+from pytools_hybrid.search.explain import channel_shares as channel_shares
+from pytools_hybrid.search.explain import reason as reason
+from pytools_hybrid.search.notes import why_no_tools as why_no_tools
+from pytools_hybrid.search.rerank import Reranking as Reranking
+from pytools_hybrid.search.tool_search import ToolSearch as ToolSearch
+from pytools_hybrid.search.tool_search import search_request as search_request
+from pytools_hybrid.search.types import FoundTool as FoundTool
+from pytools_hybrid.search.types import MatchType as MatchType
+from pytools_hybrid.search.types import RerankReport as RerankReport
+from pytools_hybrid.search.types import Scope as Scope
+from pytools_hybrid.search.types import SearchMode as SearchMode
+from pytools_hybrid.search.types import SearchRequest as SearchRequest
+from pytools_hybrid.search.types import SearchResponse as SearchResponse
+from pytools_hybrid.search.types import cut_query as cut_query
+from pytools_hybrid.search.types import module_name as module_name
+from pytools_hybrid.search.vectors import QueryEmbedder as QueryEmbedder
+from pytools_hybrid.search.vectors import Tuning as Tuning
+from pytools_hybrid.search.vectors import TuningFile as TuningFile
+from pytools_hybrid.search.vectors import remove_tuning as remove_tuning
+from pytools_hybrid.search.vectors import write_tuning as write_tuning

@@ -198,7 +198,7 @@ class ToolServer(MCPServer[None]):
         await self._has_tools.wait()
         tool = self._tools.get(name)
         if tool is None:
-            raise ToolError(f"There is no tool {quoted(name)}; there are {', '.join(self._tools)}.")
+            raise ToolError(f"Unknown tool {quoted(name)}. Available: {', '.join(self._tools)}.")
         try:
             with requested_through("mcp"):
                 return await tool.call(arguments, ClientCall(context))

@@ -78,7 +78,7 @@ def _state(index: Index) -> Iterator[Metric]:
     sync, store = index.sync, index.store
     model = "" if index.embedder is None else index.embedder.model_id
     values: list[tuple[str, str, float]] = []
-    is_current = sync.failure is None and not sync.is_first_look
+    is_current = sync.failure is None and not sync.is_first_scan
     try:
         with store.reading() as reader:
             generation, coverage = reader.generation(), reader.coverage(model)

@@ -454,8 +454,8 @@ async def _search(
     record: bool = True,
 ) -> SearchResponse:
     search = service.search
-    await service.follower.ready(progress)
-    if arguments.categories and search.index.sync.filling is None:
+    await service.follower.wait_until_ready(progress)
+    if arguments.categories and search.index.sync.progress is None:
         check_categories(arguments.categories, {it.category for it in await search.categories()})
     request = arguments.request(search.settings)
     response = await search.search(request, rerank=rerank, record=record)
@@ -470,7 +470,7 @@ async def _describe(
     arguments: DescribeArguments,
     progress: Callable[..., Awaitable[None]] | None = None,
 ) -> ToolDescription:
-    await service.follower.looked(progress)
+    await service.follower.wait_until_scanned(progress)
     described = await service.search.describe(arguments.id, DetailLevel(arguments.detail))
     if service.caller is None:
         return described
@@ -494,7 +494,7 @@ async def _call(
 ) -> CallToolResult:
     if service.caller is None:
         raise ValueError("this server calls no tools")
-    await service.follower.looked(progress)
+    await service.follower.wait_until_scanned(progress)
     return await service.caller.call(arguments.id, arguments.arguments, context)
 
 
@@ -504,7 +504,7 @@ async def _report(
     progress: Callable[..., Awaitable[None]] | None = None,
     search_of: Callable[[str], str | None] | None = None,
 ) -> Outcome:
-    await service.follower.looked(progress)
+    await service.follower.wait_until_scanned(progress)
     tool_id = str((await service.search.find(arguments.tool_id)).id)
     recording = await service.search.record_outcome(
         tool_id,

@@ -45,7 +45,7 @@ from pytools_hybrid.serve.operations import (
     offered,
     result_values,
 )
-from pytools_hybrid.serve.schemas import arguments_schema, result_schema
+from pytools_hybrid.serve.short_schemas import arguments_schema, result_schema
 from pytools_hybrid.settings import ALIASES, DEFAULT_LIMIT, Roots
 from pytools_hybrid.text import first_sentences, json_text, one_line, readable
 
@@ -267,9 +267,12 @@ class IndexTools:
         service = self.service
         try:
             # An existing index is read without waiting; the wait for a new one is short.
-            if not await service.follower.opened(within=_PATIENCE_SECONDS) or not service.caller:
+            if (
+                not await service.follower.wait_until_open(within=_PATIENCE_SECONDS)
+                or not service.caller
+            ):
                 return None
-            await service.follower.looked(within=_PATIENCE_SECONDS)
+            await service.follower.wait_until_scanned(within=_PATIENCE_SECONDS)
             tool = await service.caller.find(id_)
             tool.callee()
         except (PytoolsError, ToolIndexError) as error:
@@ -365,7 +368,7 @@ class IndexTools:
         context = client.context
         if context is None:
             return await CALL.run(self.service, arguments)
-        await self.service.follower.looked(client)
+        await self.service.follower.wait_until_scanned(client)
         search_of = self._search_of(client) if was_searched else None
 
         async def call(asker: ClientQuestions) -> CallToolResult:
@@ -495,10 +498,10 @@ class CategorySummary:
 
         An existing index is read without waiting; the wait for a new one is short.
         """
-        if not await self._follower.opened(within=_PATIENCE_SECONDS):
+        if not await self._follower.wait_until_open(within=_PATIENCE_SECONDS):
             return Counter()
         counts = await self._read()
-        if not counts and await self._follower.looked(within=_PATIENCE_SECONDS):
+        if not counts and await self._follower.wait_until_scanned(within=_PATIENCE_SECONDS):
             counts = await self._read()
         return counts
 

@@ -238,7 +238,7 @@ def shares(alpha: object) -> dict[str, float]:
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise ValueError("give a number from 0 (words alone) to 1 (meaning alone)")
+        raise ValueError("give a number from 0 (keywords only) to 1 (vectors only)")
     return {"bm25_weight": round(1 - share, 12), "vec_weight": share}
 
 
@@ -254,7 +254,7 @@ def _split_weights(value: object) -> object:
 
 def _check_weights(value: dict[str, float]) -> dict[str, float]:
     if unknown := sorted(value.keys() - set(_WEIGHTED)):
-        raise ValueError(f"there is no {unknown[0]!r}; there are {', '.join(_WEIGHTED)}")
+        raise ValueError(f"unknown field {unknown[0]!r}; use {', '.join(_WEIGHTED)}")
     if len(value) == len(_WEIGHTED) and not any(value.values()):
         raise ValueError("all fields have weight 0, so no word would count; give one a weight")
     return value

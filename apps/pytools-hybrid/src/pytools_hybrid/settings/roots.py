@@ -55,7 +55,7 @@ def _parsed(name: str) -> Layout:
     near = get_close_matches(name, LAYOUTS, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
     raise ValueError(
-        f"there is no layout {name!r}, only {', '.join(LAYOUTS)} and patterns such as "
+        f"unknown layout {name!r}; use {', '.join(LAYOUTS)} or patterns such as "
         f"scripts=scripts/{{category}}/{{name}}.py{meant}"
     )
 

@@ -46,9 +46,7 @@ class ClientToolSearch:
         name: str = "search_tools",
     ) -> None:
         if any(tool["name"] == name for tool in tools):
-            raise ValueError(
-                f"a tool is called {name!r}, like the search itself: give another name"
-            )
+            raise ValueError(f"a tool has the name of the search, {name!r}; choose another one")
         self.name = name
         self._limit = limit
         self._corpus = corpus or ToolCorpus()
@@ -88,7 +86,7 @@ class ClientToolSearch:
         return {
             "type": "tool_result",
             "tool_use_id": call.id,
-            "content": content or "No matching tool: try other words.",
+            "content": content or "No tool matches. Rephrase the query.",
         }
 
 

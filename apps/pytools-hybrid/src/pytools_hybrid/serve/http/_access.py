@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import re
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pytools_hybrid.errors import SettingsError
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pytools_hybrid.serve.http._problems import ProblemError
+    from pytools_hybrid.serve.http.console import Console
     from pytools_hybrid.settings import Settings
 
 IS_ANONYMOUS = "pytools.is_anonymous"
@@ -29,17 +29,14 @@ IS_ANONYMOUS = "pytools.is_anonymous"
 ON_ACCEPTED = "pytools.on_accepted"
 """The key in a scope's state for the function to call when the request is accepted."""
 
-_HEALTH = "/health"
 # Where MCP clients look for OAuth after a 401; another 401 would make them try it.
 _OAUTH = frozenset({"/authorize", "/register", "/token"})
 _WELL_KNOWN = "/.well-known/"
-
 _AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:/?#@*\[\]]+))(?::([0-9]{1,5}))?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkLocation:
+class NetworkLocation(NamedTuple):
     """A host and its port, as in a `Host` header.
 
     Attributes:
@@ -63,11 +60,32 @@ class NetworkLocation:
     @classmethod
     def of_origin(cls, origin: str) -> Self | None:
         """Parse an `Origin` header; return None if it has no host, such as `null`."""
-        scheme, separator, rest = origin.strip().partition("://")
-        location = cls.parse(rest) if separator else None
-        if location is None or scheme.lower() not in _DEFAULT_PORTS:
+        scheme, _, rest = origin.strip().partition("://")
+        location, port = cls.parse(rest), _DEFAULT_PORTS.get(scheme.lower())
+        if location is None or port is None:
             return None
-        return cls(location.name, location.port or _DEFAULT_PORTS[scheme.lower()])
+        return location._replace(port=location.port or port)
+
+    @classmethod
+    def allowed(cls, name: str) -> Self:
+        """Parse an allowed name; brackets are optional around an IPv6 address.
+
+        Raises:
+            SettingsError: It is not a host name.
+        """
+        location = cls(name.lower(), None) if _is_address(name) else cls.parse(name)
+        if location is None:
+            raise SettingsError(
+                "PYTOOLS_ALLOWED_HOSTS",
+                f"{name!r} is not a host name; give it as in 'tools.example.org'",
+            )
+        return location
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is always this machine, whatever DNS says."""
+        is_address = _is_address(self.name)
+        return ip_address(self.name).is_loopback if is_address else self.name == "localhost"
 
 
 class HostRule:
@@ -80,33 +98,27 @@ class HostRule:
     Args:
         bound: The address of the server.
         allowed: Additional names; one with a port only allows that port.
-
-    Raises:
-        SettingsError: A name is not a host name.
     """
 
     def __init__(self, bound: str, allowed: Iterable[str]) -> None:
-        self._allowed = frozenset(parse_allowed(name) for name in allowed)
-        self._bound = bound.lower()
-        self._answers_all = not is_loopback(bound) and not self._allowed
+        own = NetworkLocation(bound.lower(), None)
+        self._allowed = {own, *map(NetworkLocation.allowed, allowed)}
+        self._allows_all = not own.is_loopback and len(self._allowed) == 1
 
-    def allows_host(self, host: NetworkLocation | None) -> bool:
+    def allows_host(self, host: NetworkLocation) -> bool:
         """Return whether requests may have this `Host` header."""
-        return host is not None and (self._answers_all or self._is_known(host))
+        return self._allows_all or self._is_known(host)
 
     def allows_origin(self, origin: str, host: NetworkLocation) -> bool:
         """Return whether a page of an origin may send a request to a host."""
         location = NetworkLocation.of_origin(origin)
-        if location is None:
-            return False
-        return is_same_origin(origin, host) or (not self._answers_all and self._is_known(location))
+        if location is None or self._allows_all or not self._is_known(location):
+            return is_same_origin(origin, host)
+        return True
 
     def _is_known(self, host: NetworkLocation) -> bool:
-        return (
-            is_loopback(host.name)
-            or host.name == self._bound
-            or not self._allowed.isdisjoint({host, NetworkLocation(host.name, None)})
-        )
+        same = {host, NetworkLocation(host.name, None)}
+        return host.is_loopback or not self._allowed.isdisjoint(same)
 
 
 def is_same_origin(origin: str, host: NetworkLocation) -> bool:
@@ -114,36 +126,6 @@ def is_same_origin(origin: str, host: NetworkLocation) -> bool:
     location = NetworkLocation.of_origin(origin)
     ports = _DEFAULT_PORTS.values() if host.port is None else (host.port,)
     return location is not None and location.name == host.name and location.port in ports
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is always this machine, whatever DNS says."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def parse_allowed(name: str) -> NetworkLocation:
-    """Parse an allowed name; brackets are optional around an IPv6 address."""
-    bare = NetworkLocation(name.lower(), None) if _is_address(name) else None
-    location = bare or NetworkLocation.parse(name)
-    if location is None:
-        raise SettingsError(
-            "PYTOOLS_ALLOWED_HOSTS",
-            f"{name!r} is not a host name; give it as in 'tools.example.org'",
-        )
-    return location
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def check_exposure(settings: Settings) -> None:
@@ -156,31 +138,21 @@ def check_exposure(settings: Settings) -> None:
     if settings.transport != "http":
         return
     for name in settings.allowed_hosts:
-        parse_allowed(name)
-    if settings.token is None and not is_loopback(settings.host):
+        NetworkLocation.allowed(name)
+    if settings.token is not None:
+        return
+    if not NetworkLocation(settings.host.lower(), None).is_loopback:
         raise SettingsError(
             "--host / PYTOOLS_HOST",
             f"{settings.host} can be reached from other machines: set a token, PYTOOLS_TOKEN, or "
             "leave the address at 127.0.0.1",
         )
-    if settings.token is None and settings.tools == "call":
+    if settings.tools == "call":
         raise SettingsError(
             "--profile call",
             "over HTTP every user of this machine could call your tools: set a token, "
             "PYTOOLS_TOKEN",
         )
-
-
-class Pages(Protocol):
-    """Pages that people log in to."""
-
-    def owns(self, path: str, /) -> bool:
-        """Return whether a path belongs to the pages."""
-        ...
-
-    def is_logged_in(self, scope: Scope) -> bool:
-        """Return whether a request has the cookie of an open session."""
-        ...
 
 
 class AccessMiddleware:
@@ -196,7 +168,7 @@ class AccessMiddleware:
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: HostRule, token: str | None, console: Pages | None = None
+        self, app: ASGIApp, *, hosts: HostRule, token: str | None, console: Console | None
     ) -> None:
         self._app = app
         self._hosts = hosts
@@ -210,11 +182,11 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         problem = self._problem(scope)
-        if problem is None and IS_ANONYMOUS not in scope:
-            scope.get("state", {}).get(ON_ACCEPTED, _ignore)()
-        else:
+        if problem is not None or IS_ANONYMOUS in scope:
             async with self._turn:
                 await asyncio.sleep(0)
+        elif (accepted := scope.get("state", {}).get(ON_ACCEPTED)) is not None:
+            accepted()
         if problem is None:
             await self._app(scope, receive, send)
             return
@@ -226,8 +198,8 @@ class AccessMiddleware:
     def _problem(self, scope: Scope) -> ProblemError | None:
         from pytools_hybrid.serve.http._problems import ProblemError
 
-        hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
-        host = NetworkLocation.parse(hosts[0]) if len(hosts) == 1 else None
+        names, origins = _values(scope, b"host"), _values(scope, b"origin")
+        host = NetworkLocation.parse(names[0]) if len(names) == 1 else None
         if host is None or not self._hosts.allows_host(host):
             return ProblemError(
                 421, "that Host is not allowed; allow it with PYTOOLS_ALLOWED_HOSTS"
@@ -238,18 +210,18 @@ class AccessMiddleware:
             )
         if not origins and _is_embedded(scope):
             return ProblemError(403, "pages of other servers may only link to this one")
-        if self._token is None or self._has_token(scope):
+        path, given = scope["path"], _values(scope, b"authorization")
+        if self._token is None or self._is_token(given):
             return None
-        console = self._console
-        if console is not None and console.owns(scope["path"]):
+        if self._console is not None and self._console.owns(path):
             # The cookie is not valid for other paths, so no other page can call a tool with it.
-            if not console.is_logged_in(scope):
+            if not self._console.is_logged_in(scope):
                 scope[IS_ANONYMOUS] = True
             return None
-        if scope["path"] == _HEALTH and not _values(scope, b"authorization"):
+        if path == "/health" and not given:
             scope[IS_ANONYMOUS] = True
             return None
-        if scope["path"] in _OAUTH or _WELL_KNOWN in scope["path"]:
+        if path in _OAUTH or _WELL_KNOWN in path:
             return ProblemError(
                 404, "this server has no OAuth; send its token as 'Authorization: Bearer TOKEN'"
             )
@@ -259,13 +231,20 @@ class AccessMiddleware:
             headers={"WWW-Authenticate": 'Bearer realm="pytools"'},
         )
 
-    def _has_token(self, scope: Scope) -> bool:
-        given = _values(scope, b"authorization")
+    def _is_token(self, given: list[str]) -> bool:
         if self._token is None or len(given) != 1:
             return False
         scheme, _, token = given[0].partition(" ")
         is_right = hmac.compare_digest(token.strip().encode("latin-1"), self._token)
         return is_right and scheme.lower() == "bearer"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_embedded(scope: Scope) -> bool:
@@ -275,10 +254,6 @@ def _is_embedded(scope: Scope) -> bool:
     """
     is_foreign = not {"cross-site", "same-site"}.isdisjoint(_values(scope, b"sec-fetch-site"))
     return is_foreign and _values(scope, b"sec-fetch-dest") != ["document"]
-
-
-def _ignore() -> None:
-    return
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field
@@ -23,11 +23,13 @@ from pytools_hybrid.errors import (
     UnknownCategoryError,
     UnknownToolError,
 )
+from pytools_hybrid.settings import AliasError
 from pytools_hybrid.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pydantic import ValidationError
     from starlette.requests import Request
     from starlette.types import Scope
 
@@ -35,9 +37,9 @@ MEDIA_TYPE = "application/problem+json"
 
 _log = logging.getLogger("pytools_hybrid")
 
-_RETRY_SECONDS = 5
-# A browser that displays an answer must not run code from a tool's description.
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+_RETRY = {"Retry-After": "5"}
+_SHOWN_ERRORS = 20
+_SHOWN_CHARACTERS = 100
 
 
 def json_response(
@@ -52,7 +54,12 @@ def json_response(
         json_text(content, allow_nan=False),
         status_code=status,
         media_type=media_type,
-        headers={**_HEADERS, **(headers or {})},
+        headers={
+            # A browser that displays an answer must not run code from a tool's description.
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+            **(headers or {}),
+        },
     )
 
 
@@ -60,10 +67,8 @@ class FieldError(BaseModel):
     """One error in a request."""
 
     detail: str = Field(description="What is wrong, and what is allowed")
-    parameter: Annotated[str | None, Field(description="The parameter of the query")] = None
-    pointer: Annotated[str | None, Field(description="The place in the body, a JSON pointer")] = (
-        None
-    )
+    parameter: str | None = Field(default=None, description="The parameter of the query")
+    pointer: str | None = Field(default=None, description="The place in the body, a JSON pointer")
 
 
 class ProblemDetails(BaseModel):
@@ -74,10 +79,8 @@ class ProblemDetails(BaseModel):
     status: int = Field(description="The status")
     detail: str = Field(description="What is wrong, and what to do")
     instance: str = Field(description="The requested path")
-    errors: Annotated[list[FieldError] | None, Field(description="Each problem")] = None
-    candidates: Annotated[list[str] | None, Field(description="Names that may have been meant")] = (
-        None
-    )
+    errors: list[FieldError] | None = Field(default=None, description="Each problem")
+    candidates: list[str] | None = Field(default=None, description="Names that may have been meant")
 
 
 class ProblemError(Exception):
@@ -105,6 +108,38 @@ class ProblemError(Exception):
         self.candidates = candidates
         self.headers = headers
 
+    @classmethod
+    def of_fields(cls, error: ValidationError, what: str, known: Sequence[str]) -> ProblemError:
+        """Return the problem that lists what is wrong with the query or the body of a request.
+
+        Args:
+            error: What pydantic found.
+            what: The query or the body.
+            known: The names that it may have.
+        """
+        found = sorted(
+            error.errors(include_url=False), key=lambda it: it["type"] != "extra_forbidden"
+        )
+        errors: list[FieldError] = []
+        for each in found[:_SHOWN_ERRORS]:
+            detail = each["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            detail = detail[:1].lower() + detail[1:]
+            if each["type"] == "extra_forbidden":
+                detail = f"is not known; known are {', '.join(known) or 'none'}"
+            elif each["type"] in {"dict_type", "model_type"}:
+                detail = "input should be an object"
+            cause = each.get("ctx", {}).get("error")
+            where = [cause.alias] if isinstance(cause, AliasError) else each["loc"]
+            names = [str(it)[:_SHOWN_CHARACTERS] for it in where]
+            if what == "query":
+                errors.append(FieldError(parameter=names[0], detail=detail))
+            else:
+                pointer = "".join(f"/{it.replace('~', '~0').replace('/', '~1')}" for it in names)
+                errors.append(FieldError(pointer=pointer, detail=detail))
+        told = "; ".join(f"{it.parameter or it.pointer or 'it'}: {it.detail}" for it in errors)
+        more = f"; and {len(found) - len(errors)} more" if len(found) > len(errors) else ""
+        return cls(422, f"the {what} is invalid: {told}{more}", errors=errors)
+
     def response(self, scope: Scope) -> Response:
         """Return the response to a request."""
         details = ProblemDetails(
@@ -126,13 +161,13 @@ class ProblemError(Exception):
 
 def exception_handlers() -> dict[Any, Callable[[Request, Exception], Response]]:
     """Return the handlers that turn exceptions into responses."""
+
+    def respond(request: Request, error: Exception) -> Response:
+        return problem_of(request, error).response(request.scope)
+
     of_libraries = (EmbeddingError, ToolImportError, ToolIndexError, ToolRankError)
     kinds = (ProblemError, HTTPException, PytoolsError, *of_libraries, Exception)
-    return dict.fromkeys(kinds, _respond)
-
-
-def _respond(request: Request, error: Exception) -> Response:
-    return problem_of(request, error).response(request.scope)
+    return dict.fromkeys(kinds, respond)
 
 
 def problem_of(request: Request, error: Exception) -> ProblemError:
@@ -153,22 +188,18 @@ def problem_of(request: Request, error: Exception) -> ProblemError:
         case AmbiguousToolError():
             return ProblemError(409, str(error), candidates=error.candidates)
         case IndexNotReadyError():
-            return ProblemError(503, str(error), headers={"Retry-After": str(_RETRY_SECONDS)})
-        case ToolRefusedError():
+            return ProblemError(503, str(error), headers=_RETRY)
+        case ToolRefusedError() | ArgumentError():
             return ProblemError(422, str(error))
         case ToolImportError():
             return ProblemError(502, str(error))
         case PytoolsError():
             # The message of each of our errors says what to do.
             return ProblemError(409, str(error))
-        case ArgumentError():
-            return ProblemError(422, str(error))
         case EmbeddingError() | ToolIndexError() | ToolRankError():
             _log.warning("%s: %s", request.url.path, error)
             return ProblemError(
-                503,
-                "the index cannot be read now; the server's log says why",
-                headers={"Retry-After": str(_RETRY_SECONDS)},
+                503, "the index cannot be read now; the server's log says why", headers=_RETRY
             )
         case _:
             return ProblemError(500, "the server failed; its log says why")

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
@@ -19,30 +19,24 @@ from markupsafe import Markup, escape
 from pytools_hybrid.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
-_BAR = 0.8
+Kind = Literal["whole", "hollow", "dashed"]
+"""How a bar or a line is drawn: the class of its style."""
+
+_BAR_WIDTH = 0.8
 _WORD = re.compile(r"[^\W_]+")
-_SLIP = "→"
-_SHORT = 4
-_LONGEST_LINK = 1_200
+_CORRECTION = "→"
+_SHORT_WORD = 4
 _LONGEST_ENDING = 3
+_LONGEST_LINK = 1_200
 
 
 class Bar(NamedTuple):
-    """A part of a day's bar.
+    """A part of a day's bar, with its edges, its size and its tooltip."""
 
-    Attributes:
-        kind: The class of its style, "whole" or "hollow".
-        x: The left edge.
-        y: The top edge.
-        width: The width.
-        height: The height.
-        title: Its tooltip.
-    """
-
-    kind: str
+    kind: Kind
     x: float
     y: float
     width: float
@@ -51,14 +45,9 @@ class Bar(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line with gaps.
+    """A line with gaps, with its path in SVG's notation."""
 
-    Attributes:
-        kind: The class of its style, "whole" or "dashed".
-        path: Its path, in SVG's notation.
-    """
-
-    kind: str
+    kind: Kind
     path: str
 
 
@@ -77,7 +66,7 @@ class Plot:
     """
 
     title: str
-    keys: dict[str, str]
+    keys: Mapping[Kind, str]
     top: str
     first: date
     last: date
@@ -105,64 +94,64 @@ def midnight(day: date) -> float:
     return datetime.combine(day, datetime.min.time(), UTC).timestamp()
 
 
-def bars(values: Sequence[Sequence[tuple[str, float, str]]], *, top: float) -> list[Bar]:
-    """Return the bars of some days.
+def bar_plot(
+    title: str,
+    days: Sequence[date],
+    keys: Mapping[Kind, str],
+    bars: Mapping[date, tuple[Sequence[float], str]],
+) -> Plot:
+    """Return a plot with a bar for each day.
 
     Args:
-        values: The parts of each day's bar from the bottom, each with a kind, a value and a title.
-        top: The value at the upper edge.
+        title: What it shows.
+        days: The days.
+        keys: The parts of a bar, from the bottom.
+        bars: The values of the parts of a day's bar, and its tooltip.
     """
-    slot = 100 / max(len(values), 1)
+    top = _rounded_up(max(sum(values) for values, _ in bars.values()))
+    slot = 100 / len(days)
     made: list[Bar] = []
-    for number, parts in enumerate(values):
-        y = 100.0
-        for kind, value, title in parts:
-            height = 100 * value / top if top else 0.0
+    for number, day in enumerate(days):
+        values, told = bars.get(day, ((), ""))
+        x, y = _short(slot * (number + (1 - _BAR_WIDTH) / 2)), 100.0
+        for kind, value in zip(keys, values, strict=False):
+            height = 100 * value / top
             y -= height
-            x = slot * (number + (1 - _BAR) / 2)
-            made.append(Bar(kind, _short(x), _short(y), _short(slot * _BAR), _short(height), title))
-    return made
+            made.append(Bar(kind, x, _short(y), _short(slot * _BAR_WIDTH), _short(height), told))
+    return Plot(title=title, keys=keys, top=f"{top:,.0f}", first=days[0], last=days[-1], bars=made)
 
 
-def line(kind: str, values: Sequence[float | None], *, top: float) -> Line:
+def latency_plot(title: str, days: Sequence[date], figures: Mapping[date, _Timed]) -> Plot:
+    """Return a plot of the median and the 95th percentile of each day."""
+    top = _rounded_up(max(it.latency_p95_ms or 0.0 for it in figures.values()))
+    shown = [figures.get(day) for day in days]
+    medians = [None if it is None else it.latency_p50_ms for it in shown]
+    slowest = [None if it is None else it.latency_p95_ms for it in shown]
+    return Plot(
+        title=title,
+        keys={"whole": "median", "dashed": "95th percentile"},
+        top=f"{top:,.0f} ms",
+        first=days[0],
+        last=days[-1],
+        lines=[_line("whole", medians, top), _line("dashed", slowest, top)],
+    )
+
+
+def _line(kind: Kind, values: Sequence[float | None], top: float) -> Line:
     """Return a line with a step for each day, and gaps for days without a value."""
-    slot = 100 / max(len(values), 1)
+    slot = 100 / len(values)
     parts: list[str] = []
     before: float | None = None
     for number, value in enumerate(values):
         if value is not None:
-            y = _short(100 - 100 * value / top if top else 100.0)
+            y = _short(100 - 100 * value / top)
             start = f"M{_short(slot * number)} {y}" if before is None else f"V{y}"
             parts.append(f"{start}H{_short(slot * (number + 1))}")
         before = value
     return Line(kind, "".join(parts))
 
 
-def latency_plot(
-    title: str, figures: Sequence[_Timed | None], *, top: float, first: date, last: date
-) -> Plot:
-    """Return a plot of the median and the 95th percentile of each day.
-
-    Args:
-        title: What it shows.
-        figures: Each day's figures, or None for a day without any.
-        top: Milliseconds at the upper edge.
-        first: The first day.
-        last: The last day.
-    """
-    medians = [None if it is None else it.latency_p50_ms for it in figures]
-    slowest = [None if it is None else it.latency_p95_ms for it in figures]
-    return Plot(
-        title=title,
-        keys={"whole": "median", "dashed": "95th percentile"},
-        top=f"{top:,.0f} ms",
-        first=first,
-        last=last,
-        lines=[line("whole", medians, top=top), line("dashed", slowest, top=top)],
-    )
-
-
-def rounded_up(value: float) -> float:
+def _rounded_up(value: float) -> float:
     """Round up to the next of 1, 2, 3, 4, 5, 6, 8, 10, 20, 30 and so on."""
     step = 1.0
     while True:
@@ -174,6 +163,12 @@ def rounded_up(value: float) -> float:
 
 def _short(number: float) -> float:
     return round(number, 2)
+
+
+def stacked(shares: Iterable[float]) -> list[tuple[float, float]]:
+    """Return the start and the length of several shares in a bar of length 100."""
+    lengths = [_short(100 * share) for share in shares]
+    return [(_short(sum(lengths[:at])), length) for at, length in enumerate(lengths)]
 
 
 def query_links(queries: Iterable[tuple[str, int]]) -> list[tuple[str, str, int]]:
@@ -189,7 +184,7 @@ def highlighted(text: str, terms: Iterable[str]) -> Markup:
         text: The text.
         terms: The terms of the request that the tool contains, as returned by `ToolSearch.terms`.
     """
-    wanted = {form.lower() for term in terms for form in term.split(_SLIP)}
+    wanted = {form.lower() for term in terms for form in term.split(_CORRECTION)}
     parts: list[Markup] = []
     end = 0
     text = readable(text)
@@ -200,16 +195,10 @@ def highlighted(text: str, terms: Iterable[str]) -> Markup:
     return Markup("").join([*parts, escape(text[end:])])
 
 
-def stacked(shares: Iterable[float]) -> list[tuple[float, float]]:
-    """Return the start and the length of several shares in a bar of length 100."""
-    lengths = [round(100 * share, 2) for share in shares]
-    return [(round(sum(lengths[:at]), 2), length) for at, length in enumerate(lengths)]
-
-
 def _is_form_of(word: str, term: str) -> bool:
     """Return whether a word and a term differ only in their endings, like 'merging' and 'merge'."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, term, strict=False)))
     shorter, longer = sorted([len(word), len(term)])
     if longer - shorter > _LONGEST_ENDING:
         return False
-    return same == shorter if shorter <= _SHORT else same >= shorter - 1
+    return same == shorter if shorter <= _SHORT_WORD else same >= shorter - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from toolindex import ToolIndexError
 
 from pytools_hybrid.index import size_on_disk
 from pytools_hybrid.reports.doctor import checks, diagnose
-from pytools_hybrid.serve.http._parameters import Parameters, read_query
+from pytools_hybrid.serve.http._api import Parameters, read_query
 from pytools_hybrid.serve.http._problems import ProblemError
 from pytools_hybrid.serve.http.console._pages import left_out
 from pytools_hybrid.settings import is_folder
@@ -36,11 +35,7 @@ class HealthForm(Parameters):
 
 
 class HealthPage:
-    """Shows the state of a server and its index.
-
-    Args:
-        search: The search.
-    """
+    """Shows the state of a server and its index."""
 
     def __init__(self, search: ToolSearch) -> None:
         self._search = search
@@ -56,34 +51,31 @@ class HealthPage:
         Args:
             request: The request.
             findings: The results of all checks; None to run only the quick ones.
-
-        Raises:
-            ProblemError: The query of the page is invalid.
-            DatabaseError: The index cannot be read.
         """
-        query = read_query(HealthForm, request, is_form=True)
-        search = self._search
-        settings = search.settings
+        form = read_query(HealthForm, request, is_form=True)
+        search, store = self._search, self._search.index.store
         state = await self._state()
         if findings is None and self._quick is None:
             # Installed packages do not change while the server runs.
-            self._quick = await asyncio.to_thread(self._diagnosed, quick=True)
-        roots, servers, size = await asyncio.to_thread(self._looked_at)
+            self._quick = await asyncio.to_thread(self._diagnose, quick=True)
+        if self._changed[0] != state["generation"]:
+            # This reads every tool.
+            changed = moment(await search.index.changed_at())
+            self._changed = state["generation"], changed
         visible = {it.category for it in await search.categories()}
-        servers = [it for it in servers if it["category"] in visible]
+        found, on_disk = await asyncio.to_thread(self._inspect)
+        servers = [it for it in found if it["category"] in visible]
         return {
             **state,
-            "refresh": query.refresh,
-            "changed": await self._last_change(state["generation"]),
+            **on_disk,
+            "refresh": form.refresh,
+            "changed": self._changed[1],
             "left_out": len(left_out(search)),
-            "roots": roots,
-            "database": search.index.store.where,
-            "size": size,
-            "read_only": search.index.store.read_only,
-            "settings": settings,
+            "database": store.where,
+            "read_only": store.read_only,
+            "settings": search.settings,
             "servers": servers[:_SHOWN_SERVERS],
             "more_servers": len(servers[_SHOWN_SERVERS:]),
-            "moment": moment,
             "findings": self._quick if findings is None else findings,
             "all_checked": findings is not None,
         }
@@ -93,50 +85,46 @@ class HealthPage:
 
         Raises:
             ProblemError: The checks are already running.
-            DatabaseError: The index cannot be read.
         """
         if self._checking.locked():
             raise ProblemError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
+                503,
                 "all checks are already running; try again in a few seconds",
                 headers={"Retry-After": "5"},
             )
         async with self._checking:
-            findings = await asyncio.to_thread(self._diagnosed, quick=False)
+            findings = await asyncio.to_thread(self._diagnose, quick=False)
         return await self.values(request, findings)
 
-    def _diagnosed(self, *, quick: bool) -> Sequence[Finding]:
+    def _diagnose(self, *, quick: bool) -> Sequence[Finding]:
         settings = self._search.settings.model_copy(update={"root": list(self._search.roots)})
         return tuple(diagnose(it for it in checks(settings) if it.is_quick or not quick))
 
     async def _state(self) -> dict[str, Any]:
         """Return the state of the index as text, and the progress of current work, from 0 to 1."""
         index = self._search.index
-        sync = index.sync
+        sync, follows = index.sync, index.settings.follows_files
         shown: dict[str, Any] = {"progress": None, "synced": moment(sync.synced_at)}
         try:
-            state, away = await index.state(), await index.server_unreachable()
+            state, unreachable = await index.state(), await index.server_unreachable()
         except ToolIndexError as error:
             unknown = {"tools": "unknown", "vectors": "unknown", "generation": ""}
             return shown | unknown | {"status": f"cannot be read: {error}"}
-        coverage = state.coverage
-        embeds = index.embedder is not None
-        pending = coverage.tools - coverage.vectors if embeds and coverage.tools else 0
-        if sync.filling is not None:
-            status = f"indexing: {sync.filling}"
-            shown["progress"] = min(sync.filling.read / max(sync.filling.total, 1), 1.0)
-        elif sync.is_first_look:
+        coverage, embeds = state.coverage, index.embedder is not None
+        status = "up to date" if follows else "used without updates"
+        if sync.progress is not None:
+            status = f"indexing: {sync.progress}"
+            shown["progress"] = min(sync.progress.read / max(sync.progress.total, 1), 1.0)
+        elif sync.is_first_scan:
             status = "scanning the files"
             shown["progress"] = 0.0
-        elif away:
-            status = away
+        elif unreachable:
+            status = unreachable
         elif sync.failure is not None:
             status = f"may be out of date: {sync.failure}"
-        elif pending > 0 and not index.vectors.failure and index.settings.follows_files:
+        elif embeds and coverage.vectors < coverage.tools and not index.vectors.failure and follows:
             status = "up to date with the files; embedding"
             shown["progress"] = coverage.vectors / coverage.tools
-        else:
-            status = "up to date" if index.settings.follows_files else "used without updates"
         vectors = "no model: searches use words alone"
         if embeds:
             vectors = f"{coverage.vectors:,} of {coverage.tools:,} tools have vectors"
@@ -149,30 +137,26 @@ class HealthPage:
             "generation": str(state.generation),
         }
 
-    def _looked_at(self) -> tuple[list[tuple[str, bool]], list[dict[str, Any]], int]:
-        """Inspect the disk: the roots, the servers imported into them, the index."""
-        roots = self._search.roots
-        servers: list[dict[str, Any]] = [
+    def _inspect(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Return the servers imported into the roots, and the state of the roots and the index."""
+        servers = [
             {
                 "name": it.name,
                 "category": it.folder.name,
                 "tools": len(it.tools),
-                "imported_at": it.imported_at,
+                "imported_at": moment(it.imported_at),
                 "problem": it.problem(),
                 "is_connected": it.is_connected(),
             }
-            for root in roots
+            for root in self._search.roots
             for it in imported_servers(root)
         ]
         # An index on a server has an address instead of a path, so its size is 0.
         size = size_on_disk(Path(self._search.index.store.where))
-        return [(str(root), is_folder(root)) for root in roots], servers, size
-
-    async def _last_change(self, state: str) -> str:
-        # This reads every tool, so the result is kept until the index changes.
-        if self._changed[0] != state:
-            self._changed = state, moment(await self._search.index.changed_at())
-        return self._changed[1]
+        return servers, {
+            "roots": [(str(root), is_folder(root)) for root in self._search.roots],
+            "size": size,
+        }
 
 
 def moment(at: float | None) -> str:

@@ -1,12 +1,14 @@
-"""The pages: the search, the catalogue, and a tool with its details and advice."""
+"""The pages: the search, the catalogue, a tool with its details and advice, and the usage."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from datetime import UTC, datetime
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 from toolindex import ToolFilter
@@ -19,6 +21,7 @@ from pytools_hybrid.index import (
     parse_capabilities,
     read_text,
 )
+from pytools_hybrid.reports.usage import outcome_days, usage_report
 from pytools_hybrid.search import (
     DetailLevel,
     Scope,
@@ -29,28 +32,39 @@ from pytools_hybrid.search import (
     module_name,
     reason,
 )
-from pytools_hybrid.serve.http._parameters import (
+from pytools_hybrid.serve.http._api import (
     Names,
     Parameters,
-    SearchForm,
     read_query,
     search_arguments,
+    search_parameters,
 )
 from pytools_hybrid.serve.http._problems import problem_of
-from pytools_hybrid.serve.http.console._drawing import highlighted, stacked
-from pytools_hybrid.serve.http.console._usage import tool_history
+from pytools_hybrid.serve.http.console._drawing import (
+    Plot,
+    bar_plot,
+    highlighted,
+    last_days,
+    latency_plot,
+    midnight,
+    query_links,
+    stacked,
+)
+from pytools_hybrid.serve.operations import SEARCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import date
     from pathlib import Path
 
     from pydantic import JsonValue
     from starlette.requests import Request
-    from toolindex import ToolEntry
+    from toolindex import OutcomeRecord, SearchRecord, ToolEntry, ToolStore
     from toolscan import ScanIssue
 
-    from pytools_hybrid.search import FoundTool, Placement, SearchRequest, ToolSearch
-    from pytools_hybrid.serve.http._api import SearchEndpoints
+    from pytools_hybrid.reports.usage import DayFigures, ToolFigures, UsageReport
+    from pytools_hybrid.search import FoundTool, RankExplanation, SearchRequest, ToolSearch
+    from pytools_hybrid.serve.operations import Service
     from pytools_hybrid.settings import Settings
 
 _UNKNOWN = 500
@@ -58,16 +72,21 @@ _UNKNOWN = 500
 _TYPING = "pytools-typing"
 # A tree may have thousands of categories, and the page should stay small.
 _OFFERED_CATEGORIES = 300
-_CHANNELS = {"bm25": "words", "vector": "meaning", "fuzzy": "spelling"}
+_CHANNELS = {"bm25": "keywords", "vector": "meaning", "fuzzy": "spelling"}
 _MODES = {
-    SearchMode.HYBRID: "words and meaning",
-    SearchMode.BM25: "words",
+    SearchMode.HYBRID: "keywords and meaning",
+    SearchMode.BM25: "keywords",
     SearchMode.VECTOR: "meaning",
     SearchMode.FUZZY: "spelling",
 }
 _SCOPES = {Scope.ALL: "all", Scope.MCPTOOLS: "MCP servers' tools", Scope.GENTOOLS: "agents' own"}
 
-_USUAL = {"mode": "hybrid", "scope": "all"}
+_DEFAULTS = {"mode": "hybrid", "scope": "all"}
+_PERIODS = ("7", "30", "90")
+_TOOL_DAYS = 30
+_SHOWN_TOOLS = 15
+# A record may contain 100,000 searches, which should not be read at every reload.
+_REST = 20.0
 _ON_A_PAGE = 200
 _SHOWN_ISSUES = 100
 _TITLES = {"mcptools": "Tools of MCP servers", "gentools": "Tools that agents wrote"}
@@ -84,25 +103,47 @@ _DEFINITION = re.compile(
 )
 
 
-def wanted(request: Request) -> dict[str, str]:
+class SearchForm(
+    search_parameters("q", "mode", "scope", "category", "tags", "threshold", "limit"),
+):
+    """The form of the search."""
+
+    q: Annotated[str, Field(max_length=2_000)] = ""
+
+
+class CatalogueForm(Parameters):
+    """The form of the catalogue."""
+
+    category: Names | None = None
+    scope: Scope = Scope.ALL
+    page: Annotated[int, Field(ge=1, le=100_000)] = 1
+
+
+class UsageForm(Parameters):
+    """The form of the usage."""
+
+    days: Literal["7", "30", "90"] = "7"
+
+
+def typed_parameters(request: Request) -> dict[str, str]:
     """Return the parameters of a search that differ from the defaults, as they were typed."""
     given = {name: request.query_params.get(name, "") for name in SearchForm.model_fields}
-    return {name: value for name, value in given.items() if value not in {"", _USUAL.get(name)}}
+    return {name: value for name, value in given.items() if value not in {"", _DEFAULTS.get(name)}}
 
 
-async def search_page(request: Request, searches: SearchEndpoints) -> Mapping[str, Any]:
+async def search_page(service: Service, request: Request) -> Mapping[str, Any]:
     """Return the values of the search page.
 
     Raises:
         DatabaseError: The index cannot be read.
     """
-    search = searches.service.search
+    search = service.search
     state = await search.index.state()
     categories = await search.categories()
     values: dict[str, Any] = {
         # As typed, even if the request is invalid.
-        "form": dict.fromkeys(SearchForm.model_fields, "") | _USUAL | wanted(request),
-        "wanted": wanted(request),
+        "form": dict.fromkeys(SearchForm.model_fields, "") | _DEFAULTS | typed_parameters(request),
+        "typed": typed_parameters(request),
         "modes": _MODES,
         "scopes": _SCOPES,
         "categories": sorted({it.category for it in categories})[:_OFFERED_CATEGORIES],
@@ -119,8 +160,10 @@ async def search_page(request: Request, searches: SearchEndpoints) -> Mapping[st
         arguments = search_arguments(read_query(SearchForm, request, is_form=True))
         if not arguments.query.strip():
             return values
+        started = time.perf_counter()
         record = _TYPING not in request.headers
-        response, milliseconds = await searches.found(request, arguments, record=record)
+        response = await SEARCH.run(service, arguments, record=record)
+        milliseconds = 1000 * (time.perf_counter() - started)
     except Exception as error:
         # The page still has the form, so that the request can be corrected.
         problem = problem_of(request, error)
@@ -153,15 +196,7 @@ def _result(found: FoundTool, terms: Mapping[str, float], settings: Settings) ->
     }
 
 
-class CatalogueForm(Parameters):
-    """The form of the catalogue."""
-
-    category: Names | None = None
-    scope: Scope = Scope.ALL
-    page: Annotated[int, Field(ge=1, le=100_000)] = 1
-
-
-async def catalogue_page(request: Request, searches: SearchEndpoints) -> Mapping[str, Any]:
+async def catalogue_page(service: Service, request: Request) -> Mapping[str, Any]:
     """Return the values of the catalogue: all categories, or the tools of some.
 
     Raises:
@@ -170,14 +205,14 @@ async def catalogue_page(request: Request, searches: SearchEndpoints) -> Mapping
         DatabaseError: The index cannot be read.
     """
     arguments = read_query(CatalogueForm, request, is_form=True)
-    search = searches.service.search
-    async with searches.turn():
-        categories = await search.categories()
-        listed: Sequence[Any] = categories
-        if arguments.category:
-            check_categories(arguments.category, {it.category for it in categories})
-            source = None if arguments.scope is Scope.ALL else arguments.scope.value
-            listed = await search.entries(ToolFilter(categories=arguments.category, source=source))
+    search = service.search
+    await service.follower.wait_until_ready()
+    categories = await search.categories()
+    listed: Sequence[Any] = categories
+    if arguments.category:
+        check_categories(arguments.category, {it.category for it in categories})
+        source = None if arguments.scope is Scope.ALL else arguments.scope.value
+        listed = await search.entries(ToolFilter(categories=arguments.category, source=source))
     issues = left_out(search)
     first = _ON_A_PAGE * (arguments.page - 1)
     return {
@@ -203,7 +238,7 @@ def left_out(search: ToolSearch) -> list[ScanIssue]:
     return [it for it in search.index.sync.left_out if it.reason != "private"]
 
 
-async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str, Any]:
+async def tool_page(service: Service, request: Request) -> Mapping[str, Any]:
     """Return the values of a tool's page.
 
     Raises:
@@ -213,18 +248,20 @@ async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str,
         DatabaseError: The index cannot be read.
     """
     arguments = search_arguments(read_query(SearchForm, request, is_form=True))
-    search = searches.service.search
-    sought = arguments.request(search.settings)
-    async with searches.turn():
-        entry = await search.find(request.path_params["id"])
-        id_ = str(entry.id)
-        tool = await search.describe(id_, DetailLevel.FULL)
-        similar = await search.similar(id_)
-        placement = await search.place(sought, id_) if arguments.query.strip() else None
+    search = service.search
+    search_request = arguments.request(search.settings)
+    await service.follower.wait_until_ready()
+    entry = await search.find(request.path_params["id"])
+    id_ = str(entry.id)
+    tool = await search.describe(id_, DetailLevel.FULL)
+    similar = await search.similar(id_)
+    explanation = (
+        await search.explain_rank(search_request, id_) if arguments.query.strip() else None
+    )
     file = search.roots.resolve(entry.path)[0] / FILE_NAME
     refused = (await search.index.refused()).get(id_)
     return {
-        **await tool_history(search, id_),
+        **await _history(search, id_),
         "advice": [
             *([f"The model refuses its text, so it has no vector: {refused}"] if refused else []),
             *advice(entry, similar),
@@ -241,10 +278,10 @@ async def tool_page(request: Request, searches: SearchEndpoints) -> Mapping[str,
         "changed": _changed(search, entry.path),
         "similar": similar,
         "query": arguments.query,
-        "wanted": wanted(request),
-        "placement": placement,
-        "verdict": "" if placement is None else verdict(placement, sought),
-        "use_case": use_case(id_, arguments.query, file) if placement is not None else None,
+        "typed": typed_parameters(request),
+        "explanation": explanation,
+        "verdict": "" if explanation is None else verdict(explanation, search_request),
+        "use_case": use_case(id_, arguments.query, file) if explanation is not None else None,
         "capabilities": str(file),
     }
 
@@ -266,15 +303,15 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}\n… (cut)"
 
 
-def verdict(placement: Placement, request: SearchRequest) -> str:
+def verdict(explanation: RankExplanation, request: SearchRequest) -> str:
     """Return a sentence on whether an agent that sends the request would see the tool."""
-    if placement.rank is None:
+    if explanation.rank is None:
         return "No. The tool is not found."
-    told = f"The tool is number {placement.rank}, with a score of {placement.score:.2f}"
-    if placement.rank > request.limit:
-        return f"No. {told}, and an agent sees the first {request.limit}."
+    place = f"The tool has rank {explanation.rank} and a score of {explanation.score:.2f}"
+    if explanation.rank > request.limit:
+        return f"No. {place}, and an agent sees the first {request.limit}."
     # A threshold may hide a ranked tool; the reasons then mention it.
-    return f"{told}." if request.min_confidence else f"Yes. {told}."
+    return f"{place}." if request.min_confidence else f"Yes. {place}."
 
 
 class UseCase(NamedTuple):
@@ -358,3 +395,101 @@ def calling_code(found: FoundTool) -> str:
         names, call = [kind, function], f"{kind}({arguments})"
     waits = "await " if defined["waits"] else ""
     return f"from {module} import {', '.join(names)}\n\n{waits}{function}({call})"
+
+
+class UsagePage:
+    """Shows the usage record."""
+
+    def __init__(self, search: ToolSearch) -> None:
+        self._search = search
+        self._lock = asyncio.Lock()
+        # The figures and when they expire, by the number of days.
+        self._reports: dict[int, tuple[UsageReport, float]] = {}
+
+    async def values(self, request: Request) -> Mapping[str, Any]:
+        """Return the values of the page."""
+        form = read_query(UsageForm, request, is_form=True)
+        days = last_days(int(form.days))
+        report = await self._report(days)
+        shown = [tool for tool in report.tools if self._search.policy.passes_id(tool.tool_id)]
+        return {
+            "days": form.days,
+            "periods": _PERIODS,
+            "is_recorded": self._search.settings.usage_log,
+            "report": report,
+            "plots": _search_plots(days, report.days) if report.total.searches else (),
+            "tables": [
+                ("Top queries", query_links(report.queries)),
+                ("Queries without results", query_links(report.queries_without_results)),
+                ("Queries whose tools failed", query_links(report.queries_failed)),
+            ],
+            "tools": shown[:_SHOWN_TOOLS],
+            "more_tools": len(shown[_SHOWN_TOOLS:]),
+        }
+
+    async def _report(self, days: Sequence[date]) -> UsageReport:
+        since = midnight(days[0])
+
+        def read(store: ToolStore) -> UsageReport:
+            record = store.usage
+            return usage_report(record.searches(since=since), record.outcomes(since=since))
+
+        async with self._lock:
+            report, until = self._reports.get(len(days), (None, 0.0))
+            started = time.monotonic()
+            if report is None or started >= until:
+                report = await self._search.index.read_usage(read)
+                ended = time.monotonic()
+                self._reports[len(days)] = report, ended + _REST * (ended - started)
+            return report
+
+
+def _search_plots(days: Sequence[date], figures: Sequence[DayFigures]) -> list[Plot]:
+    by_day = {it.day: it for it in figures if it.day is not None}
+    bars = {
+        day: (
+            (it.searches - it.without_results, it.without_results),
+            f"{day}: {it.searches} searches, {it.without_results} without results",
+        )
+        for day, it in by_day.items()
+    }
+    return [
+        bar_plot("Searches per day", days, {"whole": "with results", "hollow": "without"}, bars),
+        latency_plot("Search latency", days, by_day),
+    ]
+
+
+async def _history(search: ToolSearch, tool_id: str) -> Mapping[str, Any]:
+    """Return the values of a tool's page from the usage record of the last days."""
+    days = last_days(_TOOL_DAYS)
+    since = midnight(days[0])
+
+    def read(store: ToolStore) -> tuple[Sequence[SearchRecord], Sequence[OutcomeRecord]]:
+        return (
+            store.usage.searches(since=since, found=tool_id),
+            store.usage.outcomes(since=since, tool_id=tool_id),
+        )
+
+    searches, outcomes = await search.index.read_usage(read)
+    by_day = outcome_days(outcomes)
+    return {
+        "period": _TOOL_DAYS,
+        "queries": query_links(usage_report(searches, ()).queries),
+        "searches": len(searches),
+        "days": by_day,
+        "plots": _tool_plots(days, by_day) if not by_day.keys().isdisjoint(days) else (),
+    }
+
+
+def _tool_plots(days: Sequence[date], by_day: Mapping[date, ToolFigures]) -> list[Plot]:
+    bars = {
+        day: (
+            (it.successes, it.outcomes - it.successes),
+            f"{it.successes} of {it.outcomes} succeeded",
+        )
+        for day, it in by_day.items()
+    }
+    plots = [bar_plot("Calls per day", days, {"whole": "succeeded", "hollow": "failed"}, bars)]
+    if any(it.latency_p95_ms for it in by_day.values()):
+        plots.append(latency_plot("Latency of successful calls", days, by_day))
+    return plots
