@@ -1,10 +1,17 @@
 """What a server does with large and slow bodies, unforeseen errors, and requests that are cut."""
 
 import asyncio
+import gc
+import socket
+from contextlib import suppress
+from urllib.parse import urlsplit
 
 import pytest
 from pytools_hybrid import ToolSearch
 from pytools_hybrid.errors import IndexNotReadyError, PytoolsError, RootUnreadableError
+from pytools_hybrid.index import Follower
+from pytools_hybrid.serve.http import serve_http
+from pytools_hybrid.serve.mcp import create_server
 
 from .conftest import serving
 
@@ -121,3 +128,36 @@ async def test_a_request_that_is_cut_off_as_the_server_stops_is_told_to_try_agai
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert counted()["pytools_http_requests_total(GET, /search, 503)"] == 1
+
+
+async def test_answers_are_sent_without_waiting_for_the_client_to_acknowledge_their_beginning(
+    settings, toolbox
+):
+    made = settings(watch=False, embedding_model="none", port=0)
+    address = asyncio.get_running_loop().create_future()
+    async with ToolSearch(toolbox, made) as search:
+        follower = Follower(search.index)
+        server = create_server(search, follower, settings=made, root=toolbox)
+        serving = asyncio.create_task(
+            serve_http(search, follower, made, server, invite=address.set_result)
+        )
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", urlsplit(await address).port, limit=1 << 20
+        )
+        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b" 200 " in await reader.readline()
+        client = writer.get_extra_info("sockname")
+        ends = [it for it in gc.get_objects() if type(it) is socket.socket and it.fileno() >= 0]
+        (end,) = [it for it in ends if _peer(it) == client]
+
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+        writer.close()
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+def _peer(end):
+    with suppress(OSError):
+        return end.getpeername()
