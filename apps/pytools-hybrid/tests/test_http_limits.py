@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import socket
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -156,6 +157,8 @@ async def test_answers_are_sent_without_waiting_for_the_client_to_acknowledge_th
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
+    # The server has silenced it, for good: a process that has served ends.
+    logging.getLogger("uvicorn.error").setLevel(logging.NOTSET)
 
 
 def _peer(end):
