@@ -135,6 +135,7 @@ async def test_answers_are_sent_without_waiting_for_the_client_to_acknowledge_th
     settings, toolbox
 ):
     made = settings(watch=False, embedding_model="none", port=0)
+    before = logging.getLogger("uvicorn.error").level
     address = asyncio.get_running_loop().create_future()
     async with ToolSearch(toolbox, made) as search:
         follower = Follower(search.index)
@@ -157,8 +158,9 @@ async def test_answers_are_sent_without_waiting_for_the_client_to_acknowledge_th
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
-    # The server has silenced it, for good: a process that has served ends.
-    logging.getLogger("uvicorn.error").setLevel(logging.NOTSET)
+
+    # The process is as it was before it served.
+    assert logging.getLogger("uvicorn.error").level == before
 
 
 def _peer(end):

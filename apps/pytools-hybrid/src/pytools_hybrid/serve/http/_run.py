@@ -72,7 +72,8 @@ async def serve_http(
         AddressError: The address is in use, or not this machine's.
     """
     check_exposure(settings)
-    with _listener(settings.host, settings.port) as listener:
+    # Any client could fill the log with warnings, by invalid HTTP or WebSocket requests.
+    with _listener(settings.host, settings.port) as listener, _level(logging.ERROR):
         app = create_app(search, follower, server, settings)
         host, port = settings.host, listener.getsockname()[1]
         url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -93,8 +94,7 @@ async def serve_http(
             lifespan="on",
             loop="asyncio",
             log_config=None,
-            # Any client could fill the log with warnings, by invalid HTTP or WebSocket requests.
-            log_level=logging.ERROR,
+            log_level=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
@@ -131,6 +131,18 @@ def _listener(host: str, port: int) -> socket.socket:
     return listener
 
 
+@contextmanager
+def _level(level: int) -> Generator[None]:
+    """Log what uvicorn reports from this level on, during a block."""
+    logger = logging.getLogger("uvicorn.error")
+    before = logger.level
+    logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 class _Server(uvicorn.Server):
     """A server that leaves signals to its caller, which it calls when it has started."""
 
@@ -149,11 +161,11 @@ class _Server(uvicorn.Server):
     async def stop(self, serving: asyncio.Task[None]) -> None:
         """Stop serving; streams that clients keep open are cut off."""
         # uvicorn would log every endless stream that is cut off.
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-        self.should_exit = True
-        await asyncio.wait({serving})
-        if cut := set(self.server_state.tasks):
-            await asyncio.wait(cut, timeout=_GOODBYE_SECONDS)
+        with _level(logging.CRITICAL):
+            self.should_exit = True
+            await asyncio.wait({serving})
+            if cut := set(self.server_state.tasks):
+                await asyncio.wait(cut, timeout=_GOODBYE_SECONDS)
 
 
 class ConnectionLimit(H11Protocol):
